@@ -56,7 +56,7 @@ impl SparseCoo {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together, or an index lies outside `shape`.
+    /// The shapes do not match, or an index lies outside `shape`.
     pub fn new(indices: &Tensor, values: &Tensor, shape: &[usize]) -> Result<SparseCoo> {
         const OP: &str = "sparse_coo";
         let elements = values.numel();

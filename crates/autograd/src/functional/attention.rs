@@ -31,7 +31,7 @@ use crate::Tensor;
 ///
 /// # Errors
 ///
-/// The shapes do not go together, the types differ, there is a mask although `is_causal` is true; or
+/// The shapes do not match, the types differ, there is a mask although `is_causal` is true; or
 /// as [`dropout`].
 ///
 /// # Examples

@@ -22,7 +22,7 @@ use crate::{Tensor, run};
 ///
 /// # Errors
 ///
-/// The shapes and parameters do not go together.
+/// The shapes and parameters do not match.
 #[named]
 #[track_caller]
 pub fn conv(
@@ -92,7 +92,7 @@ pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<us
 ///
 /// # Errors
 ///
-/// The shapes and parameters do not go together, the result would be empty, or an output padding
+/// The shapes and parameters do not match, the result would be empty, or an output padding
 /// is neither below the stride nor below the dilation.
 ///
 /// # Examples

@@ -86,7 +86,7 @@ pub fn embedding_with(
 ///
 /// # Errors
 ///
-/// An index is out of range, or the shapes do not go together.
+/// An index is out of range, or the shapes do not match.
 ///
 /// # Examples
 ///

@@ -23,7 +23,7 @@ use crate::{Tensor, run, untracked};
 ///
 /// # Errors
 ///
-/// The shapes do not go together; cubic sampling of volumes.
+/// The shapes do not match; cubic sampling of volumes.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or a size is 0.
+/// The shapes do not match, or a size is 0.
 #[named]
 #[track_caller]
 pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Result<Tensor> {

@@ -43,7 +43,7 @@ pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor>
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 #[named]
 #[track_caller]
 pub fn index_add(
@@ -85,7 +85,7 @@ pub fn index_add(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # Examples
 ///
@@ -196,7 +196,7 @@ pub(super) fn from_start(index: &Tensor, size: usize) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # Examples
 ///
@@ -244,7 +244,7 @@ pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # References
 ///

@@ -16,7 +16,7 @@ use crate::memory::room;
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not go together.
+/// There is no tensor, or they do not match.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub fn hstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not go together.
+/// There is no tensor, or they do not match.
 ///
 /// # Examples
 ///
@@ -69,7 +69,7 @@ pub fn vstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not go together.
+/// There is no tensor, or they do not match.
 ///
 /// # References
 ///

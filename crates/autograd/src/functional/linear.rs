@@ -24,7 +24,7 @@ use crate::{Tensor, run};
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -109,7 +109,7 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the types differ.
+/// The shapes do not match, or the types differ.
 #[named]
 #[track_caller]
 pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
@@ -134,7 +134,7 @@ pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> R
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the types differ.
+/// The shapes do not match, or the types differ.
 #[named]
 #[track_caller]
 pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
@@ -150,7 +150,7 @@ pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) ->
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {

@@ -136,7 +136,7 @@ pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, a target is neither a class nor ignored, or `label_smoothing`
+/// The shapes do not match, a target is neither a class nor ignored, or `label_smoothing`
 /// is not 0.
 #[named]
 #[track_caller]
@@ -262,7 +262,7 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, a target is neither a class nor ignored, or the smoothing is
+/// The shapes do not match, a target is neither a class nor ignored, or the smoothing is
 /// not in `[0, 1]`.
 ///
 /// # Examples

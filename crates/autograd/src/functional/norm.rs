@@ -60,7 +60,7 @@ impl BatchStatistics {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or there is only one value per channel.
+/// The shapes do not match, or there is only one value per channel.
 #[named]
 #[track_caller]
 pub fn batch_norm(
@@ -78,7 +78,7 @@ pub fn batch_norm(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn batch_norm_inference(
@@ -126,7 +126,7 @@ pub fn batch_norm_inference(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or there is only one value per channel.
+/// The shapes do not match, or there is only one value per channel.
 #[named]
 #[track_caller]
 pub fn instance_norm(
@@ -170,7 +170,7 @@ pub fn instance_norm(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, the channels do not divide into the groups, or the groups of a single
+/// The shapes do not match, the channels do not divide into the groups, or the groups of a single
 /// sample have one value each.
 #[named]
 #[track_caller]
@@ -230,7 +230,7 @@ pub fn group_norm(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn layer_norm(
@@ -365,7 +365,7 @@ fn parameters(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the type is not a float.
+/// The shapes do not match, or the type is not a float.
 ///
 /// # Examples
 ///

@@ -23,7 +23,7 @@ use crate::dims::Dims;
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the types differ.
+/// The shapes do not match, or the types differ.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the types differ.
+/// The shapes do not match, or the types differ.
 ///
 /// # References
 ///
@@ -235,7 +235,7 @@ pub fn tensordot(a: &Tensor, b: &Tensor, dims_a: impl Dims, dims_b: impl Dims) -
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions, the shapes do not go together, or the types differ or are
+/// There are fewer than two dimensions, the shapes do not match, or the types differ or are
 /// no floats.
 ///
 /// # Examples

@@ -63,7 +63,7 @@ pub struct Stack<'a> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or there is no step.
+/// The shapes do not match, or there is no step.
 #[named]
 #[track_caller]
 pub fn rnn_tanh(

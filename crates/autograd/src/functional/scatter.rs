@@ -24,7 +24,7 @@ use crate::{Tensor, is_recording, run, untracked};
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ pub fn scatter_add(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # Examples
 ///
@@ -151,7 +151,7 @@ pub fn scatter_reduce(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an index is out of range.
+/// The shapes do not match, or an index is out of range.
 ///
 /// # References
 ///

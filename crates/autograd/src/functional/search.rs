@@ -25,7 +25,7 @@ use crate::dims::Dim;
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the types differ.
+/// The shapes do not match, or the types differ.
 ///
 /// # Examples
 ///

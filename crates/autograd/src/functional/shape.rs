@@ -183,7 +183,7 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not go together.
+/// There is no tensor, or they do not match.
 ///
 /// # Examples
 ///
@@ -222,7 +222,7 @@ pub fn cat(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// There is no tensor, they do not go together, or `dim` is more than their rank.
+/// There is no tensor, they do not match, or `dim` is more than their rank.
 #[named]
 #[track_caller]
 pub fn stack(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {

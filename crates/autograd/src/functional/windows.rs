@@ -120,7 +120,7 @@ pub fn unfold(x: &Tensor, windows: Windows) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # Examples
 ///

@@ -6,9 +6,9 @@ use samebits_tensor_core::Result;
 use super::{Kind, Module};
 use crate::Tensor;
 
-/// A tensor that a layer replaces while it computes, behind a lock, so that `forward` takes
-/// `&self`. A clone has a tensor of its own. It is a parameter, or in a field marked
-/// `#[module(buffer)]` a buffer.
+/// A tensor behind a lock, so that a layer can replace it during `forward(&self)`. A clone has a
+/// cell of its own. The tensor is a parameter, or a buffer if the field is marked
+/// `#[module(buffer)]`.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ use crate::Tensor;
 pub struct TensorCell(RwLock<Tensor>);
 
 impl TensorCell {
-    /// The tensor as it is now.
+    /// Returns the current tensor.
     pub fn get(&self) -> Tensor {
         self.0.read().clone()
     }
@@ -36,12 +36,12 @@ impl TensorCell {
         *self.0.write() = tensor;
     }
 
-    /// Replaces the tensor by what `update` makes of it, and returns the new one. Other threads
+    /// Replaces the tensor with the result of `update` and returns the new tensor. Other threads
     /// wait.
     ///
     /// # Errors
     ///
-    /// What `update` returns; the tensor is unchanged then.
+    /// Errors of `update`; the tensor is unchanged then.
     pub fn update(&self, update: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
         let mut place = self.0.write();
         *place = update(&place)?;
@@ -69,7 +69,7 @@ impl fmt::Debug for TensorCell {
 
 impl Module for TensorCell {
     fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
-        // Of a copy, so that `visit` may ask the layer.
+        // Visits a copy, so that `visit` may use the layer without a deadlock.
         visit(path, Kind::Parameter, &self.get());
     }
 
@@ -78,13 +78,13 @@ impl Module for TensorCell {
     }
 }
 
-/// A number that a layer counts while it computes. Visitors see a host tensor of type `I64`
-/// without dimensions.
+/// A counter that a layer increments during `forward(&self)`. Visitors see it as a host tensor of
+/// type `I64` without dimensions.
 #[derive(Debug, Default)]
 pub(super) struct Counter(Mutex<i64>);
 
 impl Counter {
-    /// Adds 1, and returns the new number.
+    /// Adds 1 and returns the new count.
     pub(super) fn next(&self) -> i64 {
         let mut count = self.0.lock();
         *count = count.saturating_add(1);
@@ -107,7 +107,7 @@ impl Module for Counter {
         let count = self.0.get_mut();
         let mut tensor = Tensor::scalar(*count);
         visit(path, Kind::Buffer, &mut tensor);
-        // What is no number of type `I64` cannot be counted on from: the old one stays.
+        // Keeps the old count if the tensor holds no `I64` number.
         *count = tensor.item().unwrap_or(*count);
     }
 }

@@ -1,9 +1,9 @@
-//! Initial values of parameters, under PyTorch's names without the underscore.
+//! Initialisers for parameters, under PyTorch's names without the trailing underscore.
 //!
-//! Each function replaces a tensor by one of the same shape, type, device and `requires_grad`, so
-//! a layer that shares the old tensor keeps that: initialise first, then share. Random numbers come
-//! from the generator of [`draw_from`](super::draw_from), else from the default generator of the
-//! tensor's device.
+//! Each function replaces a tensor with a new one of the same shape, type, device and
+//! `requires_grad`. A layer that shares the old tensor keeps the old one, so initialise first and
+//! share afterwards. Random numbers come from the generator of [`draw_from`](super::draw_from) if
+//! there is one, else from the default generator of the tensor's device.
 //!
 //! ```
 //! # extern crate samebits_autograd as samebits;
@@ -31,50 +31,57 @@ use crate::{Tensor, run};
 
 pub use samebits_rng::init::Gain;
 
-/// Which connections of a weight `[out, in, kernel..]` decide its scale.
+/// The fan of a weight `[out, in, kernel..]` that sets its scale (PyTorch's `mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fan {
-    /// Those to each output: keeps the scale of values in the forward pass.
+    /// Connections into each output: keeps the scale of values in the forward pass. PyTorch's
+    /// `fan_in`.
     #[default]
     In,
-    /// Those from each input: keeps the scale of gradients in the backward pass.
+    /// Connections out of each input: keeps the scale of gradients in the backward pass. PyTorch's
+    /// `fan_out`.
     Out,
 }
 
-/// Uniform numbers in `[low, high)`.
+/// Fills `tensor` with uniform numbers in `[low, high)`.
 ///
 /// # Errors
 ///
 /// `low > high`, the type is not floating, or there is no generator to draw from.
+#[doc(alias = "uniform_")]
 pub fn uniform(tensor: &mut Tensor, low: f64, high: f64) -> Result<()> {
     draw("uniform", tensor, Numbers::Uniform { low, high })
 }
 
-/// Normal numbers.
+/// Fills `tensor` with normal numbers.
 ///
 /// # Errors
 ///
 /// `std` is negative, the type is not floating, or there is no generator to draw from.
+#[doc(alias = "normal_")]
 pub fn normal(tensor: &mut Tensor, mean: f64, std: f64) -> Result<()> {
     draw("normal", tensor, Numbers::Normal { mean, std })
 }
 
-/// `value` everywhere.
+/// Fills `tensor` with `value`.
 ///
 /// # Errors
 ///
-/// There is no memory for it.
+/// [`Error::OutOfMemory`] if there is no memory for the new tensor.
+#[doc(alias = "constant_")]
 pub fn constant(tensor: &mut Tensor, value: f64) -> Result<()> {
     let new = place(tensor).full(tensor.shape(), value)?;
     replace(tensor, new);
     Ok(())
 }
 
-/// Uniform numbers in ±gain·√(6 / (fan in + fan out)).
+/// Fills `tensor` with uniform numbers in ±gain·√(6 / (fan in + fan out)).
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions or no elements; else as [`uniform`].
+/// The tensor has fewer than two dimensions or no elements; else as [`uniform`].
+#[doc(alias = "xavier_uniform_")]
+#[doc(alias = "glorot")]
 pub fn xavier_uniform(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     let op = "xavier_uniform";
     let (fan_in, fan_out) = fans(op, tensor)?;
@@ -82,11 +89,13 @@ pub fn xavier_uniform(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     draw(op, tensor, Numbers::Uniform { low: -bound, high: bound })
 }
 
-/// Normal numbers with standard deviation gain·√(2 / (fan in + fan out)).
+/// Fills `tensor` with normal numbers of standard deviation gain·√(2 / (fan in + fan out)).
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions or no elements; else as [`normal`].
+/// The tensor has fewer than two dimensions or no elements; else as [`normal`].
+#[doc(alias = "xavier_normal_")]
+#[doc(alias = "glorot")]
 pub fn xavier_normal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     let op = "xavier_normal";
     let (fan_in, fan_out) = fans(op, tensor)?;
@@ -94,37 +103,42 @@ pub fn xavier_normal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     draw(op, tensor, Numbers::Normal { mean: 0.0, std })
 }
 
-/// Uniform numbers in ±gain·√(3 / fan). PyTorch's defaults are [`Fan::In`] and
+/// Fills `tensor` with uniform numbers in ±gain·√(3 / fan). PyTorch's defaults are [`Fan::In`] and
 /// `Gain::LeakyRelu(0.0)`.
 ///
 /// # Errors
 ///
 /// As [`xavier_uniform`].
+#[doc(alias = "kaiming_uniform_")]
+#[doc(alias = "he")]
 pub fn kaiming_uniform(tensor: &mut Tensor, fan: Fan, gain: Gain) -> Result<()> {
     let op = "kaiming_uniform";
     let bound = gain.value() * (3.0 / chosen(op, tensor, fan)?).sqrt();
     draw(op, tensor, Numbers::Uniform { low: -bound, high: bound })
 }
 
-/// Normal numbers with standard deviation gain / √fan. PyTorch's defaults are [`Fan::In`] and
-/// `Gain::LeakyRelu(0.0)`.
+/// Fills `tensor` with normal numbers of standard deviation gain / √fan. PyTorch's defaults are
+/// [`Fan::In`] and `Gain::LeakyRelu(0.0)`.
 ///
 /// # Errors
 ///
 /// As [`xavier_normal`].
+#[doc(alias = "kaiming_normal_")]
+#[doc(alias = "he")]
 pub fn kaiming_normal(tensor: &mut Tensor, fan: Fan, gain: Gain) -> Result<()> {
     let op = "kaiming_normal";
     let std = gain.value() / chosen(op, tensor, fan)?.sqrt();
     draw(op, tensor, Numbers::Normal { mean: 0.0, std })
 }
 
-/// Orthonormal rows, or columns if there are more rows than columns, times the gain; all
-/// dimensions but the first count as columns. Drawn as
-/// [`samebits_rng::init::orthogonal`] has it, on the host.
+/// Fills `tensor` with a semi-orthogonal matrix times the gain: its rows are orthonormal, or its
+/// columns if there are more rows than columns. All dimensions but the first count as columns. The
+/// numbers are drawn on the host, by [`samebits_rng::init::orthogonal`].
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions; there is no generator to draw from.
+/// The tensor has fewer than two dimensions, or there is no generator to draw from.
+#[doc(alias = "orthogonal_")]
 pub fn orthogonal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     let op = "orthogonal";
     let [rows, columns @ ..] = tensor.shape() else { return Err(flat(op, tensor)) };
@@ -135,12 +149,14 @@ pub fn orthogonal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
     on_host(op, tensor, |generator, out| init::orthogonal(generator, out, rows, columns, gain))
 }
 
-/// Normal numbers of those that lie in `[low, high]`. PyTorch's defaults are 0, 1, -2 and 2. Drawn
-/// as [`Draw::truncated_normal_f32`](samebits_rng::Draw::truncated_normal_f32) has it, on the host.
+/// Fills `tensor` with normal numbers truncated to `[low, high]`. PyTorch's defaults are 0, 1, -2
+/// and 2. The numbers are drawn on the host, by
+/// [`Draw::truncated_normal_f32`](samebits_rng::Draw::truncated_normal_f32).
 ///
 /// # Errors
 ///
 /// `std` is not positive, `low >= high`, or there is no generator to draw from.
+#[doc(alias = "trunc_normal_")]
 pub fn trunc_normal(tensor: &mut Tensor, mean: f64, std: f64, low: f64, high: f64) -> Result<()> {
     let [mean, std, low, high] = [mean, std, low, high].map(|x| x as f32);
     on_host("trunc_normal", tensor, |generator, out| {
@@ -148,29 +164,32 @@ pub fn trunc_normal(tensor: &mut Tensor, mean: f64, std: f64, low: f64, high: f6
     })
 }
 
-/// Ones.
+/// Fills `tensor` with ones.
 ///
 /// # Errors
 ///
-/// There is no memory for them.
+/// [`Error::OutOfMemory`] if there is no memory for the new tensor.
+#[doc(alias = "ones_")]
 pub fn ones(tensor: &mut Tensor) -> Result<()> {
     constant(tensor, 1.0)
 }
 
-/// Zeros.
+/// Fills `tensor` with zeros.
 ///
 /// # Errors
 ///
-/// There is no memory for them.
+/// [`Error::OutOfMemory`] if there is no memory for the new tensor.
+#[doc(alias = "zeros_")]
 pub fn zeros(tensor: &mut Tensor) -> Result<()> {
     constant(tensor, 0.0)
 }
 
-/// Ones on the diagonal of a matrix and zeros elsewhere: a linear layer that keeps its inputs.
+/// Sets a matrix to ones on the diagonal and zeros elsewhere, so a linear layer keeps its inputs.
 ///
 /// # Errors
 ///
-/// The tensor does not have two dimensions, or there is no memory.
+/// The tensor does not have two dimensions, or there is no memory for the new one.
+#[doc(alias = "eye_")]
 pub fn eye(tensor: &mut Tensor) -> Result<()> {
     let &[_, columns] = tensor.shape() else {
         let shape = tensor.shape();
@@ -179,13 +198,14 @@ pub fn eye(tensor: &mut Tensor) -> Result<()> {
     ones_where(tensor, |at| at / columns == at % columns)
 }
 
-/// The Dirac delta of a convolution's weight `[out, in, kernel..]`: in each group, output channel
-/// `i` is input channel `i`, and the outputs beyond the inputs are zero.
+/// Sets a convolution's weight `[out, in, kernel..]` to the Dirac delta: in each group, output
+/// channel `i` copies input channel `i`. Output channels beyond the input channels are zero.
 ///
 /// # Errors
 ///
-/// The tensor does not have three to five dimensions, the groups do not divide the output channels,
-/// or there is no memory.
+/// The tensor does not have three to five dimensions, `groups` does not divide the output channels,
+/// or there is no memory for the new tensor.
+#[doc(alias = "dirac_")]
 pub fn dirac(tensor: &mut Tensor, groups: usize) -> Result<()> {
     let shape = tensor.shape().to_vec();
     let [out, inputs, kernel @ ..] = &shape[..] else { return Err(no_weight(&shape)) };
@@ -209,14 +229,15 @@ fn no_weight(shape: &[usize]) -> Error {
     Error::invalid("dirac", message)
 }
 
-/// Normal numbers of mean 0, of which a share of `sparsity` in each column, rounded up, is zero.
-/// PyTorch's default is a `std` of 0.01. Drawn on the host: the numbers, then for each column a
-/// permutation whose first rows become zero.
+/// Fills a matrix with normal numbers of mean 0 and sets a share `sparsity` of each column, rounded
+/// up, to zero. PyTorch's default `std` is 0.01. Draws on the host: first the numbers, then one
+/// permutation for each column, whose first rows become zero.
 ///
 /// # Errors
 ///
 /// The tensor does not have two dimensions, `sparsity` is not in `[0, 1]`, `std` is negative, the
 /// type is not floating, or there is no generator to draw from.
+#[doc(alias = "sparse_")]
 pub fn sparse(tensor: &mut Tensor, sparsity: f64, std: f64) -> Result<()> {
     let op = "sparse";
     let &[rows, columns] = tensor.shape() else {
@@ -241,7 +262,7 @@ pub fn sparse(tensor: &mut Tensor, sparsity: f64, std: f64) -> Result<()> {
     })
 }
 
-/// Ones at the places in row-major order that `is_one` names, else zeros.
+/// Sets the elements at the row-major positions for which `is_one` holds to 1, the others to 0.
 fn ones_where(tensor: &mut Tensor, is_one: impl Fn(usize) -> bool) -> Result<()> {
     let mut value = Value::zeros(tensor.shape(), DType::F32)?;
     let numbers = value.as_mut_slice::<f32>()?.iter_mut().enumerate();
@@ -251,14 +272,14 @@ fn ones_where(tensor: &mut Tensor, is_one: impl Fn(usize) -> bool) -> Result<()>
     Ok(())
 }
 
-/// A distribution that is drawn on every device.
+/// A distribution that every device can draw from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numbers {
     Uniform { low: f64, high: f64 },
     Normal { mean: f64, std: f64 },
 }
 
-/// A tensor of random numbers, for `op`.
+/// Draws a tensor of random numbers; errors name `op`.
 pub(super) fn drawn(
     op: &'static str,
     shape: &[usize],
@@ -288,7 +309,7 @@ fn draw(op: &'static str, tensor: &mut Tensor, numbers: Numbers) -> Result<()> {
     Ok(())
 }
 
-/// Fills with f32 numbers on the host, which are then converted and moved.
+/// Fills a tensor with f32 numbers drawn on the host, then converts and moves them.
 fn on_host(
     op: &'static str,
     tensor: &mut Tensor,
@@ -307,8 +328,8 @@ fn on_host(
     Ok(())
 }
 
-/// The tensor stays the parameter that it is: a layer that shares it and was not given the new value
-/// is found by the next step.
+/// Replaces the value and keeps the parameter's identity. If another layer shares the parameter and
+/// was not given the new value, the optimiser's next step reports the difference.
 fn replace(tensor: &mut Tensor, new: Tensor) {
     *tensor = tensor.with_value(new.into());
 }

@@ -1,4 +1,4 @@
-//! What ledgers learn of layers: their paths, and what goes in and comes out.
+//! Layers as ledgers record them: paths, inputs and outputs.
 
 use std::any::type_name;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use super::{Kind, Module, join};
 use crate::Tensor;
 use crate::functional::PackedSequence;
 
-/// What a layer takes and returns: tensors, alone or together.
+/// The inputs or outputs of a layer: one or several tensors.
 pub trait Tensors {
-    /// Adds every tensor to `found`, in order.
+    /// Appends every tensor to `found`, in order.
     fn collect<'a>(&'a self, found: &mut Vec<&'a Value>);
 }
 
@@ -67,12 +67,12 @@ impl<A: Tensors, B: Tensors, C: Tensors> Tensors for (A, B, C) {
     }
 }
 
-/// Runs `compute` as the forward pass of `layer`, and records it if somebody listens. This is what
-/// `#[layer]` puts around a method.
+/// Runs `compute` as the forward pass of `layer` and records it if a recorder is active. `#[layer]`
+/// wraps a method in this call.
 ///
 /// # Errors
 ///
-/// What `compute` returns; that the record cannot be written.
+/// Errors of `compute`, or of writing the record.
 pub fn computed_layer<'a, M, T, E>(
     layer: &M,
     inputs: impl FnOnce(&mut Vec<&'a Value>),
@@ -95,7 +95,7 @@ where
     Ok(output)
 }
 
-/// A layer whose forward pass runs and is recorded.
+/// A layer whose forward pass is running and will be recorded.
 struct Recording {
     recorder: Arc<Recorder>,
     path: Arc<str>,
@@ -118,11 +118,11 @@ impl Recording {
     }
 }
 
-/// [`Module::visit`] of some layer.
+/// A layer's [`Module::visit`], without its path.
 type Visit<'a> = &'a dyn Fn(&mut dyn FnMut(&str, Kind, &Tensor));
 
-/// Makes this thread compute the layer `name` of the module that it computes, if somebody listens,
-/// until what is returned is dropped.
+/// Enters child `name` of the module that this thread computes, until the returned guard is
+/// dropped. Returns `None` if no recorder is active.
 pub(crate) fn enter_child(name: &str) -> Option<Entered> {
     of_layers().map(|_| {
         let path = join(module().as_deref().unwrap_or_default(), name);
@@ -130,8 +130,8 @@ pub(crate) fn enter_child(name: &str) -> Option<Entered> {
     })
 }
 
-/// Where the watched model holds the layer: the name of its first tensor there, without the name
-/// that the tensor has in the layer itself.
+/// Returns the path of the layer in the watched model: the name of the layer's first known tensor
+/// there, less the tensor's name in the layer itself.
 fn path_of(layer: Visit<'_>, recorder: &Recorder) -> Option<Arc<str>> {
     let mut found = None;
     layer(&mut |name, _, tensor| {
@@ -144,7 +144,7 @@ fn path_of(layer: Visit<'_>, recorder: &Recorder) -> Option<Arc<str>> {
     found
 }
 
-/// The name of a type without its path and parameters.
+/// Returns the name of a type without its path and generic parameters.
 fn short_name(name: &'static str) -> &'static str {
     let name = name.split_once('<').map_or(name, |(name, _)| name);
     name.rsplit_once("::").map_or(name, |(_, name)| name)

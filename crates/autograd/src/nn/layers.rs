@@ -55,7 +55,7 @@ pub use transformer::{
 
 use samebits_tensor_core::{Error, Result};
 
-/// `1 / √fan_in`.
+/// Returns `1 / √fan_in`.
 pub(super) fn bound(op: &'static str, fan_in: usize) -> Result<f64> {
     if fan_in == 0 {
         return Err(Error::invalid(op, "a layer needs at least one input"));

@@ -1,6 +1,6 @@
-//! Layers, and the models made of them.
+//! Layers and models.
 //!
-//! A model is a plain struct of tensors and layers, with `#[derive(Module)]` and a method
+//! A model is a plain struct of tensors and layers with `#[derive(Module)]` and a method
 //! `forward(&self, ..)` of any signature:
 //!
 //! ```
@@ -40,15 +40,15 @@
 //! # Ok::<(), samebits::Error>(())
 //! ```
 //!
-//! * **Construction.** `Linear::new(64, 10)?` has PyTorch's defaults; what else there is, is set on
-//!   `Linear::options(64, 10)`, which `init()?` makes a layer of. Layers without tensors are their
-//!   own options: `MaxPool2d::new(2).stride(1)`.
-//! * **Random numbers**, initial values and those of dropout, come from this thread's default
-//!   generator, or inside [`draw_from`] and [`train_with`] from the one that is given.
-//! * **Ledgers** record the method that computes a module as a layer if it is marked [`macro@layer`].
-//! * **Training** is a scope, [`train`]; outside, layers evaluate.
-//! * **What a layer changes** while it computes, for example running statistics, is behind a lock
-//!   of its own, so that `forward` takes `&self`; a clone does not share it.
+//! * **Construction.** `Linear::new(64, 10)?` has PyTorch's defaults. `Linear::options(64, 10)` has
+//!   a setter for each option; its `init()?` builds the layer. Layers without tensors are set
+//!   directly: `MaxPool2d::new(2).stride(1)`.
+//! * **Random numbers**, both initial values and dropout masks, come from the generator given to
+//!   [`draw_from`] or [`train_with`], else from this thread's default generator.
+//! * **Ledgers** record a module's method as a layer if it is marked [`macro@layer`].
+//! * **Training** is a scope, [`train`]; outside it, layers evaluate.
+//! * **State that a layer changes** while it computes, for example running statistics, is behind a
+//!   lock of its own, so `forward` takes `&self`. A clone does not share that state.
 
 mod cell;
 pub mod init;

@@ -1,4 +1,4 @@
-//! Modules: what holds tensors under names.
+//! Modules: named collections of tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -12,17 +12,17 @@ use samebits_tensor_core::{DType, Device, Error, Result};
 use super::Summary;
 use crate::{Tensor, functional};
 
-/// A part of a model: its tensors and their names.
+/// A part of a model: tensors with names.
 ///
-/// `#[derive(Module)]` visits every field of a struct, so that no parameter is forgotten. A
-/// [`Tensor`] is a parameter, or a buffer in a field marked `#[module(buffer)]`; a field that is a
-/// module itself puts its name before those of its tensors. `Option`, `Box`, `Vec`, arrays and
-/// tuples of modules are modules, and numbers, `bool` and `String` are modules without tensors.
-/// A field of any other type is marked `#[module(skip)]`.
+/// `#[derive(Module)]` visits every field of a struct, so no parameter is forgotten. A [`Tensor`]
+/// field is a parameter, or a buffer if marked `#[module(buffer)]`. A field that is itself a module
+/// prefixes its name to those of its tensors. `Option`, `Box`, `Vec`, arrays and tuples of modules
+/// are modules; numbers, `bool` and `String` are modules without tensors. Mark a field of any other
+/// type `#[module(skip)]`.
 ///
-/// A module computes by an inherent method, commonly `forward(&self, ..)`, of any inputs and
-/// results; implement [`Layer`](super::Layer) for one that maps a tensor to a tensor and is to be
-/// part of a [`Sequential`](super::Sequential).
+/// A module computes in an inherent method, usually `forward(&self, ..)`, with any inputs and
+/// results. Implement [`Layer`](super::Layer) for a module that maps one tensor to one tensor, so
+/// that it can be part of a [`Sequential`](super::Sequential).
 ///
 /// # Examples
 ///
@@ -59,14 +59,15 @@ use crate::{Tensor, functional};
     note = "derive `Module` for the type, or mark the field `#[module(skip)]` if it holds no tensors"
 )]
 pub trait Module {
-    /// Calls `visit` for every tensor in a fixed order, with `path` before its name.
+    /// Calls `visit` for every tensor in a fixed order, with `path` prefixed to its name.
     fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor));
 
-    /// [`visit`](Module::visit) of places whose tensors can be replaced.
+    /// Calls `visit` as [`visit`](Module::visit) does, with tensors that can be replaced.
     fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor));
 
-    /// The parameters by name, in visiting order, also those that do not require a gradient. One
-    /// that several layers share has the name that is visited first.
+    /// Returns the parameters and their names in visiting order, including those that do not
+    /// require a gradient. A parameter shared by several layers appears once, under the name
+    /// visited first.
     fn named_parameters(&self) -> Vec<(String, Tensor)> {
         let mut shared = BTreeSet::new();
         let mut found = Vec::new();
@@ -79,29 +80,29 @@ pub trait Module {
         found
     }
 
-    /// The parameters, in visiting order, each once.
+    /// Returns the parameters in visiting order, each once.
     fn parameters(&self) -> Vec<Tensor> {
         self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
     }
 
-    /// The number of elements of all [`parameters`](Module::parameters).
+    /// Returns the number of elements of all [`parameters`](Module::parameters).
     fn num_parameters(&self) -> usize {
         self.parameters().iter().map(Tensor::numel).sum()
     }
 
-    /// Every tensor by name, in visiting order: parameters and buffers, as they are now and
-    /// without their graph. A shared parameter is there under each of its names.
+    /// Returns every parameter and buffer with its name, in visiting order, detached from the
+    /// graph. A shared parameter appears under each of its names.
     fn state_dict(&self) -> Vec<(String, Tensor)> {
         let mut found = Vec::new();
         self.visit("", &mut |name, _, tensor| found.push((name.to_owned(), tensor.detach())));
         found
     }
 
-    /// Replaces tensors by those of the same name in `state`, which [`state_dict`] returned. They
-    /// are moved to the device of the tensors that they replace. What layers share stays shared,
-    /// and needs only one of its names. Nothing is replaced if there is an error.
+    /// Loads the tensors of `state`, as returned by [`state_dict`], by name. Each is moved to the
+    /// device of the tensor that it replaces. Shared parameters stay shared and need only one of
+    /// their names in `state`. On error, nothing is replaced.
     ///
-    /// Returns the names that do not go together, of which a `strict` call has none.
+    /// Returns the names that do not match; there are none after a `strict` call.
     ///
     /// # Errors
     ///
@@ -142,24 +143,26 @@ pub trait Module {
         Ok(keys)
     }
 
-    /// Moves every parameter and buffer to `device`. What layers share stays shared.
+    /// Moves every parameter and buffer to `device`. Shared parameters stay shared.
     ///
     /// # Errors
     ///
     /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
     /// module is unchanged then.
+    #[doc(alias = "cuda")]
+    #[doc(alias = "cpu")]
     fn to(&mut self, device: Device) -> Result<()> {
         replace("to", self, &|_, old| Ok(Some(old.succeeded_by(old.detach().to(device)?.into()))))
     }
 
     /// Converts every parameter and buffer of a float type to `dtype`, as
-    /// [`functional::to_dtype`](crate::functional::to_dtype) does. Integers, such as counts of
-    /// batches, stay as they are. What layers share stays shared.
+    /// [`functional::to_dtype`](crate::functional::to_dtype) does. Integers, such as batch counts,
+    /// keep their type. Shared parameters stay shared.
     ///
     /// # Errors
     ///
-    /// [`Error::DTypeMismatch`] if `dtype` is not a float, [`Error::OutOfMemory`] if there is no
-    /// memory; the module is unchanged then.
+    /// [`Error::DTypeMismatch`] if `dtype` is not a float, [`Error::OutOfMemory`] if memory runs
+    /// out; the module is unchanged then.
     ///
     /// # Examples
     ///
@@ -178,6 +181,9 @@ pub trait Module {
     /// # References
     ///
     /// `torch.nn.Module.to` with a `dtype`.
+    #[doc(alias = "float")]
+    #[doc(alias = "double")]
+    #[doc(alias = "half")]
     fn to_dtype(&mut self, dtype: DType) -> Result<()> {
         let op = "to_dtype";
         if !dtype.is_float() {
@@ -192,13 +198,14 @@ pub trait Module {
         })
     }
 
-    /// Freezes or thaws every parameter: optimisers pass over those that require no gradient,
-    /// which keep their names in the state. What layers share stays shared; a layer that is frozen
-    /// alone does not freeze the others, so that the optimiser refuses the next step.
+    /// Freezes (`false`) or unfreezes (`true`) every parameter. Optimisers skip parameters that
+    /// require no gradient but keep their names in the state. Shared parameters stay shared. If you
+    /// freeze only one of several layers that share a parameter, the optimiser's next step returns
+    /// an error.
     ///
     /// # Errors
     ///
-    /// [`Error::DTypeMismatch`] if a parameter is to be thawed and its type is not a float; the
+    /// [`Error::DTypeMismatch`] if `requires_grad` is true and a parameter is not a float; the
     /// module is unchanged then.
     ///
     /// # Examples
@@ -226,7 +233,7 @@ pub trait Module {
         Ok(())
     }
 
-    /// A table of all tensors, to be printed.
+    /// Returns a printable table of all tensors.
     ///
     /// # Examples
     ///
@@ -251,7 +258,8 @@ pub trait Module {
     }
 }
 
-/// A parameter with the value of `x`, for a layer of your own: a leaf of its own that requires a gradient.
+/// Creates a parameter with the value of `x`, for a layer of your own: a new leaf that requires a
+/// gradient.
 ///
 /// # Errors
 ///
@@ -277,14 +285,16 @@ pub trait Module {
 /// # References
 ///
 /// `torch.nn.Parameter`.
+#[doc(alias = "Parameter")]
 pub fn parameter(x: &Tensor) -> Result<Tensor> {
     x.detach().set_requires_grad(true).map_err(|error| error.called("parameter"))
 }
 
-/// Layers under their numbers, as in `torch.nn.ModuleList`.
+/// A list of layers named by their indices, as in `torch.nn.ModuleList`.
+#[doc(alias = "ParameterList")]
 pub type ModuleList<M> = Vec<M>;
 
-/// Layers under their keys in the order of insertion, as in `torch.nn.ModuleDict`; of tensors it is
+/// A map of layers by name, in insertion order, as in `torch.nn.ModuleDict`. A map of tensors is a
 /// `torch.nn.ParameterDict`. A model that iterates over it computes in that order.
 ///
 /// # Examples
@@ -301,27 +311,29 @@ pub type ModuleList<M> = Vec<M>;
 /// assert_eq!(layers.named_parameters()[0].0, "layer_2.weight");
 /// # Ok::<(), samebits::Error>(())
 /// ```
+#[doc(alias = "ParameterDict")]
 pub type ModuleDict<M> = IndexMap<String, M>;
 
-/// What a tensor of a module is for.
+/// The role of a tensor in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is trained, unless it requires no gradient.
+    /// A trainable tensor; it is trained unless it requires no gradient.
     Parameter,
-    /// It is kept but not trained.
+    /// Part of the state, but not trained.
     Buffer,
 }
 
-/// Names that [`Module::load_state_dict`] could not bring together.
+/// Names that [`Module::load_state_dict`] could not match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncompatibleKeys {
-    /// Names of the module that the state has not, in visiting order.
+    /// Names in the module that `state` lacks, in visiting order. PyTorch's `missing_keys`.
     pub missing: Vec<String>,
-    /// Names of the state that the module has not, in the order of the state.
+    /// Names in `state` that the module lacks, in the order of `state`. PyTorch's
+    /// `unexpected_keys`.
     pub unexpected: Vec<String>,
 }
 
-/// `path` and `name` with a dot between them.
+/// Joins `path` and `name` with a dot; an empty part adds none.
 pub fn join(path: &str, name: &str) -> String {
     match (path, name) {
         ("", _) => name.to_owned(),
@@ -345,7 +357,7 @@ fn incompatible<M: Module + ?Sized>(
             missing.push((name.to_owned(), tensor.identity()));
         }
     });
-    // A shared parameter needs one of its names.
+    // One name of a shared parameter is enough.
     missing.retain(|(_, identity)| identity.is_none_or(|identity| !given.contains(&identity)));
     IncompatibleKeys {
         missing: missing.into_iter().map(|(name, _)| name).collect(),
@@ -357,8 +369,8 @@ fn incompatible<M: Module + ?Sized>(
     }
 }
 
-/// Refuses a shared parameter that its layers do not hold alike: a layer that was frozen alone, or
-/// that has replaced its value, cannot tell the others.
+/// Rejects a shared parameter whose holders disagree. A layer that was frozen alone, or whose value
+/// was replaced, cannot update the other holders.
 pub(crate) fn expect_alike(op: &'static str, module: &dyn Module) -> Result<()> {
     let mut shared: BTreeMap<u64, (String, Tensor)> = BTreeMap::new();
     let mut result = Ok(());
@@ -382,8 +394,8 @@ pub(crate) fn expect_alike(op: &'static str, module: &dyn Module) -> Result<()> 
     result
 }
 
-/// Replaces each tensor by what `find` returns for it, once for all names of a shared one. Nothing
-/// is replaced if there is an error.
+/// Replaces each tensor with the result of `find`, and a shared tensor under all its names. On
+/// error, nothing is replaced.
 fn replace<M: Module + ?Sized>(
     op: &'static str,
     module: &mut M,
@@ -458,7 +470,7 @@ impl<M: Module> Module for Option<M> {
     }
 }
 
-/// The elements have their numbers for names.
+/// Names elements by index.
 impl<M: Module> Module for [M] {
     fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
         for (i, module) in self.iter().enumerate() {
@@ -473,7 +485,7 @@ impl<M: Module> Module for [M] {
     }
 }
 
-/// The elements have their numbers for names.
+/// Names elements by index.
 impl<M: Module, const N: usize> Module for [M; N] {
     fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
         self.as_slice().visit(path, visit);
@@ -484,7 +496,7 @@ impl<M: Module, const N: usize> Module for [M; N] {
     }
 }
 
-/// The elements have their numbers for names, as in `torch.nn.ModuleList`.
+/// Names elements by index, as in `torch.nn.ModuleList`.
 impl<M: Module> Module for Vec<M> {
     fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
         self.as_slice().visit(path, visit);
@@ -515,15 +527,15 @@ macro_rules! maps {
 }
 
 maps! {
-    /// The elements have their keys for names, in the order of insertion, as in `torch.nn.ModuleDict`.
+    /// Names elements by key, in insertion order, as in `torch.nn.ModuleDict`.
     IndexMap
-    /// The elements have their keys for names, in the order of the keys: `layer_10` comes before `layer_2`.
+    /// Names elements by key, in key order: `layer_10` comes before `layer_2`.
     BTreeMap
 }
 
 macro_rules! tuples {
     ($(($($module:ident $number:tt),+))*) => { $(
-        /// The elements have their numbers for names.
+        /// Names elements by index.
         impl<$($module: Module),+> Module for ($($module,)+) {
             fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
                 $(self.$number.visit(&join(path, stringify!($number)), visit);)+
@@ -545,7 +557,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// It holds no tensors.
+/// Holds no tensors.
 impl<T: ?Sized> Module for PhantomData<T> {
     fn visit(&self, _: &str, _: &mut dyn FnMut(&str, Kind, &Tensor)) {}
 
@@ -554,7 +566,7 @@ impl<T: ?Sized> Module for PhantomData<T> {
 
 macro_rules! plain_values {
     ($($ty:ty)*) => { $(
-        /// A plain value holds no tensors.
+        /// Holds no tensors.
         impl Module for $ty {
             fn visit(&self, _: &str, _: &mut dyn FnMut(&str, Kind, &Tensor)) {}
 

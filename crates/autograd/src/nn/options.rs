@@ -1,13 +1,13 @@
-//! What the options of layers have in common.
+//! Types and macros that the options of layers share.
 
 use samebits_tensor_core::{DType, Device, Result};
 
 use super::init::{Numbers, drawn};
 use crate::Tensor;
 
-/// A size for each of `DIMS` spatial dimensions: one for all, or an array.
+/// A size for each of `DIMS` spatial dimensions: a number for all, or an array.
 pub trait PerDim<const DIMS: usize> {
-    /// The size of each dimension.
+    /// Returns the size of each dimension.
     fn per_dim(self) -> [usize; DIMS];
 }
 
@@ -23,14 +23,14 @@ impl<const DIMS: usize> PerDim<DIMS> for [usize; DIMS] {
     }
 }
 
-/// How far the windows of a convolution reach past each border: a size for each spatial dimension,
-/// or one for all, or as much as keeps the size.
+/// Padding of a convolution: a size per spatial dimension, one for all, or as much as keeps the
+/// size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding<const DIMS: usize> {
-    /// This much at either end.
+    /// This many elements at either end.
     Size([usize; DIMS]),
-    /// As much as keeps the size, with stride 1; where that is an odd number of elements, the end
-    /// gets one more. PyTorch's `padding="same"`.
+    /// As much padding as keeps the size with stride 1; if that is an odd number of elements, the
+    /// end gets one more. PyTorch's `padding="same"`.
     Same,
 }
 
@@ -46,8 +46,8 @@ impl<const DIMS: usize> From<[usize; DIMS]> for Padding<DIMS> {
     }
 }
 
-/// Setters of fields, or of those of the field `in`, which take the value itself or what `=>` makes
-/// of it.
+/// Writes setters of fields, or of the fields of `in`. A setter stores its argument, or the
+/// expression after `=>`.
 macro_rules! setters {
     (in $part:ident; $($(#[$doc:meta])* $name:ident: $ty:ty;)*) => { $(
         $(#[$doc])*
@@ -69,17 +69,17 @@ macro_rules! setters {
     (@ $name:ident $value:expr) => { $value };
 }
 
-/// Setters of the type and device of a layer's tensors, kept in a field `place`.
+/// Writes setters of the type and device of a layer's tensors, kept in a field `place`.
 macro_rules! place_setters {
     () => {
-        /// The element type of the tensors: `F32` if not set.
+        /// Sets the element type of the tensors (default `F32`).
         #[must_use]
         pub fn dtype(mut self, dtype: samebits_tensor_core::DType) -> Self {
             self.place.dtype = dtype;
             self
         }
 
-        /// The device of the tensors: the host if not set.
+        /// Sets the device of the tensors (default: the host).
         #[must_use]
         pub fn device(mut self, device: samebits_tensor_core::Device) -> Self {
             self.place.device = device;
@@ -88,10 +88,10 @@ macro_rules! place_setters {
     };
 }
 
-/// `init_with` of options whose `init` draws.
+/// Writes `init_with` for options whose `init` draws random numbers.
 macro_rules! init_with {
     ($layer:ty) => {
-        /// `init` with random numbers from `generator`, which moves on by what is drawn.
+        /// Builds as `init`, with random numbers from `generator`, which advances by what is drawn.
         ///
         /// # Errors
         ///
@@ -119,23 +119,23 @@ impl Default for Place {
 }
 
 impl Place {
-    /// A tensor of `value` everywhere.
+    /// Returns a tensor filled with `value`.
     pub(super) fn full(self, shape: &[usize], value: f64) -> Result<Tensor> {
         Tensor::full(shape, value, self.dtype)?.to(self.device)
     }
 
-    /// A parameter of `value` everywhere.
+    /// Returns a parameter filled with `value`.
     pub(super) fn constant(self, shape: &[usize], value: f64) -> Result<Tensor> {
         self.full(shape, value)?.set_requires_grad(true)
     }
 
-    /// A parameter uniform in ±`bound`.
+    /// Returns a parameter drawn uniformly from ±`bound`.
     pub(super) fn uniform(self, op: &'static str, shape: &[usize], bound: f64) -> Result<Tensor> {
         let numbers = Numbers::Uniform { low: -bound, high: bound };
         drawn(op, shape, self, numbers)?.set_requires_grad(true)
     }
 
-    /// A parameter of standard normal numbers.
+    /// Returns a parameter of standard normal numbers.
     pub(super) fn normal(self, op: &'static str, shape: &[usize]) -> Result<Tensor> {
         let numbers = Numbers::Normal { mean: 0.0, std: 1.0 };
         drawn(op, shape, self, numbers)?.set_requires_grad(true)

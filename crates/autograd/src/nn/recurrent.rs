@@ -35,7 +35,7 @@ pub struct RecurrentOptions<L> {
     layer: PhantomData<fn() -> L>,
 }
 
-/// What the options and the layer both need to know.
+/// Settings that the options and the layer share.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     input_size: usize,
@@ -64,35 +64,35 @@ impl<L> RecurrentOptions<L> {
         RecurrentOptions { sizes, nonlinearity, place, layer: PhantomData }
     }
 
-    /// The number of layers: 1 if not set.
+    /// Sets the number of layers (default 1).
     #[must_use]
     pub fn num_layers(mut self, num_layers: usize) -> Self {
         self.sizes.num_layers = num_layers;
         self
     }
 
-    /// Whether there are biases: by default there are.
+    /// Sets whether the layers have biases (default true).
     #[must_use]
     pub fn bias(mut self, bias: bool) -> Self {
         self.sizes.bias = bias;
         self
     }
 
-    /// Whether the input is `[n, steps, ..]` and not `[steps, n, ..]`: by default it is not.
+    /// Sets whether the input is `[n, steps, ..]` (true) or `[steps, n, ..]` (false, the default).
     #[must_use]
     pub fn batch_first(mut self, batch_first: bool) -> Self {
         self.sizes.batch_first = batch_first;
         self
     }
 
-    /// The probability of dropping an element between layers while training: 0 if not set.
+    /// Sets the probability of dropping an element between layers while training (default 0).
     #[must_use]
     pub fn dropout(mut self, dropout: f64) -> Self {
         self.sizes.dropout = dropout;
         self
     }
 
-    /// Whether every layer also runs backward: by default it does not.
+    /// Sets whether every layer also runs backward in time (default false).
     #[must_use]
     pub fn bidirectional(mut self, bidirectional: bool) -> Self {
         self.sizes.bidirectional = bidirectional;
@@ -104,13 +104,13 @@ impl<L> RecurrentOptions<L> {
 
 impl RecurrentOptions<RNN> {
     setters! {
-        /// What each step applies: the hyperbolic tangent if not set.
+        /// Sets the nonlinearity of each step (default: the hyperbolic tangent).
         nonlinearity: Nonlinearity;
     }
 }
 
 impl RecurrentOptions<LSTM> {
-    /// The width that the hidden state is projected to: no projection if not set.
+    /// Sets the size that the hidden state is projected to (default: no projection).
     #[must_use]
     pub fn proj_size(mut self, proj_size: usize) -> Self {
         self.sizes.proj_size = proj_size;
@@ -123,12 +123,12 @@ impl Sizes {
         if self.bidirectional { 2 } else { 1 }
     }
 
-    /// The width of the hidden state.
+    /// Returns the width of the hidden state.
     fn state_size(&self) -> usize {
         if self.proj_size > 0 { self.proj_size } else { self.hidden_size }
     }
 
-    /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
+    /// Draws weights and biases uniformly from ±1/√hidden, as PyTorch does.
     fn weights(&self, op: &'static str, gates: usize, place: Place) -> Result<Vec<Weights>> {
         if self.num_layers == 0 || !(0.0..=1.0).contains(&self.dropout) {
             return Err(Error::invalid(
@@ -151,7 +151,8 @@ impl Sizes {
         let bound = bound(op, self.hidden_size)?;
         let draw = |shape: &[usize]| place.uniform(op, shape, bound);
         let rows = gates.saturating_mul(self.hidden_size);
-        // Refuses more layers than memory holds before it draws the first.
+        // Reserves room for all layers first, so a number that memory cannot hold fails before any
+        // draw.
         let mut all = room(op, self.num_layers.saturating_mul(self.directions()))?;
         for layer in 0..self.num_layers {
             let later = self.state_size().saturating_mul(self.directions());
@@ -171,7 +172,7 @@ impl Sizes {
         Ok(all)
     }
 
-    /// Calls `run` with how the layers go together, and with a generator if dropout needs one.
+    /// Calls `run` with the settings of the stack, and with a generator if dropout needs one.
     fn stacked<R>(
         &self,
         op: &'static str,
@@ -179,7 +180,7 @@ impl Sizes {
         run: impl FnOnce(Stack<'_>) -> Result<R>,
     ) -> Result<R> {
         let Sizes { bidirectional, batch_first, .. } = *self;
-        // Dropout lies between layers.
+        // Dropout applies between layers only.
         if !is_training() || self.dropout == 0.0 || self.num_layers == 1 {
             return run(Stack { bidirectional, batch_first, dropout: None });
         }
@@ -188,7 +189,7 @@ impl Sizes {
         })
     }
 
-    /// A first state of zeros for `input`.
+    /// Returns an initial state of zeros for `input`.
     fn zeros(&self, input: &Tensor, width: usize) -> Result<Tensor> {
         let layers = self.num_layers * self.directions();
         let shape = match *input.shape() {
@@ -204,7 +205,8 @@ impl Sizes {
         zeros_like(input.data(), &shape)
     }
 
-    /// `weight_ih` of a layer as `weight_ih_l0`, or `weight_ih_l0_reverse`.
+    /// Returns the name of a layer's tensor: `weight_ih` becomes `weight_ih_l0` or
+    /// `weight_ih_l0_reverse`.
     fn named(&self, path: &str, i: usize, name: &str) -> String {
         let directions = self.directions();
         let reverse = if i % directions == 1 { "_reverse" } else { "" };
@@ -212,25 +214,25 @@ impl Sizes {
     }
 }
 
-/// A plain recurrent network.
+/// A plain recurrent network (Elman RNN).
 ///
 /// # References
 ///
 /// `torch.nn.RNN`.
 #[derive(Clone, Debug)]
 pub struct RNN {
-    /// Weights, by layer and direction.
+    /// The weights, by layer and direction.
     pub weights: Vec<Weights>,
     sizes: Sizes,
     nonlinearity: Nonlinearity,
 }
 
 impl RNN {
-    /// The outputs of all steps and the last states, from a first state (zero if missing).
+    /// Returns the outputs of all steps and the last states. A missing initial state is zero.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
@@ -241,11 +243,11 @@ impl RNN {
         self.sizes.stacked("RNN", input, |stack| function(input, &h0, &self.weights, stack))
     }
 
-    /// [`forward`](RNN::forward) of packed sequences.
+    /// Computes [`forward`](RNN::forward) for packed sequences.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward_packed(
         &self,
@@ -262,24 +264,24 @@ impl RNN {
     }
 }
 
-/// Gated recurrent units.
+/// A network of gated recurrent units.
 ///
 /// # References
 ///
 /// `torch.nn.GRU`.
 #[derive(Clone, Debug)]
 pub struct GRU {
-    /// Weights, by layer and direction.
+    /// The weights, by layer and direction.
     pub weights: Vec<Weights>,
     sizes: Sizes,
 }
 
 impl GRU {
-    /// The outputs of all steps and the last states, from a first state (zero if missing).
+    /// Returns the outputs of all steps and the last states. A missing initial state is zero.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
@@ -287,11 +289,11 @@ impl GRU {
         self.sizes.stacked("GRU", input, run)
     }
 
-    /// [`forward`](GRU::forward) of packed sequences.
+    /// Computes [`forward`](GRU::forward) for packed sequences.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward_packed(
         &self,
@@ -304,7 +306,7 @@ impl GRU {
     }
 }
 
-/// Long short-term memories.
+/// A long short-term memory network.
 ///
 /// # Examples
 ///
@@ -328,18 +330,18 @@ impl GRU {
 /// `torch.nn.LSTM`.
 #[derive(Clone, Debug)]
 pub struct LSTM {
-    /// Weights, by layer and direction.
+    /// The weights, by layer and direction.
     pub weights: Vec<Weights>,
     sizes: Sizes,
 }
 
 impl LSTM {
-    /// The outputs of all steps and the last hidden and cell states, from first ones (zero if
-    /// missing).
+    /// Returns the outputs of all steps and the last hidden and cell states. A missing initial
+    /// state is zero.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(
         &self,
@@ -354,11 +356,11 @@ impl LSTM {
         Ok((output, (h, c)))
     }
 
-    /// [`forward`](LSTM::forward) of packed sequences.
+    /// Computes [`forward`](LSTM::forward) for packed sequences.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward_packed(
         &self,
@@ -377,16 +379,17 @@ impl LSTM {
 macro_rules! layers {
     ($($layer:ident $gates:literal { $($more:ident),* })*) => { $(
         impl $layer {
-            /// One layer; weights and biases uniform in ±1/√hidden, as PyTorch draws them.
+            /// Creates a network of one layer, with weights and biases drawn uniformly from
+            /// ±1/√hidden, as PyTorch does.
             ///
             /// # Errors
             ///
-            /// There is no unit, no memory, or no generator to draw from.
+            /// `hidden_size` is 0, memory runs out, or there is no generator to draw from.
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$layer> {
                 $layer::options(input_size, hidden_size).init()
             }
 
-            /// A network with other options than PyTorch's defaults.
+            /// Returns options for a network, starting from PyTorch's defaults.
             pub fn options(input_size: usize, hidden_size: usize) -> RecurrentOptions<$layer> {
                 RecurrentOptions::new(input_size, hidden_size)
             }
@@ -395,12 +398,12 @@ macro_rules! layers {
         impl RecurrentOptions<$layer> {
             init_with!($layer);
 
-            /// The network.
+            /// Builds the network.
             ///
             /// # Errors
             ///
-            /// There is no layer or no unit, an option is out of range, there is no memory, or no
-            /// generator to draw from.
+            /// There is no layer or `hidden_size` is 0, an option is out of range, memory runs out,
+            /// or there is no generator to draw from.
             pub fn init(&self) -> Result<$layer> {
                 let weights = self.sizes.weights(stringify!($layer), $gates, self.place)?;
                 Ok($layer { weights, sizes: self.sizes, $($more: self.$more),* })

@@ -1,5 +1,4 @@
-//! What a forward pass or an initialisation finds around it: whether it trains, and where random
-//! numbers come from.
+//! Scopes of a thread: training or evaluation, and the generator of random numbers.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,11 +7,11 @@ use samebits_tensor_core::{Device, Result, random};
 
 use crate::devices::reach;
 
-/// Runs `f` while training, on this thread: dropout drops, and batch normalisation uses and follows
-/// the statistics of the batch. Outside, layers evaluate.
+/// Runs `f` in training mode on this thread: dropout drops elements, and batch normalisation uses
+/// the statistics of the batch and updates the running ones. Outside this scope, layers evaluate.
 ///
-/// Random numbers come from this thread's default generators, those of
-/// [`manual_seed`](random::manual_seed), unless [`draw_from`] gives another.
+/// Random numbers come from this thread's default generators, set by
+/// [`manual_seed`](random::manual_seed), unless [`draw_from`] gives another generator.
 ///
 /// # Examples
 ///
@@ -33,23 +32,25 @@ pub fn train<R>(f: impl FnOnce() -> R) -> R {
     with_training(true, f)
 }
 
-/// [`train`] with random numbers from `generator`, which moves on by what is drawn.
+/// Runs `f` as [`train`] does, with random numbers from `generator`, which advances by what is
+/// drawn.
 pub fn train_with<R>(generator: &mut Generator, f: impl FnOnce() -> R) -> R {
     draw_from(generator, || train(f))
 }
 
-/// Runs `f` while evaluating, on this thread: what there is outside [`train`], for use inside.
+/// Runs `f` in evaluation mode on this thread: the default outside [`train`], for use inside it.
 pub fn eval<R>(f: impl FnOnce() -> R) -> R {
     with_training(false, f)
 }
 
-/// Whether this thread is inside [`train`].
+/// Returns whether this thread is inside [`train`].
+#[doc(alias = "training")]
 pub fn is_training() -> bool {
     TRAINING.get()
 }
 
-/// Runs `f` with the random numbers of layers, their initial values too, from `generator`, which
-/// moves on by what is drawn, also if `f` panics.
+/// Runs `f` with layers drawing from `generator`, for initial values too. The generator advances by
+/// what is drawn, also if `f` panics.
 ///
 /// # Examples
 ///
@@ -85,20 +86,20 @@ pub fn draw_from<R>(generator: &mut Generator, f: impl FnOnce() -> R) -> R {
 }
 
 /// Calls `draw` with the generator in force: that of [`draw_from`], else this thread's default
-/// generator of `device`. For layers with random numbers of their own; `op` names the layer in
-/// errors.
+/// generator of `device`. Use it in layers that draw random numbers themselves; `op` names the
+/// layer in errors.
 ///
 /// # Errors
 ///
-/// What `draw` returns; without a given generator, what
-/// [`with_default`](random::with_default) returns, for example if nobody seeded this thread.
+/// Errors of `draw`. Without a given generator, errors of [`with_default`](random::with_default),
+/// for example if this thread was not seeded.
 pub fn with_generator<R>(
     op: &'static str,
     device: Device,
     draw: impl FnOnce(&mut Generator) -> Result<R>,
 ) -> Result<R> {
     reach(device);
-    // A copy, so that nothing is borrowed while `draw` runs.
+    // Clones the generator, so that nothing is borrowed while `draw` runs.
     match GENERATOR.with_borrow(Clone::clone) {
         Some(mut given) if given.inside || !is_explicit_only() => {
             let result = draw(&mut given.generator);
@@ -109,8 +110,8 @@ pub fn with_generator<R>(
     }
 }
 
-/// [`with_generator`] if `draws`. A call that draws nothing moves no generator and needs none: `draw`
-/// gets one that is forgotten.
+/// Calls [`with_generator`] if `draws` is true. Otherwise the call needs no generator: `draw` gets
+/// a temporary one, and none advances.
 pub(crate) fn with_generator_if<R>(
     draws: bool,
     op: &'static str,
@@ -123,12 +124,13 @@ pub(crate) fn with_generator_if<R>(
     }
 }
 
-/// The generator of [`draw_from`].
+/// The generator given to [`draw_from`].
 #[derive(Clone)]
 struct Given {
     generator: Generator,
-    /// Whether it was given where there are no default generators. If not, it is none there either:
-    /// a data loader's samples are loaded inside the caller's scope only if there are no workers.
+    /// True if it was given inside a scope without default generators. A generator given outside is
+    /// not used inside: a data loader runs in the caller's scope only if it has no workers, so the
+    /// samples would depend on their number.
     inside: bool,
 }
 

@@ -9,7 +9,8 @@ use crate::Tensor;
 
 /// A module that maps one tensor to another.
 pub trait Layer: Module {
-    /// Computes the layer, training or evaluating as [`is_training`](super::is_training) says.
+    /// Computes the layer, in training mode if [`is_training`](super::is_training), else in
+    /// evaluation mode.
     ///
     /// # Errors
     ///
@@ -23,7 +24,7 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
     }
 }
 
-/// Layers one after the other. A clone has layers of its own.
+/// A chain of layers, applied in order. A clone has layers of its own.
 ///
 /// # Examples
 ///
@@ -49,19 +50,19 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// No layers: the identity.
+    /// Creates a `Sequential` without layers: the identity.
     pub fn new() -> Sequential {
         Sequential::default()
     }
 
-    /// With `layer` at the end, under its number.
+    /// Adds `layer` at the end, named by its index.
     #[must_use]
     pub fn append(self, layer: impl Layer + Clone + Debug + Send + Sync + 'static) -> Sequential {
         let number = self.layers.len().to_string();
         self.add_module(&number, layer)
     }
 
-    /// With `layer` at the end, under a name of its own.
+    /// Adds `layer` at the end, under `name`.
     #[must_use]
     pub fn add_module(
         mut self,
@@ -72,12 +73,12 @@ impl Sequential {
         self
     }
 
-    /// The number of layers.
+    /// Returns the number of layers.
     pub fn len(&self) -> usize {
         self.layers.len()
     }
 
-    /// Whether there are no layers.
+    /// Returns whether there are no layers.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
@@ -108,7 +109,8 @@ impl Module for Sequential {
     }
 }
 
-/// What a [`Sequential`] needs of its layers: `Clone` alone is not possible behind a `dyn`.
+/// The traits that a [`Sequential`] needs of its layers. `Clone` itself is not possible behind
+/// `dyn`.
 trait Member: Layer + Debug + Send + Sync {
     fn boxed(&self) -> Box<dyn Member>;
 }
@@ -125,7 +127,7 @@ impl Clone for Box<dyn Member> {
     }
 }
 
-/// A [`Sequential`](crate::nn::Sequential) of the layers in brackets.
+/// Creates a [`Sequential`](crate::nn::Sequential) of the listed layers.
 #[macro_export]
 macro_rules! sequential {
     ($($layer:expr),* $(,)?) => {

@@ -37,7 +37,7 @@ impl SparseCsr {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together, the offsets do not ascend from 0 to the number of elements,
+    /// The shapes do not match, the offsets do not ascend from 0 to the number of elements,
     /// or the columns of a row do not strictly ascend within the matrix.
     pub fn new(
         row_offsets: &Tensor,

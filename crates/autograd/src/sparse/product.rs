@@ -23,7 +23,7 @@ use crate::{Tensor, run};
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {

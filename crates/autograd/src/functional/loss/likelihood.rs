@@ -69,7 +69,7 @@ pub fn poisson_nll_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or a variance is negative.
+/// The shapes do not match, or a variance is negative.
 ///
 /// # References
 ///

@@ -53,7 +53,7 @@ pub fn hinge_embedding_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # References
 ///
@@ -83,7 +83,7 @@ pub fn margin_ranking_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # References
 ///
@@ -151,7 +151,7 @@ pub fn soft_margin_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # References
 ///
@@ -183,7 +183,7 @@ pub fn multilabel_soft_margin_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, a target is no class, or `p` is neither 1 nor 2.
+/// The shapes do not match, a target is no class, or `p` is neither 1 nor 2.
 ///
 /// # References
 ///
@@ -286,7 +286,7 @@ pub fn multilabel_margin_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 ///
 /// # References
 ///
@@ -312,7 +312,7 @@ pub fn triplet_margin_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together; whatever `distance` returns.
+/// The shapes do not match; whatever `distance` returns.
 ///
 /// # References
 ///

@@ -118,7 +118,7 @@ pub fn huber_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or an input is not in `[0, 1]`.
+/// The shapes do not match, or an input is not in `[0, 1]`.
 #[named]
 #[track_caller]
 pub fn binary_cross_entropy(
@@ -161,7 +161,7 @@ pub fn binary_cross_entropy(
 ///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not match.
 #[named]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(

@@ -20,7 +20,7 @@ use crate::{Tensor, run, untracked};
 ///
 /// # Errors
 ///
-/// The sizes do not go together, a sample is not in `[0, 1)`, or none are given and nobody seeded
+/// The sizes do not match, a sample is not in `[0, 1)`, or none are given and nobody seeded
 /// this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # References

@@ -19,7 +19,7 @@ use crate::{Tensor, run};
 ///
 /// # Errors
 ///
-/// The shapes do not go together, an index is outside the result, or `output_size` is not less
+/// The shapes do not match, an index is outside the result, or `output_size` is not less
 /// than a stride away from that smallest size.
 ///
 /// # Examples

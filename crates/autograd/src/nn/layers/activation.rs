@@ -5,7 +5,7 @@ use crate::nn::options::{Place, place_setters, setters};
 use crate::nn::{Layer, is_training};
 use crate::{Tensor, functional};
 
-/// Layers without options.
+/// Defines layers without options.
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident $function:ident;)*) => { $(
         $(#[$doc])*
@@ -26,33 +26,34 @@ macro_rules! plain {
 }
 
 plain! {
-    /// `max(x, 0)`.
+    /// The rectified linear unit: `max(x, 0)`.
     ReLU relu;
-    /// `min(max(x, 0), 6)`.
+    /// A rectified linear unit with an upper bound: `min(max(x, 0), 6)`.
     ReLU6 relu6;
-    /// `x · sigmoid(x)`.
+    /// The sigmoid linear unit, or swish: `x · sigmoid(x)`.
     SiLU silu;
     /// The hyperbolic tangent.
     Tanh tanh;
-    /// `1 / (1 + exp(−x))`.
+    /// The logistic sigmoid: `1 / (1 + exp(−x))`.
     Sigmoid sigmoid;
-    /// `log(sigmoid(x))`.
+    /// The logarithm of the sigmoid: `log(sigmoid(x))`.
     LogSigmoid log_sigmoid;
-    /// `x · tanh(softplus(x))`.
+    /// The Mish activation: `x · tanh(softplus(x))`.
     Mish mish;
-    /// `relu6(x + 3) / 6`.
+    /// A piecewise linear sigmoid: `relu6(x + 3) / 6`.
     Hardsigmoid hardsigmoid;
-    /// `x · relu6(x + 3) / 6`.
+    /// A piecewise form of [`SiLU`]: `x · relu6(x + 3) / 6`.
     Hardswish hardswish;
-    /// `scale · x`, or `scale · alpha · (exp(x) − 1)` below 0; see [`functional::selu`].
+    /// The scaled exponential linear unit: `scale · x`, or `scale · alpha · (exp(x) − 1)` below 0;
+    /// see [`functional::selu`].
     SELU selu;
-    /// `x / (1 + |x|)`.
+    /// The softsign: `x / (1 + |x|)`.
     Softsign softsign;
-    /// `x − tanh(x)`.
+    /// The difference `x − tanh(x)`.
     Tanhshrink tanhshrink;
 }
 
-/// Layers whose options are public fields, with PyTorch's defaults.
+/// Defines layers whose options are public fields with PyTorch's defaults.
 macro_rules! with_options {
     ($(
         $(#[$doc:meta])*
@@ -69,7 +70,7 @@ macro_rules! with_options {
             $($(#[$field_doc])* pub $field: $ty,)*
         }
 
-        /// PyTorch's defaults.
+        /// Returns PyTorch's defaults.
         impl Default for $name {
             fn default() -> $name {
                 $name { $($field: $default,)* }
@@ -77,7 +78,7 @@ macro_rules! with_options {
         }
 
         impl $name {
-            /// The layer.
+            /// Creates the layer.
             pub fn new($($field: $ty),*) -> $name {
                 $name { $($field),* }
             }
@@ -93,54 +94,57 @@ macro_rules! with_options {
 }
 
 with_options! {
-    /// `x`, or `negative_slope · x` below 0.
+    /// A leaky rectified linear unit: `x`, or `negative_slope · x` below 0.
     LeakyReLU {
-        /// 0.01 by default.
+        /// The slope below 0: 0.01 by default.
         negative_slope: f64 = 0.01,
     } => leaky_relu;
-    /// `x`, or `alpha · (exp(x) − 1)` below 0.
+    /// The exponential linear unit: `x`, or `alpha · (exp(x) − 1)` below 0.
     ELU {
-        /// 1 by default.
+        /// The scale below 0: 1 by default.
         alpha: f64 = 1.0,
     } => elu;
-    /// `x`, or `alpha · (exp(x / alpha) − 1)` below 0.
+    /// The continuously differentiable exponential linear unit: `x`, or `alpha · (exp(x / alpha) −
+    /// 1)` below 0.
     CELU {
-        /// 1 by default.
+        /// The scale below 0: 1 by default.
         alpha: f64 = 1.0,
     } => celu;
-    /// `x` moved towards 0, at most to 0.
+    /// A soft threshold: moves `x` towards 0 by `lambda`, at most to 0.
     Softshrink {
-        /// How far: 0.5 by default.
+        /// The distance by which `x` moves: 0.5 by default.
         lambda: f64 = 0.5,
     } => softshrink;
-    /// `x`, or 0 if it is near.
+    /// A hard threshold: `x`, or 0 if `|x| ≤ lambda`.
     Hardshrink {
-        /// How near: 0.5 by default.
+        /// The largest magnitude that becomes 0: 0.5 by default.
         lambda: f64 = 0.5,
     } => hardshrink;
-    /// `a · sigmoid(b)` of the two halves of `x` along a dimension.
+    /// A gated linear unit: `a · sigmoid(b)`, `a` and `b` being the two halves of `x` along a
+    /// dimension.
     GLU {
-        /// −1 by default; a negative dimension counts from the last, −1.
+        /// The dimension that is halved: −1 by default; negative dimensions count from the end.
         dim: i64 = -1,
     } => glu;
-    /// `x` between two bounds.
+    /// A clamp of `x` to `[min, max]`.
     Hardtanh {
-        /// −1 by default.
+        /// The lower bound: −1 by default.
         min: f64 = -1.0,
-        /// 1 by default.
+        /// The upper bound: 1 by default.
         max: f64 = 1.0,
     } => hardtanh;
-    /// `log(1 + exp(beta · x)) / beta`, or `x` where `beta · x` is over the threshold.
+    /// A smooth rectifier: `log(1 + exp(beta · x)) / beta`, or `x` if `beta · x` exceeds the
+    /// threshold.
     Softplus {
-        /// 1 by default.
+        /// The sharpness of the bend: 1 by default.
         beta: f64 = 1.0,
-        /// 20 by default.
+        /// The value of `beta · x` above which the result is `x`: 20 by default.
         threshold: f64 = 20.0,
     } => softplus;
 }
 
-/// `x`, or below 0 `slope · x`: while training with a slope for each element that is drawn from
-/// `lower` to `upper`, else with the mean of the two.
+/// A randomised leaky rectified linear unit: `x`, or `slope · x` below 0. While training, a slope
+/// between `lower` and `upper` is drawn for each element; else the slope is their mean.
 ///
 /// # Examples
 ///
@@ -159,13 +163,13 @@ with_options! {
 /// `torch.nn.RReLU`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct RReLU {
-    /// 1/8 by default.
+    /// The lower bound of the slope: 1/8 by default.
     pub lower: f64,
-    /// 1/3 by default.
+    /// The upper bound of the slope: 1/3 by default.
     pub upper: f64,
 }
 
-/// PyTorch's defaults.
+/// Returns PyTorch's defaults.
 impl Default for RReLU {
     fn default() -> RReLU {
         RReLU::new(1.0 / 8.0, 1.0 / 3.0)
@@ -173,7 +177,7 @@ impl Default for RReLU {
 }
 
 impl RReLU {
-    /// The layer.
+    /// Creates the layer.
     pub fn new(lower: f64, upper: f64) -> RReLU {
         RReLU { lower, upper }
     }
@@ -190,17 +194,17 @@ impl Layer for RReLU {
     }
 }
 
-/// `x` times the normal distribution function of `x`.
+/// The Gaussian error linear unit: `x` times the normal distribution function of `x`.
 ///
 /// # References
 ///
 /// `torch.nn.GELU`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Module)]
 pub enum GELU {
-    /// With the error function: PyTorch's default.
+    /// Computed with the error function: PyTorch's default.
     #[default]
     Exact,
-    /// With a hyperbolic tangent: PyTorch's `approximate="tanh"`.
+    /// Approximated with a hyperbolic tangent: PyTorch's `approximate="tanh"`.
     Tanh,
 }
 
@@ -223,12 +227,12 @@ macro_rules! along {
         #[doc = concat!("`torch.nn.", stringify!($name), "`.")]
         #[derive(Clone, Copy, Debug, Module)]
         pub struct $name {
-            /// The dimension; a negative one counts from the last, −1.
+            /// The dimension; negative dimensions count from the end.
             pub dim: i64,
         }
 
         impl $name {
-            /// Along dimension `dim`; a negative one counts from the last, −1.
+            /// Creates the layer for dimension `dim`; negative dimensions count from the end.
             pub fn new(dim: i64) -> $name {
                 $name { dim }
             }
@@ -244,15 +248,15 @@ macro_rules! along {
 }
 
 along! {
-    /// Exponentials along a dimension, divided by their sum.
+    /// The softmax: exponentials divided by their sum along a dimension.
     Softmax softmax;
     /// The logarithm of [`Softmax`].
     LogSoftmax log_softmax;
-    /// [`Softmax`] of `−x`.
+    /// The [`Softmax`] of `−x`.
     Softmin softmin;
 }
 
-/// [`Softmax`] over the channels of each place of images, `[n, c, h, w]` or `[c, h, w]`.
+/// A [`Softmax`] over the channels of each pixel of images `[n, c, h, w]` or `[c, h, w]`.
 ///
 /// # References
 ///
@@ -271,7 +275,7 @@ impl Layer for Softmax2d {
     }
 }
 
-/// `x` where it is above the threshold, else a value.
+/// A threshold: `x` if it exceeds `threshold`, else `value`.
 ///
 /// # References
 ///
@@ -280,12 +284,12 @@ impl Layer for Softmax2d {
 pub struct Threshold {
     /// The threshold.
     pub threshold: f64,
-    /// The value.
+    /// The replacement value.
     pub value: f64,
 }
 
 impl Threshold {
-    /// The layer.
+    /// Creates the layer.
     pub fn new(threshold: f64, value: f64) -> Threshold {
         Threshold { threshold, value }
     }
@@ -298,7 +302,7 @@ impl Layer for Threshold {
     }
 }
 
-/// The input as it is.
+/// A layer that returns its input.
 ///
 /// # References
 ///
@@ -313,16 +317,17 @@ impl Layer for Identity {
     }
 }
 
-/// Dimensions `start_dim` to `end_dim`, included, as one. Negative ones count from the last, −1.
+/// A layer that merges dimensions `start_dim` to `end_dim`, inclusive, into one. Negative
+/// dimensions count from the end.
 ///
 /// # References
 ///
 /// `torch.nn.Flatten`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct Flatten {
-    /// The first dimension that is flattened: 1 by default.
+    /// The first dimension to merge: 1 by default.
     pub start_dim: i64,
-    /// The last: −1 by default.
+    /// The last dimension to merge: −1 by default.
     pub end_dim: i64,
 }
 
@@ -333,7 +338,7 @@ impl Default for Flatten {
 }
 
 impl Flatten {
-    /// Flattens dimensions `start_dim` to `end_dim`.
+    /// Creates a layer that merges dimensions `start_dim` to `end_dim`.
     pub fn new(start_dim: i64, end_dim: i64) -> Flatten {
         Flatten { start_dim, end_dim }
     }
@@ -346,7 +351,8 @@ impl Layer for Flatten {
     }
 }
 
-/// One dimension as several, of which one size may be −1: what the others leave.
+/// A layer that splits one dimension into several. One size may be −1: it is inferred from the
+/// others.
 ///
 /// # Examples
 ///
@@ -365,15 +371,15 @@ impl Layer for Flatten {
 /// `torch.nn.Unflatten`.
 #[derive(Clone, Debug, Module)]
 pub struct Unflatten {
-    /// The dimension; a negative one counts from the last, −1.
+    /// The dimension; negative dimensions count from the end.
     pub dim: i64,
-    /// The sizes that it becomes.
+    /// The sizes to split it into.
     #[module(skip)]
     pub sizes: Vec<i64>,
 }
 
 impl Unflatten {
-    /// Dimension `dim` as dimensions of `sizes`.
+    /// Creates a layer that splits dimension `dim` into `sizes`.
     pub fn new(dim: i64, sizes: impl Into<Vec<i64>>) -> Unflatten {
         Unflatten { dim, sizes: sizes.into() }
     }
@@ -386,7 +392,8 @@ impl Layer for Unflatten {
     }
 }
 
-/// `x`, or below 0 `weight · x` with a weight that is trained, of all or of each channel.
+/// A leaky rectified linear unit with a trained slope: `x`, or `weight · x` below 0. One weight
+/// serves all channels, or each channel has its own.
 ///
 /// # Examples
 ///
@@ -407,21 +414,21 @@ impl Layer for Unflatten {
 /// `torch.nn.PReLU`.
 #[derive(Clone, Debug, Module)]
 pub struct PReLU {
-    /// `[1]` or `[channels]`
+    /// The slopes, `[1]` or `[channels]`.
     pub weight: Tensor,
 }
 
 impl PReLU {
-    /// One weight of 0.25.
+    /// Creates a layer with one weight of 0.25.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`] if there is no memory for the weight.
     pub fn new() -> Result<PReLU> {
         PReLU::options().init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options() -> PReLUOptions {
         PReLUOptions { num_parameters: 1, value: 0.25, place: Place::default() }
     }
@@ -444,14 +451,14 @@ pub struct PReLUOptions {
 
 impl PReLUOptions {
     setters! {
-        /// The number of weights: 1 if not set, or the number of channels.
+        /// Sets the number of weights: 1 (the default) or the number of channels.
         num_parameters: usize;
-        /// What each weight is at first, PyTorch's `init`: 0.25 if not set.
+        /// Sets the initial value of each weight (default 0.25); PyTorch's `init`.
         value: f64;
     }
     place_setters!();
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::{Tensor, functional, sequential};
 
 /// A softmax over many classes of which few are frequent, with its loss.
 ///
-/// The head knows the classes below the first cutoff and one entry for each cluster of the others;
-/// a cluster is computed for the samples alone whose target lies in it.
+/// The head predicts the classes below the first cutoff, plus one entry for each cluster of rarer
+/// classes. A cluster is computed only for samples whose target lies in it.
 ///
 /// # Examples
 ///
@@ -34,22 +34,22 @@ use crate::{Tensor, functional, sequential};
 /// GPUs*, 2016.
 #[derive(Clone, Debug, Module)]
 pub struct AdaptiveLogSoftmaxWithLoss {
-    /// To the frequent classes and the clusters.
+    /// The projection to the frequent classes and the clusters.
     pub head: Linear,
-    /// For each cluster, a projection to fewer features and one to its classes.
+    /// For each cluster, a projection to fewer features followed by one to its classes.
     pub tail: Vec<Sequential>,
-    /// The first class of each cluster, and how many classes there are.
+    /// The first class of each cluster, then the number of classes.
     #[module(skip)]
     cutoffs: Vec<usize>,
 }
 
 impl AdaptiveLogSoftmaxWithLoss {
-    /// A `div_value` of 4 and no bias in the head: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: a `div_value` of 4 and no bias in the head.
     ///
     /// # Errors
     ///
-    /// The cutoffs do not ascend, or do not lie between 0 and the last class; there is no memory, or
-    /// no generator to draw from.
+    /// The cutoffs do not ascend or do not lie between 0 and the last class, memory runs out, or
+    /// there is no generator to draw from.
     pub fn new(
         in_features: usize,
         n_classes: usize,
@@ -58,7 +58,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         AdaptiveLogSoftmaxWithLoss::options(in_features, n_classes, cutoffs).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(
         in_features: usize,
         n_classes: usize,
@@ -74,7 +74,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         }
     }
 
-    /// The log-probability of each target, and their mean, negated: the loss.
+    /// Returns the log-probability of each target, and the loss: the negative of their mean.
     ///
     /// # Shapes
     ///
@@ -83,7 +83,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together, or a target is no class.
+    /// The shapes are incompatible, or a target is not a class.
     #[track_caller]
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<(Tensor, Tensor)> {
         self.run(input, target).map_err(|error| error.called(OP))
@@ -137,7 +137,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         Ok((output, loss))
     }
 
-    /// The log-probabilities of all classes.
+    /// Returns the log-probabilities of all classes.
     ///
     /// # Shapes
     ///
@@ -145,7 +145,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     ///
     /// # Errors
     ///
-    /// The shape does not fit.
+    /// The input has another shape.
     #[track_caller]
     pub fn log_prob(&self, input: &Tensor) -> Result<Tensor> {
         let run = || {
@@ -160,7 +160,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         run().map_err(|error| error.called(OP))
     }
 
-    /// The most probable class of each sample; of equally probable ones, the first.
+    /// Returns the most probable class of each sample; ties go to the lowest class.
     ///
     /// # Errors
     ///
@@ -190,15 +190,15 @@ pub struct AdaptiveLogSoftmaxWithLossOptions {
 
 impl AdaptiveLogSoftmaxWithLossOptions {
     setters! {
-        /// By how much each cluster has fewer features than the one before: 4 if not set.
+        /// Sets the divisor of the number of features from one cluster to the next (default 4).
         div_value: f64;
-        /// Whether the head has a bias: by default it has none.
+        /// Sets whether the head has a bias (default false).
         head_bias: bool;
     }
     place_setters!();
     init_with!(AdaptiveLogSoftmaxWithLoss);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///

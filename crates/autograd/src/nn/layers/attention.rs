@@ -10,8 +10,8 @@ use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{init, is_training, with_generator};
 use crate::{Tensor, functional};
 
-/// Several heads of attention side by side: each projects queries, keys and values, averages the
-/// values with weights `softmax(q · kᵀ / √width)`, and what they find is projected together.
+/// Multi-head attention. Each head projects queries, keys and values and averages the values with
+/// weights `softmax(q · kᵀ / √width)`; a last projection combines the heads.
 ///
 /// # Examples
 ///
@@ -37,17 +37,18 @@ use crate::{Tensor, functional};
 /// `torch.nn.MultiheadAttention`; A. Vaswani et al., *Attention Is All You Need*, 2017.
 #[derive(Clone, Debug, Module)]
 pub struct MultiheadAttention {
-    /// `[3 · embed, embed]`: of queries, keys and values; `None` where their widths differ.
+    /// The weights of queries, keys and values, `[3 · embed, embed]`; `None` if their widths
+    /// differ.
     pub in_proj_weight: Option<Tensor>,
-    /// `[embed, embed]`, where the widths differ.
+    /// The weight of the queries, `[embed, embed]`, if the widths differ.
     pub q_proj_weight: Option<Tensor>,
-    /// `[embed, kdim]`, where the widths differ.
+    /// The weight of the keys, `[embed, kdim]`, if the widths differ.
     pub k_proj_weight: Option<Tensor>,
-    /// `[embed, vdim]`, where the widths differ.
+    /// The weight of the values, `[embed, vdim]`, if the widths differ.
     pub v_proj_weight: Option<Tensor>,
-    /// `[3 · embed]`
+    /// The biases of queries, keys and values, `[3 · embed]`.
     pub in_proj_bias: Option<Tensor>,
-    /// What the heads' results go through together.
+    /// The projection that combines the heads.
     pub out_proj: Linear,
     embed_dim: usize,
     num_heads: usize,
@@ -55,20 +56,19 @@ pub struct MultiheadAttention {
     batch_first: bool,
 }
 
-/// What [`MultiheadAttention::forward`] can be told beside its inputs; the default is PyTorch's.
+/// Arguments of [`MultiheadAttention::forward`] beside its inputs, with PyTorch's defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Attend<'a> {
-    /// `[n, keys]`: true for keys that are not attended to, or numbers that are added to the
-    /// scores.
+    /// Mask of keys, `[n, keys]`: true excludes a key; floats are added to the scores.
     pub key_padding_mask: Option<&'a Tensor>,
-    /// `[queries, keys]` or `[n · heads, queries, keys]`: true for pairs that are not attended to,
-    /// or numbers that are added to the scores.
+    /// Mask of pairs, `[queries, keys]` or `[n · heads, queries, keys]`: true excludes a pair;
+    /// floats are added to the scores.
     pub attn_mask: Option<&'a Tensor>,
-    /// Whether a query attends to no later key: by default it may.
+    /// If true, no query attends to a later key (default false).
     pub is_causal: bool,
-    /// Whether the weights are returned: by default they are.
+    /// If true, the attention weights are returned (default true).
     pub need_weights: bool,
-    /// Whether the weights are averaged over the heads: by default they are.
+    /// If true, the returned weights are averaged over the heads (default true).
     pub average_attn_weights: bool,
 }
 
@@ -85,17 +85,18 @@ impl Default for Attend<'_> {
 }
 
 impl MultiheadAttention {
-    /// Biases 0; projections of the inputs drawn as Xavier has it, that of the results as
-    /// [`Linear`] has it: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: the input projections are Xavier-uniform, the
+    /// output projection is drawn as in [`Linear`], biases are 0.
     ///
     /// # Errors
     ///
-    /// The width does not divide into the heads, there is no memory, or no generator to draw from.
+    /// `num_heads` does not divide `embed_dim`, memory runs out, or there is no generator to draw
+    /// from.
     pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
         MultiheadAttention::options(embed_dim, num_heads).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(embed_dim: usize, num_heads: usize) -> MultiheadAttentionOptions {
         MultiheadAttentionOptions {
             embed_dim,
@@ -109,26 +110,27 @@ impl MultiheadAttention {
         }
     }
 
-    /// What each query finds, and the weights if they are wanted. A query that the masks leave no key
-    /// finds zeros, before the last projection, and its weights are 0.
+    /// Returns the result for each query, and the weights if `need_weights` is set. If the masks
+    /// exclude every key of a query, its weights are 0, and its result is 0 before the last
+    /// projection.
     ///
     /// # Shapes
     ///
-    /// `query` is `[queries, n, embed]`, `key` `[keys, n, kdim]`, `value` `[keys, n, vdim]`, or
-    /// with `batch_first` the number of samples `n` comes first, or all are without it. The result
-    /// is like `query`; the weights are `[n, queries, keys]`, unless averaged
-    /// `[n, heads, queries, keys]`, without `n` if the inputs are.
+    /// `query` is `[queries, n, embed]`, `key` `[keys, n, kdim]`, `value` `[keys, n, vdim]`. With
+    /// `batch_first`, the number of samples `n` comes first; all may omit it. The result has the
+    /// shape of `query`. The weights are `[n, queries, keys]` if averaged, else `[n, heads,
+    /// queries, keys]`, without `n` if the inputs have none.
     ///
     /// # Determinism
     ///
     /// Composed of [`linear`](functional::linear), [`bmm`](functional::bmm),
-    /// [`softmax`](functional::softmax) and [`masked_fill`](functional::masked_fill): see *Attention* in
-    /// `docs/numerics.md`. Queries are multiplied with `√(1 / width of a head)` first. Dropout draws one
-    /// number for each weight.
+    /// [`softmax`](functional::softmax) and [`masked_fill`](functional::masked_fill): see
+    /// *Attention* in `docs/numerics.md`. Queries are first multiplied by `√(1 / width of a head)`.
+    /// Dropout draws one number for each weight.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(
         &self,
@@ -217,7 +219,7 @@ impl MultiheadAttention {
         Ok((alone(y)?, Some(alone(weights)?)))
     }
 
-    /// `x` as `[n, length, width]`.
+    /// Returns `x` as `[n, length, width]`.
     fn samples_first(&self, op: &'static str, x: &Tensor) -> Result<Tensor> {
         match x.shape() {
             &[length, width] => functional::reshape(x, [1, length, width]),
@@ -230,7 +232,7 @@ impl MultiheadAttention {
         }
     }
 
-    /// The projection of queries, keys or values: number 0, 1 or 2.
+    /// Projects `x` with the weights of the queries (`i` = 0), keys (1) or values (2).
     fn projected(&self, i: usize, x: &Tensor) -> Result<Tensor> {
         let part = |x: &Tensor| functional::narrow(x, 0, i * self.embed_dim, self.embed_dim);
         let weight = match &self.in_proj_weight {
@@ -261,22 +263,22 @@ pub struct MultiheadAttentionOptions {
 
 impl MultiheadAttentionOptions {
     setters! {
-        /// The probability of dropping a weight while training: 0 if not set.
+        /// Sets the probability of dropping a weight while training (default 0).
         dropout: f64;
-        /// Whether the projections have biases: by default they have.
+        /// Sets whether the projections have biases (default true).
         bias: bool;
-        /// The width of the keys: that of the queries if not set.
+        /// Sets the width of the keys (default: that of the queries).
         kdim: usize => Some(kdim);
-        /// The width of the values: that of the queries if not set.
+        /// Sets the width of the values (default: that of the queries).
         vdim: usize => Some(vdim);
-        /// Whether the inputs are `[n, length, ..]` and not `[length, n, ..]`: by default they are
-        /// not.
+        /// Sets whether the inputs are `[n, length, ..]` (true) or `[length, n, ..]` (false, the
+        /// default).
         batch_first: bool;
     }
     place_setters!();
     init_with!(MultiheadAttention);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
@@ -316,7 +318,7 @@ impl MultiheadAttentionOptions {
     }
 }
 
-/// True for keys that are later than the query.
+/// Returns a mask that is true for keys later than the query.
 fn causal(op: &'static str, queries: usize, keys: usize) -> Result<Tensor> {
     let count = numel(op, &[queries, keys])?;
     let mut later = memory::filled(count, false).map_err(Error::out_of_host_memory(op))?;

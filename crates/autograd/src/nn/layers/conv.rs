@@ -33,15 +33,15 @@ use crate::{Tensor, functional};
 /// `torch.nn.Conv1d`, `Conv2d` and `Conv3d`.
 #[derive(Clone, Debug, Module)]
 pub struct ConvNd<const DIMS: usize> {
-    /// `[out, in / groups, kernel, ..]`
+    /// The weight, `[out, in / groups, kernel, ..]`.
     pub weight: Tensor,
-    /// `[out]`
+    /// The bias, `[out]`.
     pub bias: Option<Tensor>,
-    /// How the window moves.
+    /// Stride, padding, dilation and groups.
     pub params: ConvParams,
-    /// Whether the padding keeps the size ([`Padding::Same`]); that of `params` is not used then.
+    /// True for [`Padding::Same`]; the padding of `params` is unused then.
     pub same: bool,
-    /// What the padding is filled with: zeros, in the constant mode.
+    /// The content of the padding; zeros in the constant mode.
     pub padding_mode: PadMode,
 }
 
@@ -53,11 +53,12 @@ pub type Conv2d = ConvNd<2>;
 pub type Conv3d = ConvNd<3>;
 
 impl<const DIMS: usize> ConvNd<DIMS> {
-    /// Weight and bias uniform in ±1/√(in · kernel volume), as PyTorch draws them.
+    /// Creates a layer with weight and bias drawn uniformly from ±1/√(in · kernel volume), as
+    /// PyTorch does.
     ///
     /// # Errors
     ///
-    /// There is no input channel, the kernel is empty, there is no memory, or no generator to draw
+    /// `in_channels` is 0, the kernel is empty, memory runs out, or there is no generator to draw
     /// from.
     pub fn new(
         in_channels: usize,
@@ -67,7 +68,7 @@ impl<const DIMS: usize> ConvNd<DIMS> {
         ConvNd::options(in_channels, out_channels, kernel_size).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(
         in_channels: usize,
         out_channels: usize,
@@ -105,7 +106,7 @@ impl<const DIMS: usize> Layer for ConvNd<DIMS> {
                 .collect(),
             false => params.padding.iter().map(|&size| [size; 2]).collect(),
         };
-        // What no index can hold is refused by `pad`, in the name of its size.
+        // `pad` rejects a size that no index can hold; the error states it.
         let pads: Vec<i64> = ends
             .into_iter()
             .rev()
@@ -134,28 +135,28 @@ pub struct ConvOptions<const DIMS: usize> {
 
 impl<const DIMS: usize> ConvOptions<DIMS> {
     setters! {
-        /// The distance between neighbouring windows: 1 if not set.
+        /// Sets the distance between neighbouring windows (default 1).
         stride: impl PerDim<DIMS> => stride.per_dim();
-        /// How far the windows reach past each border: 0 if not set.
+        /// Sets the padding at each border (default 0).
         padding: impl Into<Padding<DIMS>> => padding.into();
-        /// The distance between neighbouring taps: 1 if not set.
+        /// Sets the distance between neighbouring kernel elements (default 1).
         dilation: impl PerDim<DIMS> => dilation.per_dim();
-        /// The number of groups of channels that do not see each other: 1 if not set.
+        /// Sets the number of channel groups that are convolved separately (default 1).
         groups: usize;
-        /// Whether there is a bias: by default there is.
+        /// Sets whether the layer has a bias (default true).
         bias: bool;
-        /// What the padding is filled with: zeros if not set.
+        /// Sets the content of the padding (default: zeros).
         padding_mode: PadMode;
     }
     place_setters!();
     init_with!(ConvNd<DIMS>);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
-    /// The channels do not divide into the groups, or [`Padding::Same`] goes with a stride; else as
-    /// [`ConvNd::new`].
+    /// `groups` does not divide the channels, or [`Padding::Same`] is combined with a stride; else
+    /// as [`ConvNd::new`].
     pub fn init(&self) -> Result<ConvNd<DIMS>> {
         let op = "Conv";
         let (padding, same) = match self.padding {
@@ -188,13 +189,13 @@ impl<const DIMS: usize> ConvOptions<DIMS> {
 /// `torch.nn.ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`.
 #[derive(Clone, Debug, Module)]
 pub struct ConvTransposeNd<const DIMS: usize> {
-    /// `[in, out / groups, kernel, ..]`
+    /// The weight, `[in, out / groups, kernel, ..]`.
     pub weight: Tensor,
-    /// `[out]`
+    /// The bias, `[out]`.
     pub bias: Option<Tensor>,
-    /// How the window moves.
+    /// Stride, padding, dilation and groups.
     pub params: ConvParams,
-    /// By how much the result is larger at the end of each dimension.
+    /// The size added to the end of each dimension of the result.
     pub output_padding: [usize; DIMS],
 }
 
@@ -206,11 +207,12 @@ pub type ConvTranspose2d = ConvTransposeNd<2>;
 pub type ConvTranspose3d = ConvTransposeNd<3>;
 
 impl<const DIMS: usize> ConvTransposeNd<DIMS> {
-    /// Weight and bias uniform in ±1/√(out · kernel volume), as PyTorch draws them.
+    /// Creates a layer with weight and bias drawn uniformly from ±1/√(out · kernel volume), as
+    /// PyTorch does.
     ///
     /// # Errors
     ///
-    /// There is no output channel, the kernel is empty, there is no memory, or no generator to draw
+    /// `out_channels` is 0, the kernel is empty, memory runs out, or there is no generator to draw
     /// from.
     pub fn new(
         in_channels: usize,
@@ -220,7 +222,7 @@ impl<const DIMS: usize> ConvTransposeNd<DIMS> {
         ConvTransposeNd::options(in_channels, out_channels, kernel_size).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(
         in_channels: usize,
         out_channels: usize,
@@ -266,27 +268,27 @@ pub struct ConvTransposeOptions<const DIMS: usize> {
 
 impl<const DIMS: usize> ConvTransposeOptions<DIMS> {
     setters! {
-        /// The distance between neighbouring windows of the result: 1 if not set.
+        /// Sets the distance between neighbouring windows of the result (default 1).
         stride: impl PerDim<DIMS> => stride.per_dim();
-        /// How much is cut off each border of the result: 0 if not set.
+        /// Sets the size cut off each border of the result (default 0).
         padding: impl PerDim<DIMS> => padding.per_dim();
-        /// By how much the result is larger at the end of each dimension: 0 if not set.
+        /// Sets the size added to the end of each dimension of the result (default 0).
         output_padding: impl PerDim<DIMS> => output_padding.per_dim();
-        /// The distance between neighbouring taps: 1 if not set.
+        /// Sets the distance between neighbouring kernel elements (default 1).
         dilation: impl PerDim<DIMS> => dilation.per_dim();
-        /// The number of groups of channels that do not see each other: 1 if not set.
+        /// Sets the number of channel groups that are convolved separately (default 1).
         groups: usize;
-        /// Whether there is a bias: by default there is.
+        /// Sets whether the layer has a bias (default true).
         bias: bool;
     }
     place_setters!();
     init_with!(ConvTransposeNd<DIMS>);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
-    /// The channels do not divide into the groups; else as [`ConvTransposeNd::new`].
+    /// `groups` does not divide the channels; else as [`ConvTransposeNd::new`].
     pub fn init(&self) -> Result<ConvTransposeNd<DIMS>> {
         let op = "ConvTranspose";
         let outputs = self.out_channels;
@@ -313,7 +315,7 @@ fn params<const DIMS: usize>(
     ConvParams { stride, padding, dilation, groups }
 }
 
-/// `channels` divided by the number of groups.
+/// Returns `channels` divided by the number of groups.
 fn per_group(
     op: &'static str,
     inputs: usize,

@@ -3,12 +3,11 @@ use samebits_tensor_core::Result;
 
 use crate::{Tensor, functional};
 
-/// The cosine of the angle between vectors along a dimension:
-/// `Σ a·b / (max(‖a‖, eps) · max(‖b‖, eps))`.
+/// The cosine similarity of vectors along a dimension: `Σ a·b / (max(‖a‖, eps) · max(‖b‖, eps))`.
 ///
 /// # Determinism
 ///
-/// Both inputs are divided by their norms first, then multiplied and summed.
+/// Divides both inputs by their norms first, then multiplies and sums.
 ///
 /// # Examples
 ///
@@ -28,9 +27,10 @@ use crate::{Tensor, functional};
 /// `torch.nn.CosineSimilarity`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct CosineSimilarity {
-    /// The dimension of the vectors' elements: 1 by default; a negative one counts from the last, −1.
+    /// The dimension of the vectors' elements: 1 by default; negative dimensions count from the
+    /// end.
     pub dim: i64,
-    /// The smallest norm that is divided by: 1e-8 by default.
+    /// The smallest divisor, in place of smaller norms: 1e-8 by default.
     pub eps: f64,
 }
 
@@ -41,7 +41,7 @@ impl Default for CosineSimilarity {
 }
 
 impl CosineSimilarity {
-    /// Along dimension `dim`, with norms of at least `eps`.
+    /// Creates the layer for dimension `dim`, with norms of at least `eps`.
     pub fn new(dim: i64, eps: f64) -> CosineSimilarity {
         CosineSimilarity { dim, eps }
     }
@@ -50,14 +50,14 @@ impl CosineSimilarity {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together, or there is no such dimension.
+    /// The shapes do not match, or there is no such dimension.
     #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         functional::cosine_similarity(a, b, self.dim, self.eps)
     }
 }
 
-/// The norm of the difference of vectors, along the last dimension; see
+/// The norm of the difference of two vectors, along the last dimension; see
 /// [`functional::pairwise_distance`].
 ///
 /// # References
@@ -69,7 +69,7 @@ pub struct PairwiseDistance {
     pub p: f64,
     /// Added to each difference: 1e-6 by default.
     pub eps: f64,
-    /// Whether the last dimension stays, with size 1.
+    /// True to keep the last dimension with size 1.
     pub keepdim: bool,
 }
 
@@ -84,7 +84,7 @@ impl PairwiseDistance {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         functional::pairwise_distance(a, b, self.p, self.eps, self.keepdim)

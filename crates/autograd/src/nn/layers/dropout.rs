@@ -13,18 +13,19 @@ macro_rules! dropouts {
         #[doc = concat!("`torch.nn.", stringify!($name), "`.")]
         #[derive(Clone, Copy, Debug, Module)]
         pub struct $name {
-            /// The probability of dropping.
+            /// The probability of dropping an element or channel.
             pub p: f64,
         }
 
         impl $name {
-            /// With a probability of dropping; one outside `[0, 1]` is an error of `forward`.
+            /// Creates the layer with drop probability `p`; if it is outside `[0, 1]`, `forward`
+            /// returns an error.
             pub fn new(p: f64) -> $name {
                 $name { p }
             }
         }
 
-        /// A probability of 0.5, PyTorch's default.
+        /// Returns PyTorch's default, a probability of 0.5.
         impl Default for $name {
             fn default() -> $name {
                 $name::new(0.5)
@@ -44,16 +45,17 @@ macro_rules! dropouts {
 }
 
 dropouts! {
-    /// Drops elements while training.
+    /// A layer that drops elements while training.
     Dropout dropout;
-    /// Drops rows of `[n, channels, length]` while training.
+    /// A layer that drops rows of `[n, channels, length]` while training.
     Dropout1d dropout1d;
-    /// Drops planes of `[n, channels, height, width]` while training.
+    /// A layer that drops planes of `[n, channels, height, width]` while training.
     Dropout2d dropout2d;
-    /// Drops volumes of `[n, channels, depth, height, width]` while training.
+    /// A layer that drops volumes of `[n, channels, depth, height, width]` while training.
     Dropout3d dropout3d;
-    /// Drops elements to the negative limit of SELU while training, keeping mean and variance.
+    /// A layer that sets elements to the negative limit of SELU while training, keeping mean and
+    /// variance.
     AlphaDropout alpha_dropout;
-    /// Drops whole channels to the negative limit of SELU while training.
+    /// A layer that sets whole channels to the negative limit of SELU while training.
     FeatureAlphaDropout feature_alpha_dropout;
 }

@@ -7,7 +7,7 @@ use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{Layer, TensorCell};
 use crate::{Tensor, functional, run};
 
-/// A table of rows, looked up by index.
+/// A table of embedding vectors, looked up by index.
 ///
 /// # Examples
 ///
@@ -29,29 +29,29 @@ use crate::{Tensor, functional, run};
 /// `torch.nn.Embedding`.
 #[derive(Clone, Debug, Module)]
 pub struct Embedding {
-    /// `[rows, width]`, replaced by shorter rows where there is a `max_norm`.
+    /// The table, `[rows, width]`. With a `max_norm`, `forward` replaces it.
     pub weight: TensorCell,
-    /// A row that stays as it is: it has no gradient.
+    /// A row that receives no gradient.
     pub padding_idx: Option<usize>,
-    /// What the norm of a row is scaled down to before it is looked up.
+    /// The maximum norm of a row; longer rows are scaled down before the lookup.
     pub max_norm: Option<f64>,
-    /// The exponent of that norm.
+    /// The exponent of the norm that `max_norm` bounds.
     pub norm_type: f64,
-    /// Whether the gradient of a row is divided by the number of places that hold it.
+    /// If true, divides the gradient of a row by the number of positions that look it up.
     pub scale_grad_by_freq: bool,
 }
 
 impl Embedding {
-    /// Standard normal rows, as PyTorch draws them.
+    /// Creates a table of standard normal rows, as PyTorch does.
     ///
     /// # Errors
     ///
-    /// There is no memory for the table, or no generator to draw from.
+    /// Memory runs out, or there is no generator to draw from.
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<Embedding> {
         Embedding::options(num_embeddings, embedding_dim).init()
     }
 
-    /// A table with other options than PyTorch's defaults.
+    /// Returns options for a table, starting from PyTorch's defaults.
     pub fn options(num_embeddings: usize, embedding_dim: usize) -> EmbeddingOptions {
         EmbeddingOptions {
             num_embeddings,
@@ -64,8 +64,7 @@ impl Embedding {
         }
     }
 
-    /// A table whose rows are those of `weight`, for example a parameter that another layer has
-    /// too.
+    /// Creates a layer with table `weight`, for example a parameter shared with another layer.
     pub fn from_weight(weight: Tensor) -> Embedding {
         Embedding {
             weight: weight.into(),
@@ -78,8 +77,8 @@ impl Embedding {
 }
 
 impl Layer for Embedding {
-    /// The rows that `index` names. With a `max_norm` the table is replaced first, by one whose
-    /// rows that are looked up are no longer than that.
+    /// Looks up the rows named by `index`. With a `max_norm`, first replaces the table, scaling
+    /// down those of its rows that are longer.
     #[layer]
     fn forward(&self, index: &Tensor) -> Result<Tensor> {
         let weight = shortened(&self.weight, index, self.max_norm, self.norm_type)?;
@@ -101,20 +100,21 @@ pub struct EmbeddingOptions {
 
 impl EmbeddingOptions {
     setters! {
-        /// A row that is filled with zeros and stays: it has no gradient.
+        /// Names a row that is filled with zeros and receives no gradient (default: none).
         padding_idx: usize => Some(padding_idx);
-        /// What the norm of a row is scaled down to before it is looked up.
+        /// Sets the maximum norm of a row; longer rows are scaled down before the lookup (default:
+        /// none).
         max_norm: f64 => Some(max_norm);
-        /// The exponent of that norm: 2 if not set.
+        /// Sets the exponent of the norm that `max_norm` bounds (default 2).
         norm_type: f64;
-        /// Whether the gradient of a row is divided by the number of places that hold it: by
-        /// default it is not.
+        /// Sets whether the gradient of a row is divided by the number of positions that look it up
+        /// (default false).
         scale_grad_by_freq: bool;
     }
     place_setters!();
     init_with!(Embedding);
 
-    /// The table.
+    /// Builds the table.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl EmbeddingOptions {
     }
 }
 
-/// Sums, means or maxima of bags of rows of a table.
+/// A table whose rows are combined by bag: sums, means or maxima.
 ///
 /// # Examples
 ///
@@ -153,28 +153,28 @@ impl EmbeddingOptions {
 /// `torch.nn.EmbeddingBag`.
 #[derive(Clone, Debug, Module)]
 pub struct EmbeddingBag {
-    /// `[rows, width]`, replaced by shorter rows where there is a `max_norm`.
+    /// The table, `[rows, width]`. With a `max_norm`, `forward` replaces it.
     pub weight: TensorCell,
-    /// How the rows of a bag become one, and which places count.
+    /// The mode (sum, mean or maximum) and the positions that count.
     #[module(skip)]
     pub options: BagOptions,
-    /// What the norm of a row is scaled down to before it is looked up.
+    /// The maximum norm of a row; longer rows are scaled down before the lookup.
     pub max_norm: Option<f64>,
-    /// The exponent of that norm.
+    /// The exponent of the norm that `max_norm` bounds.
     pub norm_type: f64,
 }
 
 impl EmbeddingBag {
-    /// Standard normal rows, as PyTorch draws them, and the mean of each bag.
+    /// Creates a table of standard normal rows, as PyTorch does; bags are averaged.
     ///
     /// # Errors
     ///
-    /// There is no memory for the table, or no generator to draw from.
+    /// Memory runs out, or there is no generator to draw from.
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<EmbeddingBag> {
         EmbeddingBag::options(num_embeddings, embedding_dim).init()
     }
 
-    /// A table with other options than PyTorch's defaults.
+    /// Returns options for a table, starting from PyTorch's defaults.
     pub fn options(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBagOptions {
         EmbeddingBagOptions {
             num_embeddings,
@@ -186,8 +186,9 @@ impl EmbeddingBag {
         }
     }
 
-    /// One row per bag; see [`embedding_bag`](functional::embedding_bag). With a `max_norm` the
-    /// table is replaced first, by one whose rows that are looked up are no longer than that.
+    /// Returns one row per bag; see [`embedding_bag`](functional::embedding_bag). With a
+    /// `max_norm`, first replaces the table, scaling down those of its looked-up rows that are
+    /// longer.
     ///
     /// # Errors
     ///
@@ -217,17 +218,18 @@ pub struct EmbeddingBagOptions {
 
 impl EmbeddingBagOptions {
     setters! {
-        /// How the rows of a bag become one, and which places count: the mean of all if not set.
+        /// Sets the mode and the positions that count (default: the mean of all positions).
         bags: BagOptions;
-        /// What the norm of a row is scaled down to before it is looked up.
+        /// Sets the maximum norm of a row; longer rows are scaled down before the lookup (default:
+        /// none).
         max_norm: f64 => Some(max_norm);
-        /// The exponent of that norm: 2 if not set.
+        /// Sets the exponent of the norm that `max_norm` bounds (default 2).
         norm_type: f64;
     }
     place_setters!();
     init_with!(EmbeddingBag);
 
-    /// The table, whose row `padding_idx`, if there is one, is filled with zeros.
+    /// Builds the table; row `padding_idx`, if given, is filled with zeros.
     ///
     /// # Errors
     ///
@@ -243,7 +245,7 @@ impl EmbeddingBagOptions {
     }
 }
 
-/// Standard normal rows; row `padding_idx` is zero.
+/// Draws standard normal rows; row `padding_idx` is zero.
 fn rows(
     op: &'static str,
     shape: [usize; 2],
@@ -261,7 +263,7 @@ fn rows(
     Ok(weight.with_value(cleared))
 }
 
-/// The weight, whose rows that `index` names are first scaled down to `max_norm`.
+/// Returns the weight, after scaling down the rows in `index` that exceed `max_norm`.
 fn shortened(
     weight: &TensorCell,
     index: &Tensor,

@@ -29,23 +29,23 @@ use crate::{Tensor, functional};
 /// `torch.nn.Linear`.
 #[derive(Clone, Debug, Module)]
 pub struct Linear {
-    /// `[out, in]`
+    /// The weight, `[out, in]`.
     pub weight: Tensor,
-    /// `[out]`
+    /// The bias, `[out]`.
     pub bias: Option<Tensor>,
 }
 
 impl Linear {
-    /// Weight and bias uniform in ±1/√in, as PyTorch draws them.
+    /// Creates a layer with weight and bias drawn uniformly from ±1/√in, as PyTorch does.
     ///
     /// # Errors
     ///
-    /// `in_features` is 0, there is no memory, or no generator to draw from.
+    /// `in_features` is 0, memory runs out, or there is no generator to draw from.
     pub fn new(in_features: usize, out_features: usize) -> Result<Linear> {
         Linear::options(in_features, out_features).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(in_features: usize, out_features: usize) -> LinearOptions {
         LinearOptions { in_features, out_features, bias: true, place: Place::default() }
     }
@@ -69,13 +69,13 @@ pub struct LinearOptions {
 
 impl LinearOptions {
     setters! {
-        /// Whether there is a bias: by default there is.
+        /// Sets whether the layer has a bias (default true).
         bias: bool;
     }
     place_setters!();
     init_with!(Linear);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl LinearOptions {
     }
 }
 
-/// A product of two inputs: `y[.., k] = Σ a[.., i] · weight[k, i, j] · b[.., j] + bias[k]`.
+/// A bilinear form of two inputs: `y[.., k] = Σ a[.., i] · weight[k, i, j] · b[.., j] + bias[k]`.
 ///
 /// # Examples
 ///
@@ -113,23 +113,23 @@ impl LinearOptions {
 /// `torch.nn.Bilinear`.
 #[derive(Clone, Debug, Module)]
 pub struct Bilinear {
-    /// `[out, in1, in2]`
+    /// The weight, `[out, in1, in2]`.
     pub weight: Tensor,
-    /// `[out]`
+    /// The bias, `[out]`.
     pub bias: Option<Tensor>,
 }
 
 impl Bilinear {
-    /// Weight and bias uniform in ±1/√in1, as PyTorch draws them.
+    /// Creates a layer with weight and bias drawn uniformly from ±1/√in1, as PyTorch does.
     ///
     /// # Errors
     ///
-    /// `in1_features` is 0, there is no memory, or no generator to draw from.
+    /// `in1_features` is 0, memory runs out, or there is no generator to draw from.
     pub fn new(in1_features: usize, in2_features: usize, out_features: usize) -> Result<Bilinear> {
         Bilinear::options(in1_features, in2_features, out_features).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(
         in1_features: usize,
         in2_features: usize,
@@ -147,12 +147,12 @@ impl Bilinear {
     ///
     /// # Determinism
     ///
-    /// The products with `a`, over `in1`, then those with `b`, over `in2`, each a
-    /// [`matmul`](functional::matmul); then the bias.
+    /// Multiplies by `a`, summing over `in1`, then by `b`, summing over `in2`, each with
+    /// [`matmul`](functional::matmul); then adds the bias.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let op = "Bilinear";
@@ -203,13 +203,13 @@ pub struct BilinearOptions {
 
 impl BilinearOptions {
     setters! {
-        /// Whether there is a bias: by default there is.
+        /// Sets whether the layer has a bias (default true).
         bias: bool;
     }
     place_setters!();
     init_with!(Bilinear);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///

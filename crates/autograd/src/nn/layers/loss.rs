@@ -1,4 +1,4 @@
-//! Losses with their options, as `torch.nn` has them.
+//! Losses with their options, as in `torch.nn`.
 
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
@@ -6,8 +6,8 @@ use samebits_tensor_core::Result;
 use crate::Tensor;
 use crate::functional::{self, BatchReduction, ClassLoss, CtcOptions, Reduction};
 
-/// Losses whose options are public fields, with PyTorch's defaults: the name, the options, and the
-/// function with its tensors.
+/// Defines losses whose options are public fields with PyTorch's defaults. Each entry gives the
+/// name, the options, the inputs and the function.
 macro_rules! losses {
     ($(
         $(#[$doc:meta])*
@@ -22,12 +22,12 @@ macro_rules! losses {
         #[derive(Clone, Debug, Module)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $ty,)*
-            /// How the losses are put together: their mean by default.
+            /// The reduction over all losses: the mean by default.
             #[module(skip)]
             pub reduction: Reduction,
         }
 
-        /// PyTorch's defaults.
+        /// Returns PyTorch's defaults.
         impl Default for $name {
             fn default() -> $name {
                 $name { $($field: $default,)* reduction: Reduction::Mean }
@@ -35,11 +35,11 @@ macro_rules! losses {
         }
 
         impl $name {
-            /// The loss.
+            /// Computes the loss.
             ///
             /// # Errors
             ///
-            /// As those of the function.
+            /// Errors of the function.
             #[track_caller]
             pub fn forward(&self, $($input: &Tensor),+) -> Result<Tensor> {
                 let $this = self;
@@ -50,30 +50,30 @@ macro_rules! losses {
 }
 
 losses! {
-    /// [`functional::mse_loss`].
+    /// The squared error; see [`functional::mse_loss`].
     MSELoss {} (input, target) => |this| functional::mse_loss(input, target, this.reduction);
-    /// [`functional::l1_loss`].
+    /// The absolute error; see [`functional::l1_loss`].
     L1Loss {} (input, target) => |this| functional::l1_loss(input, target, this.reduction);
-    /// [`functional::smooth_l1_loss`].
+    /// The absolute error, squared near 0; see [`functional::smooth_l1_loss`].
     SmoothL1Loss {
-        /// Where the parabola ends: 1 by default.
+        /// The error below which the loss is quadratic: 1 by default.
         beta: f64 = 1.0,
     } (input, target) => |this| {
         functional::smooth_l1_loss(input, target, this.beta, this.reduction)
     };
-    /// [`functional::huber_loss`].
+    /// The Huber loss; see [`functional::huber_loss`].
     HuberLoss {
-        /// Where the parabola ends: 1 by default.
+        /// The error below which the loss is quadratic: 1 by default.
         delta: f64 = 1.0,
     } (input, target) => |this| functional::huber_loss(input, target, this.delta, this.reduction);
-    /// [`functional::cross_entropy_with`], whose target holds classes or probabilities.
+    /// The cross entropy of classes or class probabilities; see [`functional::cross_entropy_with`].
     CrossEntropyLoss {
-        /// `[classes]`: what each class counts.
+        /// The weight of each class, `[classes]`.
         #[module(buffer)]
         weight: Option<Tensor> = None,
-        /// A target class that has no loss: −100 by default.
+        /// A target class that is ignored: −100 by default.
         ignore_index: i64 = -100,
-        /// How much of each target goes to all classes evenly: nothing by default.
+        /// The share of each target that is spread evenly over all classes: 0 by default.
         label_smoothing: f64 = 0.0,
     } (input, target) => |this| {
         let options = ClassLoss {
@@ -84,12 +84,12 @@ losses! {
         };
         functional::cross_entropy_with(input, target, &options)
     };
-    /// [`functional::nll_loss_with`].
+    /// The negative log-likelihood; see [`functional::nll_loss_with`].
     NLLLoss {
-        /// `[classes]`: what each class counts.
+        /// The weight of each class, `[classes]`.
         #[module(buffer)]
         weight: Option<Tensor> = None,
-        /// A target class that has no loss: −100 by default.
+        /// A target class that is ignored: −100 by default.
         ignore_index: i64 = -100,
     } (input, target) => |this| {
         let (weight, ignore_index) = (this.weight.as_ref(), this.ignore_index);
@@ -97,20 +97,20 @@ losses! {
             ClassLoss { weight, ignore_index, reduction: this.reduction, ..ClassLoss::default() };
         functional::nll_loss_with(input, target, &options)
     };
-    /// [`functional::binary_cross_entropy`].
+    /// The binary cross entropy of probabilities; see [`functional::binary_cross_entropy`].
     BCELoss {
-        /// Broadcasts to the losses.
+        /// A weight that broadcasts to the losses.
         #[module(buffer)]
         weight: Option<Tensor> = None,
     } (input, target) => |this| {
         functional::binary_cross_entropy(input, target, this.weight.as_ref(), this.reduction)
     };
-    /// [`functional::binary_cross_entropy_with_logits`].
+    /// The binary cross entropy of logits; see [`functional::binary_cross_entropy_with_logits`].
     BCEWithLogitsLoss {
-        /// Broadcasts to the losses.
+        /// A weight that broadcasts to the losses.
         #[module(buffer)]
         weight: Option<Tensor> = None,
-        /// Broadcasts to the targets: what a positive one counts.
+        /// The weight of positive targets; broadcasts to the shape of the targets.
         #[module(buffer)]
         pos_weight: Option<Tensor> = None,
     } (input, target) => |this| {
@@ -119,59 +119,59 @@ losses! {
             input, target, weight, pos_weight, this.reduction,
         )
     };
-    /// [`functional::poisson_nll_loss`].
+    /// The Poisson negative log-likelihood; see [`functional::poisson_nll_loss`].
     PoissonNLLLoss {
-        /// Whether the input is a logarithm: by default it is.
+        /// True if the input is a logarithm (default true).
         log_input: bool = true,
-        /// Whether Stirling's approximation is added: by default it is not.
+        /// If true, adds Stirling's approximation (default false).
         full: bool = false,
-        /// Added to an input that is no logarithm: 1e-8 by default.
+        /// A small number added to an input that is not a logarithm: 1e-8 by default.
         eps: f64 = 1e-8,
     } (input, target) => |this| {
         functional::poisson_nll_loss(
             input, target, this.log_input, this.full, this.eps, this.reduction,
         )
     };
-    /// [`functional::gaussian_nll_loss`].
+    /// The Gaussian negative log-likelihood; see [`functional::gaussian_nll_loss`].
     GaussianNLLLoss {
-        /// Whether the constant term is added: by default it is not.
+        /// If true, adds the constant term (default false).
         full: bool = false,
         /// The smallest variance: 1e-6 by default.
         eps: f64 = 1e-6,
     } (input, target, var) => |this| {
         functional::gaussian_nll_loss(input, target, var, this.full, this.eps, this.reduction)
     };
-    /// [`functional::hinge_embedding_loss`].
+    /// The hinge embedding loss; see [`functional::hinge_embedding_loss`].
     HingeEmbeddingLoss {
-        /// 1 by default.
+        /// The margin: 1 by default.
         margin: f64 = 1.0,
     } (input, target) => |this| {
         functional::hinge_embedding_loss(input, target, this.margin, this.reduction)
     };
-    /// [`functional::margin_ranking_loss`].
+    /// The margin ranking loss; see [`functional::margin_ranking_loss`].
     MarginRankingLoss {
-        /// 0 by default.
+        /// The margin: 0 by default.
         margin: f64 = 0.0,
     } (a, b, target) => |this| {
         functional::margin_ranking_loss(a, b, target, this.margin, this.reduction)
     };
-    /// [`functional::cosine_embedding_loss`].
+    /// The cosine embedding loss; see [`functional::cosine_embedding_loss`].
     CosineEmbeddingLoss {
-        /// 0 by default.
+        /// The margin: 0 by default.
         margin: f64 = 0.0,
     } (a, b, target) => |this| {
         functional::cosine_embedding_loss(a, b, target, this.margin, this.reduction)
     };
-    /// [`functional::triplet_margin_loss`].
+    /// The triplet margin loss; see [`functional::triplet_margin_loss`].
     TripletMarginLoss {
-        /// 1 by default.
+        /// The margin: 1 by default.
         margin: f64 = 1.0,
         /// The exponent of the norm: 2 by default.
         p: f64 = 2.0,
-        /// Added to each difference: 1e-6 by default.
+        /// A small number added to each difference: 1e-6 by default.
         eps: f64 = 1e-6,
-        /// Whether the distance of the positive from the negative counts, too: by default it does
-        /// not.
+        /// If true, uses the distance from positive to negative if it is smaller than that from
+        /// anchor to negative (default false).
         swap: bool = false,
     } (anchor, positive, negative) => |this| {
         let (margin, p, eps, swap) = (this.margin, this.p, this.eps, this.swap);
@@ -179,30 +179,30 @@ losses! {
             anchor, positive, negative, margin, p, eps, swap, this.reduction,
         )
     };
-    /// [`functional::soft_margin_loss`].
+    /// The logistic loss of targets ±1; see [`functional::soft_margin_loss`].
     SoftMarginLoss {} (input, target) => |this| {
         functional::soft_margin_loss(input, target, this.reduction)
     };
-    /// [`functional::multi_margin_loss`].
+    /// The multi-class hinge loss; see [`functional::multi_margin_loss`].
     MultiMarginLoss {
         /// The exponent, 1 or 2: 1 by default.
         p: u32 = 1,
-        /// 1 by default.
+        /// The margin: 1 by default.
         margin: f64 = 1.0,
-        /// `[classes]`: what each class counts.
+        /// The weight of each class, `[classes]`.
         #[module(buffer)]
         weight: Option<Tensor> = None,
     } (input, target) => |this| {
         let (p, margin, weight) = (this.p, this.margin, this.weight.as_ref());
         functional::multi_margin_loss(input, target, p, margin, weight, this.reduction)
     };
-    /// [`functional::multilabel_margin_loss`].
+    /// The multi-label hinge loss; see [`functional::multilabel_margin_loss`].
     MultiLabelMarginLoss {} (input, target) => |this| {
         functional::multilabel_margin_loss(input, target, this.reduction)
     };
-    /// [`functional::multilabel_soft_margin_loss`].
+    /// The multi-label logistic loss; see [`functional::multilabel_soft_margin_loss`].
     MultiLabelSoftMarginLoss {
-        /// Broadcasts to the inputs.
+        /// A weight that broadcasts to the inputs.
         #[module(buffer)]
         weight: Option<Tensor> = None,
     } (input, target) => |this| {
@@ -212,17 +212,17 @@ losses! {
     };
 }
 
-/// [`functional::kl_div`].
+/// The Kullback–Leibler divergence; see [`functional::kl_div`].
 ///
 /// # References
 ///
 /// `torch.nn.KLDivLoss`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct KLDivLoss {
-    /// How the losses are put together: the mean over all elements by default, as in PyTorch.
+    /// The reduction: the mean over all elements by default, as in PyTorch.
     #[module(skip)]
     pub reduction: BatchReduction,
-    /// Whether the target is a logarithm: by default it is not.
+    /// True if the target is a logarithm (default false).
     pub log_target: bool,
 }
 
@@ -233,35 +233,35 @@ impl Default for KLDivLoss {
 }
 
 impl KLDivLoss {
-    /// The loss.
+    /// Computes the loss.
     ///
     /// # Errors
     ///
-    /// As those of the function.
+    /// Errors of the function.
     #[track_caller]
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         functional::kl_div(input, target, self.reduction, self.log_target)
     }
 }
 
-/// [`functional::ctc_loss`].
+/// The connectionist temporal classification loss; see [`functional::ctc_loss`].
 ///
 /// # References
 ///
 /// `torch.nn.CTCLoss`.
 #[derive(Clone, Copy, Debug, Default, Module)]
 pub struct CTCLoss {
-    /// The options, by default PyTorch's.
+    /// The options; by default PyTorch's.
     #[module(skip)]
     pub options: CtcOptions,
 }
 
 impl CTCLoss {
-    /// The loss.
+    /// Computes the loss.
     ///
     /// # Errors
     ///
-    /// As those of the function.
+    /// Errors of the function.
     #[track_caller]
     pub fn forward(
         &self,

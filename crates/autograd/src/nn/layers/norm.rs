@@ -7,17 +7,17 @@ use crate::nn::cell::{Counter, TensorCell};
 use crate::nn::options::{Place, place_setters, setters};
 use crate::nn::{Layer, is_training};
 
-/// Statistics that follow those of the batches while training.
+/// Running statistics of the batches seen in training.
 #[derive(Clone, Debug, Module)]
 pub struct RunningStatistics {
-    /// `[channels]`: the mean.
+    /// The running mean, `[channels]`.
     #[module(buffer)]
     pub running_mean: TensorCell,
-    /// `[channels]`: the unbiased variance.
+    /// The running unbiased variance, `[channels]`.
     #[module(buffer)]
     pub running_var: TensorCell,
     num_batches_tracked: Counter,
-    /// How much of the newest batch enters; without it, all batches enter alike.
+    /// The weight of the newest batch; `None` averages all batches equally.
     pub momentum: Option<f64>,
 }
 
@@ -42,8 +42,8 @@ impl RunningStatistics {
     }
 }
 
-/// Batch normalisation of inputs with `DIMS` spatial dimensions: by the statistics of the batch
-/// while training, by running ones otherwise.
+/// Batch normalisation of inputs with `DIMS` spatial dimensions. It uses the statistics of the
+/// batch while training, the running ones otherwise.
 ///
 /// # Shapes
 ///
@@ -70,14 +70,14 @@ impl RunningStatistics {
 /// `torch.nn.BatchNorm1d`, `BatchNorm2d` and `BatchNorm3d`.
 #[derive(Clone, Debug, Module)]
 pub struct BatchNormNd<const DIMS: usize> {
-    /// `[features]`
+    /// The scale, `[features]`.
     pub weight: Option<Tensor>,
-    /// `[features]`
+    /// The shift, `[features]`.
     pub bias: Option<Tensor>,
-    /// What is used when evaluating, if anything else than the batch's own statistics.
+    /// The statistics used for evaluation; `None` uses those of the batch.
     #[module(flatten)]
     pub running: Option<RunningStatistics>,
-    /// Added to the variance.
+    /// A small number added to the variance.
     pub eps: f64,
 }
 
@@ -89,16 +89,17 @@ pub type BatchNorm2d = BatchNormNd<2>;
 pub type BatchNorm3d = BatchNormNd<3>;
 
 impl<const DIMS: usize> BatchNormNd<DIMS> {
-    /// Weight 1, bias 0, running statistics with momentum 0.1, eps 1e-5: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: weight 1, bias 0, running statistics with momentum
+    /// 0.1, `eps` 1e-5.
     ///
     /// # Errors
     ///
-    /// There is no memory for them.
+    /// [`Error::OutOfMemory`] if there is no memory for the tensors.
     pub fn new(num_features: usize) -> Result<BatchNormNd<DIMS>> {
         BatchNormNd::options(num_features).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(num_features: usize) -> BatchNormOptions<DIMS> {
         BatchNormOptions(NormOptions::new(num_features, true, true))
     }
@@ -123,12 +124,13 @@ impl<const DIMS: usize> Layer for BatchNormNd<DIMS> {
     }
 }
 
-/// Normalisation of each channel of each sample of inputs with `DIMS` spatial dimensions, in
-/// training as in use, or, with running statistics, by these when evaluating.
+/// Instance normalisation: normalises each channel of each sample, for inputs with `DIMS` spatial
+/// dimensions. It uses the sample's own statistics, or, with running statistics, those when
+/// evaluating.
 ///
 /// # Shapes
 ///
-/// The input is `[n, features, ..]` or, of one sample, `[features, ..]`.
+/// The input is `[n, features, ..]`, or `[features, ..]` for one sample.
 ///
 /// # Examples
 ///
@@ -152,14 +154,14 @@ impl<const DIMS: usize> Layer for BatchNormNd<DIMS> {
 /// `torch.nn.InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`.
 #[derive(Clone, Debug, Module)]
 pub struct InstanceNormNd<const DIMS: usize> {
-    /// `[features]`, if there is one.
+    /// The scale, `[features]`, if any.
     pub weight: Option<Tensor>,
-    /// `[features]`, if there is one.
+    /// The shift, `[features]`, if any.
     pub bias: Option<Tensor>,
-    /// What is used when evaluating, if anything else than the sample's own statistics.
+    /// The statistics used for evaluation; `None` uses those of the sample.
     #[module(flatten)]
     pub running: Option<RunningStatistics>,
-    /// Added to the variance.
+    /// A small number added to the variance.
     pub eps: f64,
 }
 
@@ -171,16 +173,17 @@ pub type InstanceNorm2d = InstanceNormNd<2>;
 pub type InstanceNorm3d = InstanceNormNd<3>;
 
 impl<const DIMS: usize> InstanceNormNd<DIMS> {
-    /// Without weight, bias and running statistics, eps 1e-5: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: no weight, no bias, no running statistics, `eps`
+    /// 1e-5.
     ///
     /// # Errors
     ///
-    /// There is no memory for them.
+    /// [`Error::OutOfMemory`] if there is no memory for the tensors.
     pub fn new(num_features: usize) -> Result<InstanceNormNd<DIMS>> {
         InstanceNormNd::options(num_features).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(num_features: usize) -> InstanceNormOptions<DIMS> {
         InstanceNormOptions(NormOptions::new(num_features, false, false))
     }
@@ -208,7 +211,7 @@ impl<const DIMS: usize> Layer for InstanceNormNd<DIMS> {
     }
 }
 
-/// What batch and instance normalisation have in common.
+/// Options that batch and instance normalisation share.
 #[derive(Clone, Debug)]
 struct NormOptions {
     num_features: usize,
@@ -243,60 +246,60 @@ impl NormOptions {
 }
 
 macro_rules! norm_options {
-    ($($(#[$doc:meta])* $options:ident $layer:ident $yes_or_no:literal;)*) => { $(
+    ($($(#[$doc:meta])* $options:ident $layer:ident $default:literal;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $options<const DIMS: usize>(NormOptions);
 
         impl<const DIMS: usize> $options<DIMS> {
-            /// Added to the variance: 1e-5 if not set.
+            /// Sets the number added to the variance (default 1e-5).
             #[must_use]
             pub fn eps(mut self, eps: f64) -> Self {
                 self.0.eps = eps;
                 self
             }
 
-            /// How much of the newest batch enters the running statistics: 0.1 if not set. With
-            /// `None` all batches enter alike.
+            /// Sets the weight of the newest batch in the running statistics (default 0.1). `None`
+            /// averages all batches equally.
             #[must_use]
             pub fn momentum(mut self, momentum: impl Into<Option<f64>>) -> Self {
                 self.0.momentum = momentum.into();
                 self
             }
 
-            #[doc = concat!("Whether there are weight and bias: by default ", $yes_or_no, ".")]
+            #[doc = concat!("Sets whether the layer has weight and bias (default ", $default, ").")]
             #[must_use]
             pub fn affine(mut self, affine: bool) -> Self {
                 self.0.affine = affine;
                 self
             }
 
-            #[doc = concat!("Whether there are running statistics: by default ", $yes_or_no, ".")]
+            #[doc = concat!("Sets whether the layer keeps running statistics (default ", $default, ").")]
             #[must_use]
             pub fn track_running_stats(mut self, track_running_stats: bool) -> Self {
                 self.0.track_running_stats = track_running_stats;
                 self
             }
 
-            /// The element type of the tensors: `F32` if not set.
+            /// Sets the element type of the tensors (default `F32`).
             #[must_use]
             pub fn dtype(mut self, dtype: samebits_tensor_core::DType) -> Self {
                 self.0.place.dtype = dtype;
                 self
             }
 
-            /// The device of the tensors: the host if not set.
+            /// Sets the device of the tensors (default: the host).
             #[must_use]
             pub fn device(mut self, device: samebits_tensor_core::Device) -> Self {
                 self.0.place.device = device;
                 self
             }
 
-            /// The layer.
+            /// Builds the layer.
             ///
             /// # Errors
             ///
-            /// There is no memory for it.
+            /// [`Error::OutOfMemory`] if there is no memory for the tensors.
             pub fn init(&self) -> Result<$layer<DIMS>> {
                 let options = &self.0;
                 Ok($layer {
@@ -312,9 +315,9 @@ macro_rules! norm_options {
 
 norm_options! {
     /// Options of batch normalisation.
-    BatchNormOptions BatchNormNd "there are";
+    BatchNormOptions BatchNormNd "true";
     /// Options of instance normalisation.
-    InstanceNormOptions InstanceNormNd "there are none";
+    InstanceNormOptions InstanceNormNd "false";
 }
 
 /// Layer normalisation over the last dimensions.
@@ -326,25 +329,25 @@ norm_options! {
 pub struct LayerNorm {
     /// The shape of the last dimensions.
     pub normalized_shape: Vec<usize>,
-    /// The same shape.
+    /// The scale, of that shape.
     pub weight: Option<Tensor>,
-    /// The same shape.
+    /// The shift, of that shape.
     pub bias: Option<Tensor>,
-    /// Added to the variance.
+    /// A small number added to the variance.
     pub eps: f64,
 }
 
 impl LayerNorm {
-    /// Weight 1, bias 0 and eps 1e-5: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: weight 1, bias 0, `eps` 1e-5.
     ///
     /// # Errors
     ///
-    /// There is no memory for them.
+    /// [`Error::OutOfMemory`] if there is no memory for the tensors.
     pub fn new(normalized_shape: impl LastDims) -> Result<LayerNorm> {
         LayerNorm::options(normalized_shape).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(normalized_shape: impl LastDims) -> LayerNormOptions {
         LayerNormOptions {
             normalized_shape: normalized_shape.sizes(),
@@ -376,20 +379,20 @@ pub struct LayerNormOptions {
 
 impl LayerNormOptions {
     setters! {
-        /// Added to the variance: 1e-5 if not set.
+        /// Sets the number added to the variance (default 1e-5).
         eps: f64;
-        /// Whether there are weight and bias: by default there are.
+        /// Sets whether the layer has weight and bias (default true).
         elementwise_affine: bool;
-        /// Whether there is a bias beside the weight: by default there is.
+        /// Sets whether the layer has a bias beside the weight (default true).
         bias: bool;
     }
     place_setters!();
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`] if there is no memory for the tensors.
     pub fn init(&self) -> Result<LayerNorm> {
         let parameter = |wanted: bool, value| {
             wanted.then(|| self.place.constant(&self.normalized_shape, value)).transpose()
@@ -403,11 +406,12 @@ impl LayerNormOptions {
     }
 }
 
-/// Division by the root of the mean square over the last dimensions.
+/// Root mean square normalisation: divides by the root of the mean square over the last dimensions.
 ///
 /// # Determinism
 ///
-/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded.
+/// `x · (1 / √(mean(x²) + eps)) · weight`, with the reciprocal root as one operation; each
+/// operation is rounded.
 ///
 /// # Examples
 ///
@@ -429,23 +433,25 @@ impl LayerNormOptions {
 pub struct RMSNorm {
     /// The shape of the last dimensions.
     pub normalized_shape: Vec<usize>,
-    /// The same shape.
+    /// The scale, of that shape.
     pub weight: Option<Tensor>,
-    /// Added to the mean square; the machine epsilon of the input's type if there is none.
+    /// A small number added to the mean square; `None` means the machine epsilon of the input's
+    /// type.
     pub eps: Option<f64>,
 }
 
 impl RMSNorm {
-    /// Weight 1, and the machine epsilon of the input's type: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: weight 1, and the machine epsilon of the input's
+    /// type as `eps`.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`] if there is no memory for the weight.
     pub fn new(normalized_shape: impl LastDims) -> Result<RMSNorm> {
         RMSNorm::options(normalized_shape).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(normalized_shape: impl LastDims) -> RMSNormOptions {
         RMSNormOptions {
             normalized_shape: normalized_shape.sizes(),
@@ -476,18 +482,19 @@ pub struct RMSNormOptions {
 
 impl RMSNormOptions {
     setters! {
-        /// Added to the mean square: the machine epsilon of the input's type if not set.
+        /// Sets the number added to the mean square (default: the machine epsilon of the input's
+        /// type).
         eps: impl Into<Option<f64>> => eps.into();
-        /// Whether there is a weight: by default there is.
+        /// Sets whether the layer has a weight (default true).
         elementwise_affine: bool;
     }
     place_setters!();
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`] if there is no memory for the weight.
     pub fn init(&self) -> Result<RMSNorm> {
         let shape = &self.normalized_shape;
         Ok(RMSNorm {
@@ -498,9 +505,9 @@ impl RMSNormOptions {
     }
 }
 
-/// Sizes of the last dimensions: of one, or an array or slice of several.
+/// Sizes of the last dimensions: a number for one, an array or slice for several.
 pub trait LastDims {
-    /// The sizes.
+    /// Returns the sizes.
     fn sizes(self) -> Vec<usize>;
 }
 
@@ -522,7 +529,7 @@ impl LastDims for &[usize] {
     }
 }
 
-/// Normalisation of each group of channels of each sample.
+/// Group normalisation: normalises each group of channels of each sample.
 ///
 /// # References
 ///
@@ -531,25 +538,25 @@ impl LastDims for &[usize] {
 pub struct GroupNorm {
     /// The number of groups.
     pub num_groups: usize,
-    /// `[channels]`
+    /// The scale, `[channels]`.
     pub weight: Option<Tensor>,
-    /// `[channels]`
+    /// The shift, `[channels]`.
     pub bias: Option<Tensor>,
-    /// Added to the variance.
+    /// A small number added to the variance.
     pub eps: f64,
 }
 
 impl GroupNorm {
-    /// Weight 1, bias 0 and eps 1e-5: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: weight 1, bias 0, `eps` 1e-5.
     ///
     /// # Errors
     ///
-    /// The channels do not divide into the groups, or there is no memory.
+    /// `num_groups` does not divide the channels, or memory runs out.
     pub fn new(num_groups: usize, num_channels: usize) -> Result<GroupNorm> {
         GroupNorm::options(num_groups, num_channels).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(num_groups: usize, num_channels: usize) -> GroupNormOptions {
         let place = Place::default();
         GroupNormOptions { num_groups, num_channels, eps: 1e-5, affine: true, place }
@@ -576,14 +583,14 @@ pub struct GroupNormOptions {
 
 impl GroupNormOptions {
     setters! {
-        /// Added to the variance: 1e-5 if not set.
+        /// Sets the number added to the variance (default 1e-5).
         eps: f64;
-        /// Whether there are weight and bias: by default there are.
+        /// Sets whether the layer has weight and bias (default true).
         affine: bool;
     }
     place_setters!();
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use crate::nn::Layer;
 use crate::nn::options::{PerDim, setters};
 use crate::{Tensor, functional};
 
-/// Setters of the parameters of windows.
+/// Writes setters of the parameters of windows.
 macro_rules! params_setters {
     ($($name:ident)*) => { $(params_setters! { @ $name })* };
     (@ stride) => {
-        /// The distance between neighbouring windows: their size if not set.
+        /// Sets the distance between neighbouring windows (default: their size).
         #[must_use]
         pub fn stride(mut self, stride: impl PerDim<DIMS>) -> Self {
             self.params.stride = stride.per_dim().into();
@@ -18,7 +18,7 @@ macro_rules! params_setters {
         }
     };
     (@ padding) => {
-        /// How far the windows reach past each border: 0 if not set.
+        /// Sets the padding at each border (default 0).
         #[must_use]
         pub fn padding(mut self, padding: impl PerDim<DIMS>) -> Self {
             self.params.padding = padding.per_dim().into();
@@ -26,7 +26,7 @@ macro_rules! params_setters {
         }
     };
     (@ dilation) => {
-        /// The distance between neighbouring taps: 1 if not set.
+        /// Sets the distance between neighbouring window elements (default 1).
         #[must_use]
         pub fn dilation(mut self, dilation: impl PerDim<DIMS>) -> Self {
             self.params.dilation = dilation.per_dim().into();
@@ -34,7 +34,7 @@ macro_rules! params_setters {
         }
     };
     (@ ceil_mode) => {
-        /// Whether a last window may reach past the padded input: by default it may not.
+        /// Sets whether a last window may reach past the padded input (default false).
         #[must_use]
         pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
             self.params.ceil_mode = ceil_mode;
@@ -43,7 +43,7 @@ macro_rules! params_setters {
     };
 }
 
-/// The largest element of each window of `DIMS` spatial dimensions.
+/// Max pooling over `DIMS` spatial dimensions: the largest element of each window.
 ///
 /// # Examples
 ///
@@ -66,22 +66,22 @@ pub struct MaxPoolNd<const DIMS: usize> {
     params: PoolParams,
 }
 
-/// The largest element of each window of one spatial dimension.
+/// Max pooling over one spatial dimension.
 pub type MaxPool1d = MaxPoolNd<1>;
-/// The largest element of each window of two spatial dimensions.
+/// Max pooling over two spatial dimensions.
 pub type MaxPool2d = MaxPoolNd<2>;
-/// The largest element of each window of three spatial dimensions.
+/// Max pooling over three spatial dimensions.
 pub type MaxPool3d = MaxPoolNd<3>;
 
 impl<const DIMS: usize> MaxPoolNd<DIMS> {
-    /// Windows that move by their own size.
+    /// Creates the layer; the stride is the window size.
     pub fn new(kernel_size: impl PerDim<DIMS>) -> MaxPoolNd<DIMS> {
         MaxPoolNd { params: moving(kernel_size) }
     }
 
     params_setters! { stride padding dilation ceil_mode }
 
-    /// Computes the layer, and where each element was, for [`MaxUnpoolNd`].
+    /// Returns the maxima and the index of each, for [`MaxUnpoolNd`].
     ///
     /// # Errors
     ///
@@ -123,28 +123,28 @@ pub struct MaxUnpoolNd<const DIMS: usize> {
     params: PoolParams,
 }
 
-/// The inverse of a pooling over one spatial dimension.
+/// The inverse of max pooling over one spatial dimension.
 pub type MaxUnpool1d = MaxUnpoolNd<1>;
-/// The inverse of a pooling over two spatial dimensions.
+/// The inverse of max pooling over two spatial dimensions.
 pub type MaxUnpool2d = MaxUnpoolNd<2>;
-/// The inverse of a pooling over three spatial dimensions.
+/// The inverse of max pooling over three spatial dimensions.
 pub type MaxUnpool3d = MaxUnpoolNd<3>;
 
 impl<const DIMS: usize> MaxUnpoolNd<DIMS> {
-    /// The inverse of a pooling whose windows move by their own size.
+    /// Creates the inverse of a pooling whose stride is the window size.
     pub fn new(kernel_size: impl PerDim<DIMS>) -> MaxUnpoolNd<DIMS> {
         MaxUnpoolNd { params: moving(kernel_size) }
     }
 
     params_setters! { stride padding }
 
-    /// Puts each element where its index says, into zeros; see
+    /// Writes each element to its index in a tensor of zeros; see
     /// [`max_unpool`](functional::max_unpool).
     ///
     /// # Errors
     ///
-    /// An index is outside the result, or the input, the indices and the output size do not go
-    /// together.
+    /// An index is outside the result, or the input, the indices and the output size are
+    /// incompatible.
     #[layer]
     pub fn forward(
         &self,
@@ -156,7 +156,7 @@ impl<const DIMS: usize> MaxUnpoolNd<DIMS> {
     }
 }
 
-/// The mean of each window of `DIMS` spatial dimensions.
+/// Average pooling over `DIMS` spatial dimensions: the mean of each window.
 ///
 /// # References
 ///
@@ -168,15 +168,15 @@ pub struct AvgPoolNd<const DIMS: usize> {
     divisor_override: Option<i64>,
 }
 
-/// The mean of each window of one spatial dimension.
+/// Average pooling over one spatial dimension.
 pub type AvgPool1d = AvgPoolNd<1>;
-/// The mean of each window of two spatial dimensions.
+/// Average pooling over two spatial dimensions.
 pub type AvgPool2d = AvgPoolNd<2>;
-/// The mean of each window of three spatial dimensions.
+/// Average pooling over three spatial dimensions.
 pub type AvgPool3d = AvgPoolNd<3>;
 
 impl<const DIMS: usize> AvgPoolNd<DIMS> {
-    /// Windows that move by their own size; padding counts in the divisor.
+    /// Creates the layer; the stride is the window size, and padding counts in the divisor.
     pub fn new(kernel_size: impl PerDim<DIMS>) -> AvgPoolNd<DIMS> {
         let params = moving(kernel_size);
         AvgPoolNd { params, count_include_pad: true, divisor_override: None }
@@ -184,9 +184,9 @@ impl<const DIMS: usize> AvgPoolNd<DIMS> {
 
     params_setters! { stride padding ceil_mode }
     setters! {
-        /// Whether padding counts in the divisor: by default it does.
+        /// Sets whether padding counts in the divisor (default true).
         count_include_pad: bool;
-        /// A divisor to use instead of the number of elements.
+        /// Sets a divisor to use instead of the number of elements.
         divisor_override: i64 => Some(divisor_override);
     }
 }
@@ -198,7 +198,7 @@ impl<const DIMS: usize> Layer for AvgPoolNd<DIMS> {
     }
 }
 
-/// The p-norm of each window of `DIMS` spatial dimensions.
+/// Power-average pooling over `DIMS` spatial dimensions: the p-norm of each window.
 ///
 /// # References
 ///
@@ -209,15 +209,15 @@ pub struct LPPoolNd<const DIMS: usize> {
     params: PoolParams,
 }
 
-/// The p-norm of each window of one spatial dimension.
+/// Power-average pooling over one spatial dimension.
 pub type LPPool1d = LPPoolNd<1>;
-/// The p-norm of each window of two spatial dimensions.
+/// Power-average pooling over two spatial dimensions.
 pub type LPPool2d = LPPoolNd<2>;
-/// The p-norm of each window of three spatial dimensions.
+/// Power-average pooling over three spatial dimensions.
 pub type LPPool3d = LPPoolNd<3>;
 
 impl<const DIMS: usize> LPPoolNd<DIMS> {
-    /// Windows that move by their own size.
+    /// Creates the layer for norm `norm_type`; the stride is the window size.
     pub fn new(norm_type: f64, kernel_size: impl PerDim<DIMS>) -> LPPoolNd<DIMS> {
         LPPoolNd { norm_type, params: moving(kernel_size) }
     }
@@ -232,7 +232,7 @@ impl<const DIMS: usize> Layer for LPPoolNd<DIMS> {
     }
 }
 
-/// The mean of each window, for a given size of `DIMS` spatial dimensions of the result.
+/// Average pooling to a given output size of `DIMS` spatial dimensions.
 ///
 /// # References
 ///
@@ -242,15 +242,15 @@ pub struct AdaptiveAvgPoolNd<const DIMS: usize> {
     output_size: [usize; DIMS],
 }
 
-/// The mean of each window, for a given size of one spatial dimension.
+/// Average pooling to a given output size of one spatial dimension.
 pub type AdaptiveAvgPool1d = AdaptiveAvgPoolNd<1>;
-/// The mean of each window, for a given size of two spatial dimensions.
+/// Average pooling to a given output size of two spatial dimensions.
 pub type AdaptiveAvgPool2d = AdaptiveAvgPoolNd<2>;
-/// The mean of each window, for a given size of three spatial dimensions.
+/// Average pooling to a given output size of three spatial dimensions.
 pub type AdaptiveAvgPool3d = AdaptiveAvgPoolNd<3>;
 
 impl<const DIMS: usize> AdaptiveAvgPoolNd<DIMS> {
-    /// With the size of each spatial dimension of the result.
+    /// Creates the layer for the given output size.
     pub fn new(output_size: impl PerDim<DIMS>) -> AdaptiveAvgPoolNd<DIMS> {
         AdaptiveAvgPoolNd { output_size: output_size.per_dim() }
     }
@@ -263,8 +263,7 @@ impl<const DIMS: usize> Layer for AdaptiveAvgPoolNd<DIMS> {
     }
 }
 
-/// The largest element of each window, for a given size of `DIMS` spatial dimensions of the
-/// result.
+/// Max pooling to a given output size of `DIMS` spatial dimensions.
 ///
 /// # References
 ///
@@ -274,20 +273,20 @@ pub struct AdaptiveMaxPoolNd<const DIMS: usize> {
     output_size: [usize; DIMS],
 }
 
-/// The largest element of each window, for a given size of one spatial dimension.
+/// Max pooling to a given output size of one spatial dimension.
 pub type AdaptiveMaxPool1d = AdaptiveMaxPoolNd<1>;
-/// The largest element of each window, for a given size of two spatial dimensions.
+/// Max pooling to a given output size of two spatial dimensions.
 pub type AdaptiveMaxPool2d = AdaptiveMaxPoolNd<2>;
-/// The largest element of each window, for a given size of three spatial dimensions.
+/// Max pooling to a given output size of three spatial dimensions.
 pub type AdaptiveMaxPool3d = AdaptiveMaxPoolNd<3>;
 
 impl<const DIMS: usize> AdaptiveMaxPoolNd<DIMS> {
-    /// With the size of each spatial dimension of the result.
+    /// Creates the layer for the given output size.
     pub fn new(output_size: impl PerDim<DIMS>) -> AdaptiveMaxPoolNd<DIMS> {
         AdaptiveMaxPoolNd { output_size: output_size.per_dim() }
     }
 
-    /// Computes the layer, and where each element was, for [`MaxUnpoolNd`].
+    /// Returns the maxima and the index of each, for [`MaxUnpoolNd`].
     ///
     /// # Errors
     ///
@@ -304,8 +303,7 @@ impl<const DIMS: usize> Layer for AdaptiveMaxPoolNd<DIMS> {
     }
 }
 
-/// The largest element of each window, the windows being at pseudo-random places, when evaluating
-/// too.
+/// Max pooling over windows at pseudo-random positions, in training and evaluation.
 ///
 /// # References
 ///
@@ -316,13 +314,13 @@ pub struct FractionalMaxPoolNd<const DIMS: usize> {
     output_size: [usize; DIMS],
 }
 
-/// Fractional pooling of two spatial dimensions.
+/// Fractional max pooling over two spatial dimensions.
 pub type FractionalMaxPool2d = FractionalMaxPoolNd<2>;
-/// Fractional pooling of three spatial dimensions.
+/// Fractional max pooling over three spatial dimensions.
 pub type FractionalMaxPool3d = FractionalMaxPoolNd<3>;
 
 impl<const DIMS: usize> FractionalMaxPoolNd<DIMS> {
-    /// With the size of a window and of each spatial dimension of the result.
+    /// Creates the layer for the given window size and output size.
     pub fn new(
         kernel_size: impl PerDim<DIMS>,
         output_size: impl PerDim<DIMS>,

@@ -11,27 +11,42 @@ use crate::nn::options::setters;
 ///
 /// # References
 ///
-/// `torch.nn.ZeroPad2d`, `ReflectionPad2d` and their kin.
+/// `torch.nn.ZeroPad2d`, `ConstantPad2d`, `ReflectionPad2d`, `ReplicationPad2d` and
+/// `CircularPad2d`, for any number of dimensions.
+#[doc(alias = "ZeroPad2d")]
+#[doc(alias = "ConstantPad1d")]
+#[doc(alias = "ConstantPad2d")]
+#[doc(alias = "ConstantPad3d")]
+#[doc(alias = "ReflectionPad1d")]
+#[doc(alias = "ReflectionPad2d")]
+#[doc(alias = "ReflectionPad3d")]
+#[doc(alias = "ReplicationPad1d")]
+#[doc(alias = "ReplicationPad2d")]
+#[doc(alias = "ReplicationPad3d")]
+#[doc(alias = "CircularPad1d")]
+#[doc(alias = "CircularPad2d")]
+#[doc(alias = "CircularPad3d")]
 #[derive(Clone, Debug, Module)]
 pub struct Pad {
-    /// Two numbers for each padded dimension, the last dimension first.
+    /// Two sizes, before and after, for each padded dimension; the last dimension comes first.
     pub pads: Vec<i64>,
-    /// What the padding is filled with.
+    /// The content of the padding.
     pub mode: PadMode,
-    /// The value of the constant mode.
+    /// The fill value of the constant mode.
     pub value: f64,
 }
 
 impl Pad {
-    /// Padding with zeros: two numbers for each padded dimension, the last dimension first.
+    /// Creates a layer that pads with zeros. `pads` has two sizes, before and after, for each
+    /// padded dimension; the last dimension comes first.
     pub fn new(pads: &[i64]) -> Pad {
         Pad { pads: pads.to_vec(), mode: PadMode::Constant, value: 0.0 }
     }
 
     setters! {
-        /// What the padding is filled with: the value if not set.
+        /// Sets the content of the padding (default: the constant value).
         mode: PadMode;
-        /// The value of the constant mode: 0 if not set.
+        /// Sets the fill value of the constant mode (default 0).
         value: f64;
     }
 }
@@ -48,22 +63,24 @@ impl Layer for Pad {
 /// # References
 ///
 /// `torch.nn.Upsample`.
+#[doc(alias = "UpsamplingNearest2d")]
+#[doc(alias = "UpsamplingBilinear2d")]
 #[derive(Clone, Debug, Module)]
 pub struct Upsample {
-    /// Outputs per input for each spatial dimension.
+    /// The scale factor of each spatial dimension.
     pub scale: Vec<f64>,
-    /// How values between the input's elements are found.
+    /// The interpolation mode.
     pub mode: InterpolateMode,
 }
 
 impl Upsample {
-    /// By the nearest element.
+    /// Creates a layer that takes the nearest element.
     pub fn new(scale: &[f64]) -> Upsample {
         Upsample { scale: scale.to_vec(), mode: InterpolateMode::Nearest }
     }
 
     setters! {
-        /// How values between the input's elements are found: by the nearest if not set.
+        /// Sets the interpolation mode (default: nearest).
         mode: InterpolateMode;
     }
 }
@@ -75,19 +92,19 @@ impl Layer for Upsample {
     }
 }
 
-/// Channels moved into space.
+/// A layer that rearranges channels into a larger image.
 ///
 /// # References
 ///
 /// `torch.nn.PixelShuffle`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct PixelShuffle {
-    /// How many times larger the image becomes.
+    /// The factor by which the image grows.
     pub factor: usize,
 }
 
 impl PixelShuffle {
-    /// For an image that becomes `factor` times larger.
+    /// Creates a layer whose image grows by `factor`.
     pub fn new(factor: usize) -> PixelShuffle {
         PixelShuffle { factor }
     }
@@ -100,19 +117,19 @@ impl Layer for PixelShuffle {
     }
 }
 
-/// Space moved into channels.
+/// A layer that rearranges blocks of an image into channels.
 ///
 /// # References
 ///
 /// `torch.nn.PixelUnshuffle`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct PixelUnshuffle {
-    /// How many times smaller the image becomes.
+    /// The factor by which the image shrinks.
     pub factor: usize,
 }
 
 impl PixelUnshuffle {
-    /// For an image that becomes `factor` times smaller.
+    /// Creates a layer whose image shrinks by `factor`.
     pub fn new(factor: usize) -> PixelUnshuffle {
         PixelUnshuffle { factor }
     }
@@ -125,7 +142,7 @@ impl Layer for PixelUnshuffle {
     }
 }
 
-/// Channels mixed among groups.
+/// A layer that interleaves the channels of several groups.
 ///
 /// # References
 ///
@@ -137,7 +154,7 @@ pub struct ChannelShuffle {
 }
 
 impl ChannelShuffle {
-    /// For channels of `groups` groups.
+    /// Creates a layer for `groups` groups of channels.
     pub fn new(groups: usize) -> ChannelShuffle {
         ChannelShuffle { groups }
     }
@@ -150,20 +167,20 @@ impl Layer for ChannelShuffle {
     }
 }
 
-/// The windows of an image as columns; see [`functional::unfold`].
+/// A layer that extracts windows of an image as columns; see [`functional::unfold`].
 ///
 /// # References
 ///
 /// `torch.nn.Unfold`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct Unfold {
-    /// How the windows lie.
+    /// The size, stride, padding and dilation of the windows.
     #[module(skip)]
     pub windows: Windows,
 }
 
 impl Unfold {
-    /// For windows that lie like this.
+    /// Creates a layer for these windows.
     pub fn new(windows: Windows) -> Unfold {
         Unfold { windows }
     }
@@ -176,7 +193,7 @@ impl Layer for Unfold {
     }
 }
 
-/// The image that windows add up to; see [`functional::fold`].
+/// A layer that sums windows into an image; see [`functional::fold`].
 ///
 /// # References
 ///
@@ -186,13 +203,13 @@ pub struct Fold {
     /// Height and width of the image.
     #[module(skip)]
     pub output_size: [usize; 2],
-    /// How the windows lie.
+    /// The size, stride, padding and dilation of the windows.
     #[module(skip)]
     pub windows: Windows,
 }
 
 impl Fold {
-    /// For an image of this size.
+    /// Creates a layer for an image of size `output_size`.
     pub fn new(output_size: [usize; 2], windows: Windows) -> Fold {
         Fold { output_size, windows }
     }

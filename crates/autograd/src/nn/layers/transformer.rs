@@ -32,11 +32,12 @@ impl TransformerActivation {
     }
 }
 
-/// Self-attention and two linear layers, each with a residual connection and layer normalisation.
+/// A Transformer encoder layer: self-attention and two linear layers, each with a residual
+/// connection and layer normalisation.
 ///
 /// # Shapes
 ///
-/// The input and the result are `[length, n, width]`, with `batch_first` `[n, length, width]`.
+/// Input and result are `[length, n, width]`, with `batch_first` `[n, length, width]`.
 ///
 /// # Examples
 ///
@@ -60,46 +61,47 @@ impl TransformerActivation {
 /// `torch.nn.TransformerEncoderLayer`.
 #[derive(Clone, Debug, Module)]
 pub struct TransformerEncoderLayer {
-    /// Attention of the input to itself.
+    /// The self-attention.
     pub self_attn: MultiheadAttention,
-    /// From the width of the model to that of the feedforward part.
+    /// The first linear layer: from the width of the model to that of the feedforward part.
     pub linear1: Linear,
-    /// Between the two linear layers.
+    /// The dropout between the two linear layers.
     pub dropout: Dropout,
-    /// Back to the width of the model.
+    /// The second linear layer: back to the width of the model.
     pub linear2: Linear,
-    /// Of the attention.
+    /// The normalisation of the attention.
     pub norm1: LayerNorm,
-    /// Of the feedforward part.
+    /// The normalisation of the feedforward part.
     pub norm2: LayerNorm,
-    /// Of what attention finds.
+    /// The dropout after the attention.
     pub dropout1: Dropout,
-    /// Of what the feedforward part finds.
+    /// The dropout after the feedforward part.
     pub dropout2: Dropout,
     activation: TransformerActivation,
     norm_first: bool,
 }
 
 impl TransformerEncoderLayer {
-    /// 2048 units in the feedforward part, a dropout of 0.1, [`ReLU`]: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: 2048 units in the feedforward part, a dropout of
+    /// 0.1, [`ReLU`].
     ///
     /// # Errors
     ///
-    /// The width does not divide into the heads, there is no memory, or no generator to draw from.
+    /// `nhead` does not divide `d_model`, memory runs out, or there is no generator to draw from.
     pub fn new(d_model: usize, nhead: usize) -> Result<TransformerEncoderLayer> {
         TransformerEncoderLayer::options(d_model, nhead).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(d_model: usize, nhead: usize) -> TransformerEncoderLayerOptions {
         TransformerLayerOptions::new(d_model, nhead)
     }
 
-    /// `forward` with masks; whether weights are wanted is not looked at.
+    /// Computes `forward` with masks. `need_weights` has no effect.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward_with(&self, x: &Tensor, attend: Attend<'_>) -> Result<Tensor> {
         let attend = Attend { need_weights: false, ..attend };
@@ -124,7 +126,7 @@ impl Layer for TransformerEncoderLayer {
     }
 }
 
-/// Encoder layers one after the other, and a normalisation at the end if there is one.
+/// A stack of encoder layers, with an optional normalisation at the end.
 ///
 /// # Examples
 ///
@@ -144,17 +146,17 @@ impl Layer for TransformerEncoderLayer {
 ///
 /// # References
 ///
-/// `torch.nn.TransformerEncoder`, whose layers are all drawn alike.
+/// `torch.nn.TransformerEncoder`, whose layers are copies and start with equal weights.
 #[derive(Clone, Debug, Module)]
 pub struct TransformerEncoder {
     /// The layers, first to last.
     pub layers: Vec<TransformerEncoderLayer>,
-    /// At the end.
+    /// The normalisation at the end, if any.
     pub norm: Option<LayerNorm>,
 }
 
 impl TransformerEncoder {
-    /// `num_layers` layers, each drawn for itself, and no normalisation at the end.
+    /// Creates `num_layers` layers, each drawn separately, without a normalisation at the end.
     ///
     /// # Errors
     ///
@@ -167,11 +169,11 @@ impl TransformerEncoder {
         Ok(TransformerEncoder { layers, norm: None })
     }
 
-    /// `forward` with the masks of every layer.
+    /// Computes `forward` with masks, which every layer applies.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward_with(&self, x: &Tensor, attend: Attend<'_>) -> Result<Tensor> {
         let mut y = x.clone();
@@ -185,7 +187,7 @@ impl TransformerEncoder {
     }
 }
 
-/// `count` layers; more than memory holds are refused before the first is drawn.
+/// Draws `count` layers; if memory cannot hold them, fails before drawing the first.
 fn stacked<L>(op: &'static str, count: usize, draw: impl Fn() -> Result<L>) -> Result<Vec<L>> {
     let mut layers = room(op, count)?;
     for _ in 0..count {
@@ -237,20 +239,21 @@ impl<L> TransformerLayerOptions<L> {
     }
 
     setters! {
-        /// The number of units of the feedforward part: 2048 if not set.
+        /// Sets the number of units of the feedforward part (default 2048).
         dim_feedforward: usize;
-        /// The probability of dropping while training: 0.1 if not set.
+        /// Sets the probability of dropping while training (default 0.1).
         dropout: f64;
-        /// What the feedforward part applies: [`ReLU`] if not set.
+        /// Sets the nonlinearity of the feedforward part (default [`ReLU`]).
         activation: TransformerActivation;
-        /// Added to the variance by the normalisations: 1e-5 if not set.
+        /// Sets the number that the normalisations add to the variance (default 1e-5).
         layer_norm_eps: f64;
-        /// Whether the input is `[n, length, ..]` and not `[length, n, ..]`: by default it is not.
+        /// Sets whether the input is `[n, length, ..]` (true) or `[length, n, ..]` (false, the
+        /// default).
         batch_first: bool;
-        /// Whether normalisation comes before attention and feedforward part, and not after: by
-        /// default it comes after.
+        /// Sets whether normalisation comes before attention and feedforward part (true) or after
+        /// (false, the default).
         norm_first: bool;
-        /// Whether linear layers and normalisations have biases: by default they have.
+        /// Sets whether linear layers and normalisations have biases (default true).
         bias: bool;
     }
     place_setters!();
@@ -281,7 +284,7 @@ impl<L> TransformerLayerOptions<L> {
 impl TransformerEncoderLayerOptions {
     init_with!(TransformerEncoderLayer);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One step of a recurrent layer.
+//! Recurrent cells: one step of a recurrent layer.
 
 use std::marker::PhantomData;
 
@@ -23,12 +23,12 @@ pub struct CellOptions<C> {
 
 impl<C> CellOptions<C> {
     setters! {
-        /// Whether there are biases: by default there are.
+        /// Sets whether the cell has biases (default true).
         bias: bool;
     }
     place_setters!();
 
-    /// The weights that one layer of the network `L` has.
+    /// Draws the weights of one layer of network `L`.
     fn weights<L>(&self, op: &'static str, gates: usize) -> Result<Weights> {
         let layer = RecurrentOptions::<L>::new(self.input_size, self.hidden_size).bias(self.bias);
         Ok(layer.sizes.weights(op, gates, self.place)?.remove(0))
@@ -37,7 +37,7 @@ impl<C> CellOptions<C> {
 
 impl CellOptions<RNNCell> {
     setters! {
-        /// What the step applies: the hyperbolic tangent if not set.
+        /// Sets the nonlinearity of the step (default: the hyperbolic tangent).
         nonlinearity: Nonlinearity;
     }
 }
@@ -54,23 +54,24 @@ macro_rules! cells {
         #[doc = concat!("`torch.nn.", stringify!($cell), "`.")]
         #[derive(Clone, Debug, Module)]
         pub struct $cell {
-            /// Weights and biases.
+            /// The weights and biases.
             #[module(flatten)]
             pub weights: Weights,
             $($($(#[$field_doc])* $field: $ty,)*)?
         }
 
         impl $cell {
-            /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
+            /// Creates a cell with weights and biases drawn uniformly from ±1/√hidden, as PyTorch
+            /// does.
             ///
             /// # Errors
             ///
-            /// There is no unit, no memory, or no generator to draw from.
+            /// `hidden_size` is 0, memory runs out, or there is no generator to draw from.
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$cell> {
                 $cell::options(input_size, hidden_size).init()
             }
 
-            /// A cell with other options than PyTorch's defaults.
+            /// Returns options for a cell, starting from PyTorch's defaults.
             pub fn options(input_size: usize, hidden_size: usize) -> CellOptions<$cell> {
                 CellOptions {
                     input_size,
@@ -82,7 +83,7 @@ macro_rules! cells {
                 }
             }
 
-            /// `given` with a dimension for the layer in front, or zeros.
+            /// Returns the state `given`, or zeros, with a leading dimension for the layer.
             fn state(&self, x: &Tensor, given: Option<&Tensor>) -> Result<Tensor> {
                 let hidden = self.weights.weight_hh.value().size(stringify!($cell), 1)?;
                 let outer = &x.shape()[..x.rank().saturating_sub(1)];
@@ -93,11 +94,11 @@ macro_rules! cells {
         impl CellOptions<$cell> {
             init_with!($cell);
 
-            /// The cell.
+            /// Builds the cell.
             ///
             /// # Errors
             ///
-            /// There is no unit, no memory, or no generator to draw from.
+            /// `hidden_size` is 0, memory runs out, or there is no generator to draw from.
             pub fn init(&self) -> Result<$cell> {
                 let weights = self.weights::<$layer>(stringify!($cell), $gates)?;
                 Ok($cell { weights, $($($field: self.$field,)*)? })
@@ -132,15 +133,15 @@ cells! {
 }
 
 impl RNNCell {
-    /// The next state, from a state (zero if missing).
+    /// Returns the next state. A missing state is zero.
     ///
     /// # Shapes
     ///
-    /// `x` is `[n, input]` and the states `[n, hidden]`, or both lack the first dimension.
+    /// `x` is `[n, input]` and the states are `[n, hidden]`; all may omit `n`.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, x: &Tensor, h: Option<&Tensor>) -> Result<Tensor> {
         let function = match self.nonlinearity {
@@ -156,7 +157,7 @@ impl RNNCell {
 }
 
 impl GRUCell {
-    /// The next state, from a state (zero if missing).
+    /// Returns the next state. A missing state is zero.
     ///
     /// # Shapes
     ///
@@ -164,7 +165,7 @@ impl GRUCell {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(&self, x: &Tensor, h: Option<&Tensor>) -> Result<Tensor> {
         let run = || {
@@ -177,7 +178,7 @@ impl GRUCell {
 }
 
 impl LSTMCell {
-    /// The next hidden and cell state, from a state (zero if missing).
+    /// Returns the next hidden and cell states. A missing state is zero.
     ///
     /// # Shapes
     ///
@@ -185,7 +186,7 @@ impl LSTMCell {
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(
         &self,

@@ -9,8 +9,8 @@ use crate::nn::Layer;
 use crate::nn::options::init_with;
 use crate::{Tensor, functional};
 
-/// Self-attention, attention to what an encoder has found, and two linear layers, each with a
-/// residual connection and layer normalisation.
+/// A Transformer decoder layer: self-attention, attention to the encoder's output, and two linear
+/// layers, each with a residual connection and layer normalisation.
 ///
 /// # Examples
 ///
@@ -32,43 +32,44 @@ use crate::{Tensor, functional};
 /// `torch.nn.TransformerDecoderLayer`.
 #[derive(Clone, Debug, Module)]
 pub struct TransformerDecoderLayer {
-    /// Attention of the input to itself.
+    /// The self-attention.
     pub self_attn: MultiheadAttention,
-    /// Attention of the input to the memory.
+    /// The attention to the encoder's output (`memory`).
     pub multihead_attn: MultiheadAttention,
-    /// From the width of the model to that of the feedforward part.
+    /// The first linear layer: from the width of the model to that of the feedforward part.
     pub linear1: Linear,
-    /// Between the two linear layers.
+    /// The dropout between the two linear layers.
     pub dropout: Dropout,
-    /// Back to the width of the model.
+    /// The second linear layer: back to the width of the model.
     pub linear2: Linear,
-    /// Of the self-attention.
+    /// The normalisation of the self-attention.
     pub norm1: LayerNorm,
-    /// Of the attention to the memory.
+    /// The normalisation of the attention to `memory`.
     pub norm2: LayerNorm,
-    /// Of the feedforward part.
+    /// The normalisation of the feedforward part.
     pub norm3: LayerNorm,
-    /// Of what self-attention finds.
+    /// The dropout after the self-attention.
     pub dropout1: Dropout,
-    /// Of what attention to the memory finds.
+    /// The dropout after the attention to `memory`.
     pub dropout2: Dropout,
-    /// Of what the feedforward part finds.
+    /// The dropout after the feedforward part.
     pub dropout3: Dropout,
     activation: TransformerActivation,
     norm_first: bool,
 }
 
 impl TransformerDecoderLayer {
-    /// 2048 units in the feedforward part, a dropout of 0.1, `max(x, 0)`: PyTorch's defaults.
+    /// Creates a layer with PyTorch's defaults: 2048 units in the feedforward part, a dropout of
+    /// 0.1, `max(x, 0)`.
     ///
     /// # Errors
     ///
-    /// The width does not divide into the heads, there is no memory, or no generator to draw from.
+    /// `nhead` does not divide `d_model`, memory runs out, or there is no generator to draw from.
     pub fn new(d_model: usize, nhead: usize) -> Result<TransformerDecoderLayer> {
         TransformerDecoderLayer::options(d_model, nhead).init()
     }
 
-    /// A layer with other options than PyTorch's defaults.
+    /// Returns options for a layer, starting from PyTorch's defaults.
     pub fn options(
         d_model: usize,
         nhead: usize,
@@ -76,17 +77,17 @@ impl TransformerDecoderLayer {
         TransformerLayerOptions::new(d_model, nhead)
     }
 
-    /// The result for a target `x`, with the masks of both attentions; whether weights are wanted is
-    /// not looked at.
+    /// Computes the result for target `x`, with the masks of both attentions. `need_weights` has no
+    /// effect.
     ///
     /// # Shapes
     ///
-    /// `x` is `[length, n, width]` and `memory` `[keys, n, width]`; with `batch_first` the number of
-    /// samples comes first. The result is like `x`.
+    /// `x` is `[length, n, width]` and `memory` `[keys, n, width]`; with `batch_first`, `n` comes
+    /// first. The result has the shape of `x`.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(
         &self,
@@ -96,7 +97,7 @@ impl TransformerDecoderLayer {
         cross: Attend<'_>,
     ) -> Result<Tensor> {
         let [own, cross] = [own, cross].map(|attend| Attend { need_weights: false, ..attend });
-        /// A normalisation and what it goes with.
+        /// A normalisation and the part of the layer that it belongs to.
         type Part<'a> = (&'a LayerNorm, &'a dyn Fn(&Tensor) -> Result<Tensor>);
         let parts: [Part<'_>; 3] = [
             (&self.norm1, &|x| self.dropout1.forward(&self.self_attn.forward(x, x, x, own)?.0)),
@@ -120,7 +121,7 @@ impl TransformerDecoderLayer {
 impl TransformerLayerOptions<TransformerDecoderLayer> {
     init_with!(TransformerDecoderLayer);
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
     ///
@@ -145,21 +146,21 @@ impl TransformerLayerOptions<TransformerDecoderLayer> {
     }
 }
 
-/// Decoder layers one after the other, and a normalisation at the end if there is one.
+/// A stack of decoder layers, with an optional normalisation at the end.
 ///
 /// # References
 ///
-/// `torch.nn.TransformerDecoder`, whose layers are all drawn alike.
+/// `torch.nn.TransformerDecoder`, whose layers are copies and start with equal weights.
 #[derive(Clone, Debug, Module)]
 pub struct TransformerDecoder {
     /// The layers, first to last.
     pub layers: Vec<TransformerDecoderLayer>,
-    /// At the end.
+    /// The normalisation at the end, if any.
     pub norm: Option<LayerNorm>,
 }
 
 impl TransformerDecoder {
-    /// `num_layers` layers, each drawn for itself, and no normalisation at the end.
+    /// Creates `num_layers` layers, each drawn separately, without a normalisation at the end.
     ///
     /// # Errors
     ///
@@ -172,11 +173,11 @@ impl TransformerDecoder {
         Ok(TransformerDecoder { layers, norm: None })
     }
 
-    /// The result for a target `x`, as [`TransformerDecoderLayer::forward`] of every layer.
+    /// Computes the result for target `x`, as [`TransformerDecoderLayer::forward`] of every layer.
     ///
     /// # Errors
     ///
-    /// The shapes do not go together.
+    /// The shapes do not match.
     #[layer]
     pub fn forward(
         &self,
