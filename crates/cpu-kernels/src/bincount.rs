@@ -11,8 +11,8 @@ use samebits_tensor_core::geometry::bin_edges;
 /// Values per task of a count.
 const PIECE: usize = 1 << 18;
 
-/// The number of bins that [`bincount`] needs: one more than the largest value, and at least
-/// `min_length`.
+/// Returns the number of bins that [`bincount`] needs: one more than the largest value, and at
+/// least `min_length`.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// The sum of the weights of each value.
+/// Returns the sum of the weights of each value.
 ///
 /// # Shapes
 ///
@@ -134,9 +134,9 @@ fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T])
     A::add_rows(out, true, 1, &rows, &crate::scatter::rows(weights, 1))
 }
 
-/// The number of elements in each of `out.len()` bins of equal width from `low` to `high`, both
-/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and
-/// the largest element take their place, and if these are equal too, one less and one more.
+/// Returns the number of elements in each of `out.len()` bins of equal width from `low` to `high`,
+/// both included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest
+/// and the largest element take their place, and if these are equal too, one less and one more.
 ///
 /// # Determinism
 ///

@@ -49,16 +49,16 @@ pub struct Batch<'a, T> {
     pub labels: &'a [i64],
     /// Where those of each sequence begin.
     pub starts: &'a [usize],
-    /// How many labels each has.
+    /// The number of labels each has.
     pub target_lengths: &'a [usize],
-    /// How many steps of each count.
+    /// The number of steps of each count.
     pub input_lengths: &'a [usize],
     /// The class that stands for no label.
     pub blank: usize,
 }
 
-/// The negative log-likelihood of each sequence, not yet rounded: `+inf` if its labels do not fit
-/// into its steps.
+/// Returns the negative log-likelihood of each sequence, not yet rounded: `+inf` if its labels do
+/// not fit into its steps.
 ///
 /// # Errors
 ///
@@ -101,9 +101,9 @@ pub fn ctc_loss<T: Elementary>(batch: Batch<'_, T>) -> Result<Vec<f64>> {
     })
 }
 
-/// The gradient with respect to the log-probabilities, `scale[i]` being that of the loss of
-/// sequence `i`: `(exp(log_prob) − posterior) · scale`, and +0 behind the end of a sequence. For
-/// an infinite loss it is NaN, or +0 with `zero_infinity`.
+/// Returns the gradient with respect to the log-probabilities, `scale[i]` being that of the loss of
+/// sequence `i`: `(exp(log_prob) − posterior) · scale`, and +0 behind the end of a sequence. For an
+/// infinite loss it is NaN, or +0 with `zero_infinity`.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ pub fn ctc_loss_backward<T: Elementary>(
     Ok(())
 }
 
-/// The gradient of one sequence: `steps` rows of all classes.
+/// Returns the gradient of one sequence: `steps` rows of all classes.
 fn gradient<T: Elementary>(
     states: &States<'_, T>,
     steps: usize,
@@ -209,12 +209,12 @@ impl<'a, T: Elementary> States<'a, T> {
         Ok(States { log_probs, stride: n * classes, classes, label, skip })
     }
 
-    /// A row of states, none of which can be reached.
+    /// Returns a row of states, none of which can be reached.
     fn row(&self) -> Result<Vec<f64>> {
         memory::filled(OP, self.label.len() + PAD, f64::NEG_INFINITY)
     }
 
-    /// The log-probabilities of step `t`.
+    /// Returns the log-probabilities of step `t`.
     fn at(&self, t: usize) -> &[T] {
         &self.log_probs[t * self.stride..][..self.classes]
     }
@@ -252,7 +252,7 @@ impl<'a, T: Elementary> States<'a, T> {
         simd::dispatch(Backward { following, skip: &self.skip[PAD..], now: &mut now[..states] });
     }
 
-    /// The log-likelihood from alpha after all steps.
+    /// Returns the log-likelihood from alpha after all steps.
     fn likelihood(&self, steps: usize, alpha: &[f64]) -> f64 {
         let states = self.label.len();
         if steps == 0 {

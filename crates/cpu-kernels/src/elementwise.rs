@@ -42,11 +42,11 @@ pub trait Elementary: Float {
     /// e to the power of each element of a slice, in a kernel; the slices are equally long.
     fn exp_each(x: &[Self], out: &mut [Self]);
 
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     #[must_use]
     fn log(self) -> Self;
 
-    /// The hyperbolic tangent.
+    /// Returns the hyperbolic tangent.
     #[must_use]
     fn tanh(self) -> Self;
 

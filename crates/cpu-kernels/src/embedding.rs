@@ -15,7 +15,7 @@ use crate::index::index_select;
 use crate::scatter::{Adder, Atomic, Checked, Exact, check, picked};
 use crate::{Float, memory, parallel};
 
-/// The rows of `weight` that `index` names.
+/// Returns the rows of `weight` that `index` names.
 ///
 /// # Shapes
 ///
@@ -53,7 +53,7 @@ pub fn embedding<T: Copy + Send + Sync>(
     index_select("embedding", out, weight, [1, rows, width], index)
 }
 
-/// The gradient of the table of [`embedding`].
+/// Returns the gradient of the table of [`embedding`].
 ///
 /// Row `r` is the exact sum of the gradients of the places that hold `r`; with
 /// `scale_grad_by_freq` it is then divided by their number. The row `padding_idx` gets none.
@@ -134,7 +134,8 @@ fn backward<T: Float, A: Adder<T>>(
     Ok(())
 }
 
-/// The sources whose index is not the padding's, and their rows. The index has been checked.
+/// Returns the sources whose index is not the padding's, and their rows. The index has been
+/// checked.
 fn without(padding_idx: Option<usize>, index: &[i64]) -> Result<(Vec<usize>, Vec<usize>)> {
     let mut sources = memory::with_capacity("embedding", index.len())?;
     let mut rows = memory::with_capacity("embedding", index.len())?;

@@ -55,7 +55,7 @@ pub enum Error {
 samebits_numerics::debug_is_message!(Error);
 
 impl Error {
-    /// An [`Error::Argument`].
+    /// Returns an [`Error::Argument`].
     pub(crate) fn argument(op: &'static str, message: impl Into<String>) -> Error {
         Error::Argument { op, message: message.into() }
     }

@@ -40,15 +40,15 @@ pub trait Float:
     #[must_use]
     fn from_f64(x: f64) -> Self;
 
-    /// The square root, rounded to nearest.
+    /// Returns the square root, rounded to nearest.
     #[must_use]
     fn sqrt(self) -> Self;
 
-    /// The largest integer not above `self`.
+    /// Returns the largest integer not above `self`.
     #[must_use]
     fn floor(self) -> Self;
 
-    /// The magnitude.
+    /// Returns the magnitude.
     #[must_use]
     fn abs(self) -> Self;
 

@@ -88,7 +88,7 @@ pub fn grid_sample<T: Float>(
     })
 }
 
-/// The gradient of [`grid_sample`] for the input.
+/// Returns the gradient of [`grid_sample`] for the input.
 ///
 /// # Shapes
 ///
@@ -133,7 +133,7 @@ pub fn grid_sample_input_backward<T: Float>(
     })
 }
 
-/// The gradient of [`grid_sample`] for the grid.
+/// Returns the gradient of [`grid_sample`] for the grid.
 ///
 /// # Shapes
 ///
@@ -289,7 +289,7 @@ impl<T: Float> Kernel for PointGradients<'_, T> {
     }
 }
 
-/// The gradient of the coordinates (x, y, z) of one point.
+/// Returns the gradient of the coordinates (x, y, z) of one point.
 #[inline(always)]
 fn point_gradient<T: Float, const DIMS: usize>(
     sampling: &Sampling,

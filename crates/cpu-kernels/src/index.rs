@@ -68,7 +68,7 @@ pub fn index_select<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// The gradient of [`index_select`]: the sum of the slices that came from each place.
+/// Returns the gradient of [`index_select`]: the sum of the slices that came from each place.
 ///
 /// # Shapes
 ///
@@ -141,7 +141,7 @@ pub fn gather<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// The gradient of [`gather`].
+/// Returns the gradient of [`gather`].
 ///
 /// # Shapes
 ///
@@ -313,7 +313,7 @@ pub fn take<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// The gradient of [`take`].
+/// Returns the gradient of [`take`].
 ///
 /// # Shapes
 ///
@@ -376,7 +376,7 @@ pub fn linear_index(op: &'static str, indices: &[&[i64]], sizes: &[usize]) -> Re
     Ok(linear)
 }
 
-/// The index that repeats element `i` of a dimension `repeats[i]` times: for
+/// Returns the index that repeats element `i` of a dimension `repeats[i]` times: for
 /// [`index_select`], and for [`index_select_backward`] as the gradient.
 ///
 /// # Errors
@@ -416,7 +416,7 @@ pub fn repeat_interleave_index(repeats: &[i64]) -> Result<Vec<i64>> {
     Ok(index)
 }
 
-/// The last source of each row wins.
+/// Returns the last source of each row wins.
 fn assign<T: Copy + Send + Sync>(
     out: &mut [T],
     width: usize,

@@ -99,7 +99,8 @@ pub fn binary(
     Ok(())
 }
 
-/// The quotient rounded down. The only one that does not fit, `i64::MIN / -1`, wraps around.
+/// Returns the quotient rounded down. The only one that does not fit, `i64::MIN / -1`, wraps
+/// around.
 pub(crate) fn floor_divide(a: i64, b: i64) -> i64 {
     let (quotient, rest) = (a.wrapping_div(b), a.wrapping_rem(b));
     if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient }

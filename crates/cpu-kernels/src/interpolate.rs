@@ -61,7 +61,7 @@ pub fn interpolate<T: Float>(resize: &Resize, input: &[T], out: &mut [T]) -> Res
     sum(resize, input, out, [resize.input(), resize.output()], ResizedAxis::taps)
 }
 
-/// The gradient of [`interpolate`].
+/// Returns the gradient of [`interpolate`].
 ///
 /// # Shapes
 ///

@@ -63,7 +63,7 @@ impl Columns {
         &mut self.data[j * self.rows..][..self.rows]
     }
 
-    /// The columns before number `j`, and the others.
+    /// Returns the columns before number `j`, and the others.
     fn split_at_mut(&mut self, j: usize) -> (&mut [f64], &mut [f64]) {
         self.data.split_at_mut(j * self.rows)
     }
@@ -78,7 +78,7 @@ impl Columns {
     }
 }
 
-/// The power of two at or below the largest magnitude, or 1 if that is zero or not finite:
+/// Returns the power of two at or below the largest magnitude, or 1 if that is zero or not finite:
 /// dividing by it is exact and keeps squares within range.
 fn scale_of(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| if x.abs() > max { x.abs() } else { max });

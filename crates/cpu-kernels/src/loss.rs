@@ -157,7 +157,7 @@ impl<T: Elementary> Targets<'_, T> {
     }
 }
 
-/// The negative log-likelihood at each position, the product of f64 rounded once.
+/// Returns the negative log-likelihood at each position, the product of f64 rounded once.
 ///
 /// # Errors
 ///
@@ -177,7 +177,7 @@ pub fn nll_loss<T: Elementary>(
     Ok(())
 }
 
-/// The sum of the losses and that of the weights, over the f64 tree, not yet rounded.
+/// Returns the sum of the losses and that of the weights, over the f64 tree, not yet rounded.
 ///
 /// # Errors
 ///
@@ -192,7 +192,7 @@ pub fn nll_loss_sums<T: Elementary>(
     Ok((-sum, weights(targets)?))
 }
 
-/// The sum of the weights of all positions, over the f64 tree.
+/// Returns the sum of the weights of all positions, over the f64 tree.
 ///
 /// # Errors
 ///
@@ -202,8 +202,8 @@ pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
     Ok(fpenv::ieee(|| reduce::sum_by(targets.classes.len(), |i| targets.weight(i))))
 }
 
-/// The gradient of the losses: `−grad(i) · weight / divisor` at each target, computed in f64 and
-/// rounded once, +0 elsewhere.
+/// Returns the gradient of the losses: `−grad(i) · weight / divisor` at each target, computed in
+/// f64 and rounded once, +0 elsewhere.
 ///
 /// # Errors
 ///

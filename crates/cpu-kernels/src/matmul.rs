@@ -115,7 +115,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T: Real> Matrix<'a, T> {
-    /// A matrix whose rows follow each other.
+    /// Returns a matrix whose rows follow each other.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<'a, T: Real> Matrix<'a, T> {
         Self::with_strides(data, rows, columns, columns, 1)
     }
 
-    /// A matrix with any strides.
+    /// Returns a matrix with any strides.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<'a, T: Real> Matrix<'a, T> {
         Ok(matrix)
     }
 
-    /// The transpose, without a copy.
+    /// Returns the transpose, without a copy.
     #[must_use]
     pub fn transposed(self) -> Self {
         Matrix {

@@ -25,7 +25,7 @@ pub(crate) fn filled<T: Clone>(op: &'static str, len: usize, value: T) -> Result
     memory::filled(len, value).map_err(named(op))
 }
 
-/// An empty vector with room for `capacity` elements for `op`.
+/// Returns an empty vector with room for `capacity` elements for `op`.
 pub(crate) fn with_capacity<T>(op: &'static str, capacity: usize) -> Result<Vec<T>> {
     memory::with_capacity(capacity).map_err(named(op))
 }
@@ -41,7 +41,7 @@ pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) 
     Ok(())
 }
 
-/// The items of an iterator that knows how many it has, for `op`.
+/// Returns the items of an iterator that knows how many it has, for `op`.
 pub(crate) fn collected<T>(
     op: &'static str,
     items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
@@ -49,12 +49,12 @@ pub(crate) fn collected<T>(
     memory::collected(items).map_err(named(op))
 }
 
-/// The number of elements of `sizes`; as many as cannot be counted cannot be had either.
+/// Returns the number of elements of `sizes`; as many as cannot be counted cannot be had either.
 pub(crate) fn volume(op: &'static str, sizes: &[usize]) -> Result<usize> {
     memory::product(sizes).ok_or(Error::OutOfMemory { op, bytes: usize::MAX })
 }
 
-/// A shortage of memory during `op`.
+/// Returns a shortage of memory during `op`.
 pub(crate) fn named(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
     move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
 }

@@ -81,7 +81,7 @@ pub fn batch_normalize<T: Float>(
     Ok(())
 }
 
-/// The gradients of batch normalisation with respect to input, weight and bias.
+/// Returns the gradients of batch normalisation with respect to input, weight and bias.
 ///
 /// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
 /// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) · (weight ·
@@ -191,7 +191,7 @@ pub fn layer_norm<T: Float>(
     Ok(())
 }
 
-/// The gradients of layer normalisation with respect to input, weight and bias.
+/// Returns the gradients of layer normalisation with respect to input, weight and bias.
 ///
 /// As [`batch_norm_backward`], with the row's sums taken over `g · weight` (rounded to the element
 /// type), and the weight and bias gradients summed down the rows.

@@ -15,7 +15,7 @@ use crate::float::Float;
 use crate::parallel::{CHUNK, chunks_mut};
 use samebits_numerics::fpenv;
 
-/// A step of stochastic gradient descent; `velocity` is `None` in the first step.
+/// Returns a step of stochastic gradient descent; `velocity` is `None` in the first step.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn sgd_step<T: Float>(
     Ok(())
 }
 
-/// A step of Adam, counted from 1.
+/// Returns a step of Adam, counted from 1.
 ///
 /// # Errors
 ///

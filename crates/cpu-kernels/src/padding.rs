@@ -87,7 +87,7 @@ pub fn pad<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// The gradient of [`pad`].
+/// Returns the gradient of [`pad`].
 ///
 /// # Shapes
 ///
@@ -126,12 +126,12 @@ pub fn pad_backward<T: Float>(
 /// In the place of an input position: an output that is filled with the value.
 const FILL: usize = usize::MAX;
 
-/// The input position that each output of a dimension copies, or [`FILL`].
+/// Returns the input position that each output of a dimension copies, or [`FILL`].
 fn sources(op: &'static str, axis: &PaddedAxis) -> Result<Vec<usize>> {
     memory::collected(op, (0..axis.output).map(|output| axis.source(output).unwrap_or(FILL)))
 }
 
-/// The outputs of the last dimension that copy consecutive inputs.
+/// Returns the outputs of the last dimension that copy consecutive inputs.
 fn inside(padding: &Padding) -> Range<usize> {
     let [.., width] = padding.axes();
     let (size, output) = (width.input as i64, width.output as i64);

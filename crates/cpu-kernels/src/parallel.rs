@@ -39,7 +39,7 @@ pub(crate) fn bound_the_pool() {
     }
 }
 
-/// The threads that share work. For choices among ways to the same bits, and nothing else.
+/// Returns the threads that share work. For choices among ways to the same bits, and nothing else.
 #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
 pub(crate) fn threads() -> usize {
     rayon::current_num_threads()
@@ -155,7 +155,7 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
     all.into_iter().flatten().try_for_each(|task| fpenv::ieee(|| run(task)))
 }
 
-/// The first `count` parts of each output, which go from it.
+/// Returns the first `count` parts of each output, which go from it.
 fn take<'a, T, const N: usize>(
     outs: &mut [(&'a mut [T], usize); N],
     count: usize,
@@ -197,7 +197,7 @@ pub(crate) fn tasks<T: Send>(slots: &mut [Option<T>]) -> Shared<Tasks<'_, T>> {
     items(Tasks(slots))
 }
 
-/// The items of a range or a slice.
+/// Returns the items of a range or a slice.
 pub(crate) fn items<I: Items>(items: I) -> Shared<I> {
     Shared { items, at_least: 1, at_most: usize::MAX }
 }
@@ -210,7 +210,7 @@ pub(crate) trait Items: Send + Sized {
     type Iter: Iterator<Item = Self::Item>;
 
     fn count(&self) -> usize;
-    /// The first `index` items, and the others.
+    /// Returns the first `index` items, and the others.
     fn split_at(self, index: usize) -> (Self, Self);
     fn each(self) -> Self::Iter;
 }
@@ -432,7 +432,7 @@ impl<I: Items> Shared<I> {
         self.first_error(&|scratch, item| run(scratch, item).err())
     }
 
-    /// The error of the first item that has one.
+    /// Returns the error of the first item that has one.
     fn first_error<S, E: Send>(self, f: &WithScratch<'_, S, I::Item, E>) -> Result<(), E> {
         // No item after this one needs to be computed.
         let lowest = AtomicUsize::new(usize::MAX);
@@ -513,7 +513,7 @@ impl<I: Items> Shared<I> {
         shared(self, first, &|item| fpenv::ieee(|| f(item)), &merge)
     }
 
-    /// Whether `f` holds for some item.
+    /// Returns true if `f` holds for some item.
     pub(crate) fn any(self, f: impl Fn(I::Item) -> bool + Sync + Send) -> bool {
         fn shared<I: Items>(items: Shared<I>, f: &(dyn Fn(I::Item) -> bool + Sync)) -> bool {
             let found = AtomicBool::new(false);

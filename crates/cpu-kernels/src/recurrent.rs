@@ -140,7 +140,7 @@ fn lstm_row<T: Elementary>(
     }
 }
 
-/// The gradient of [`lstm_cell`].
+/// Returns the gradient of [`lstm_cell`].
 ///
 /// # Shapes
 ///
@@ -297,7 +297,7 @@ fn gru_row<T: Elementary>(
     simd::dispatch(GruForward { update, new, before, next });
 }
 
-/// The gradient of [`gru_cell`].
+/// Returns the gradient of [`gru_cell`].
 ///
 /// # Shapes
 ///
@@ -479,7 +479,7 @@ impl<T: Elementary> Kernel for GruBackward<'_, T> {
     }
 }
 
-/// The four parts of a row of activations.
+/// Returns the four parts of a row of activations.
 #[inline(always)]
 fn quarters<T>(row: &[T], size: usize) -> [&[T]; 4] {
     [0, 1, 2, 3].map(|part| &row[part * size..][..size])

@@ -39,7 +39,7 @@ pub(crate) fn sum<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T]) -> 
     each_row(op, x, out, |x, sums| totals_of(op, x, sums))
 }
 
-/// The mean of each row: the sum divided by `n` in f64, rounded once.
+/// Returns the mean of each row: the sum divided by `n` in f64, rounded once.
 ///
 /// # Errors
 ///
@@ -98,8 +98,8 @@ const LANED_ROWS: usize = 512;
 /// Columns from which on a row of them is worth walking alone.
 const LANED_COLUMNS: usize = 256;
 
-/// The sum of each column of `x`, rows of `width` elements of which each block of the tree has
-/// `per_block`: all its rows, or what its lanes add up to.
+/// Returns the sum of each column of `x`, rows of `width` elements of which each block of the tree
+/// has `per_block`: all its rows, or what its lanes add up to.
 pub(crate) fn column_totals<T: Float>(
     op: &'static str,
     x: &[T],
@@ -120,8 +120,8 @@ pub(crate) fn column_totals<T: Float>(
     Ok(())
 }
 
-/// The product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*` in the
-/// place of `+` and 1 in that of 0, rounded once.
+/// Returns the product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*`
+/// in the place of `+` and 1 in that of 0, rounded once.
 ///
 /// # Errors
 ///
@@ -158,8 +158,8 @@ pub(crate) fn product<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T])
     })
 }
 
-/// The variance and the mean of each row, each rounded once: the sum of the squared differences
-/// to the f64 mean, divided by `n − correction` (or 0 if that is negative), all in f64.
+/// Returns the variance and the mean of each row, each rounded once: the sum of the squared
+/// differences to the f64 mean, divided by `n − correction` (or 0 if that is negative), all in f64.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ pub(crate) fn variance<T: Float>(
     })
 }
 
-/// The p-norm of each row in f64, rounded once; see
+/// Returns the p-norm of each row in f64, rounded once; see
 /// [`Norm`](samebits_tensor_core::ops::Norm).
 ///
 /// # Errors
@@ -273,7 +273,7 @@ pub(crate) fn norm<T: Float>(
     }
 }
 
-/// The [`norm_scale`] of each of a piece of rows.
+/// Returns the [`norm_scale`] of each of a piece of rows.
 fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]) -> Result<()> {
     let smallest = p < 0.0;
     let join = if smallest { f64::min } else { f64::max };
@@ -303,9 +303,9 @@ fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]
     Ok(())
 }
 
-/// The logarithm of the sum of the exponentials of each row, rounded once. In f64: the largest
-/// element plus the logarithm of the sum of the exponentials of the differences to it. If the
-/// largest is infinite or NaN, it is the result; that of no elements is minus infinity.
+/// Returns the logarithm of the sum of the exponentials of each row, rounded once. In f64: the
+/// largest element plus the logarithm of the sum of the exponentials of the differences to it. If
+/// the largest is infinite or NaN, it is the result; that of no elements is minus infinity.
 ///
 /// # Errors
 ///
@@ -332,8 +332,8 @@ pub(crate) fn logsumexp<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T
     })
 }
 
-/// The sum or the product of each row of integers, which wrap around, or its largest or smallest
-/// element.
+/// Returns the sum or the product of each row of integers, which wrap around, or its largest or
+/// smallest element.
 ///
 /// # Errors
 ///
@@ -373,7 +373,7 @@ pub enum Extreme {
     Min,
 }
 
-/// The value of each row's extremum.
+/// Returns the value of each row's extremum.
 ///
 /// # Errors
 ///
@@ -392,7 +392,7 @@ pub(crate) fn extreme<T: Float>(
     pieces_of_rows(x, out, |x, out| extremes_of(op, which, x, out))
 }
 
-/// The index of each row's extremum.
+/// Returns the index of each row's extremum.
 ///
 /// # Errors
 ///
@@ -501,19 +501,19 @@ fn sums_of<T: Float, F: Fn(T) -> f64>(
     Ok(())
 }
 
-/// The sum of each of a piece of rows.
+/// Returns the sum of each of a piece of rows.
 fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
     sums_of(op, x, |_| |x: T| x.into(), out)
 }
 
-/// The mean of each of a piece of rows.
+/// Returns the mean of each of a piece of rows.
 fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
     totals_of(op, x, out)?;
     out.iter_mut().for_each(|sum| *sum /= x.width() as f64);
     Ok(())
 }
 
-/// The extremum of each of a piece of rows.
+/// Returns the extremum of each of a piece of rows.
 fn extremes_of<T: Float>(
     op: &'static str,
     which: Extreme,
@@ -539,7 +539,7 @@ fn extremes_of<T: Float>(
     Ok(())
 }
 
-/// The index of the extremum of each of a piece of rows.
+/// Returns the index of the extremum of each of a piece of rows.
 fn places_of<T: Float>(
     op: &'static str,
     which: Extreme,
@@ -568,7 +568,7 @@ fn places_of<T: Float>(
     Ok(())
 }
 
-/// The extremum of each [`CHUNK`] of a row.
+/// Returns the extremum of each [`CHUNK`] of a row.
 fn extremes_of_pieces<T: Float>(op: &'static str, which: Extreme, row: &[T]) -> Result<Vec<T>> {
     let mut extremes = memory::filled(op, row.len().div_ceil(CHUNK), T::ZERO)?;
     chunks(row, CHUNK).zip(chunks_mut(&mut extremes, 1)).for_each(|(x, out)| {
@@ -577,7 +577,7 @@ fn extremes_of_pieces<T: Float>(op: &'static str, which: Extreme, row: &[T]) -> 
     Ok(extremes)
 }
 
-/// The extremum of one row that is walked, and its index.
+/// Returns the extremum of one row that is walked, and its index.
 fn walked_extreme<T: Float>(
     which: Extreme,
     walk: &Walk<'_, T>,
@@ -615,7 +615,7 @@ fn product_of(factors: &[impl Float]) -> f64 {
     product[0]
 }
 
-/// The product of the products of blocks.
+/// Returns the product of the products of blocks.
 fn product_of_level(op: &'static str, mut level: Vec<f64>) -> Result<f64> {
     while level.len() > 1 {
         level = memory::collected(op, level.chunks(BLOCK).map(product_of))?;

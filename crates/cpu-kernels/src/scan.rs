@@ -43,7 +43,7 @@ const TILE: usize = 1024;
 /// Tiles per task.
 const TASK: usize = 32;
 
-/// The sum of each element and all before it.
+/// Returns the sum of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -74,7 +74,7 @@ pub fn cumsum<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result
     scan::<T, Sum, false>("cumsum", input, shape, out)
 }
 
-/// The gradient of [`cumsum`]: the sum of each gradient and all after it.
+/// Returns the gradient of [`cumsum`]: the sum of each gradient and all after it.
 ///
 /// # Shapes
 ///
@@ -95,7 +95,7 @@ pub fn cumsum_backward<T: Float>(
     scan::<T, Sum, true>("cumsum", grad_out, shape, grad_input)
 }
 
-/// The product of each element and all before it.
+/// Returns the product of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -116,7 +116,7 @@ pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Resul
     scan::<T, Product, false>("cumprod", input, shape, out)
 }
 
-/// The logarithm of the sum of the exponentials of each element and all before it.
+/// Returns the logarithm of the sum of the exponentials of each element and all before it.
 ///
 /// The scan runs over pairs `(m, s)` that stand for `s * exp(m)`, from `(-inf, 1)`; an element `x`
 /// is `(x, 1)`, and the result is `m + log(s)`, or `m` if that is infinite. The pairs `(m, s)` and
@@ -331,8 +331,8 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     Ok(())
 }
 
-/// A row that several threads share: first the totals of the tiles, then their carries, then
-/// the results.
+/// Returns a row that several threads share: first the totals of the tiles, then their carries,
+/// then the results.
 fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     op: &'static str,
     input: &[T],

@@ -216,7 +216,8 @@ pub(crate) fn put_add_to<T: Float>(
     T::add_rows_to(out, fresh, width, &Checked(OP, &places), &addends::rows(values, width))
 }
 
-/// The places that indices from `-size` to `size - 1` mean, negative ones counting from the end.
+/// Returns the places that indices from `-size` to `size - 1` mean, negative ones counting from the
+/// end.
 pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Vec<usize>> {
     let wrap = |(position, &index): (usize, &i64)| {
         let place = if index < 0 { index.wrapping_add_unsigned(size as u64) } else { index };

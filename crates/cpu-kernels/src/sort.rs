@@ -21,16 +21,16 @@ const LONG: usize = 1 << 16;
 
 /// A type with a sort order.
 pub trait Sortable: Copy + Send + Sync {
-    /// A key that sorts upwards as the values do.
+    /// Returns a key that sorts upwards as the values do.
     fn key(self) -> u64;
 
-    /// The value whose key this is, for a type of which equal keys are always one value.
+    /// Returns the value whose key this is, for a type of which equal keys are always one value.
     fn of_key(_key: u64) -> Option<Self> {
         None
     }
 
-    /// True if the values count as the same in [`unique`]. Unlike in a sort, a NaN is not the
-    /// same as another NaN.
+    /// Returns true if the values count as the same in [`unique`]. Unlike in a sort, a NaN is not
+    /// the same as another NaN.
     fn same(self, other: Self) -> bool;
 }
 
@@ -112,7 +112,7 @@ pub fn sort<T: Sortable>(
     })
 }
 
-/// The `k` largest or smallest elements of every line, in sorted order.
+/// Returns the `k` largest or smallest elements of every line, in sorted order.
 ///
 /// # Shapes
 ///
@@ -146,7 +146,7 @@ pub fn topk<T: Sortable>(
     })
 }
 
-/// The `k`-th smallest element of every line (counted from 1), and where it is.
+/// Returns the `k`-th smallest element of every line (counted from 1), and where it is.
 ///
 /// # Shapes
 ///
@@ -181,7 +181,7 @@ pub fn kthvalue<T: Sortable>(
     })
 }
 
-/// The median of every line, and where it is: the lower one of two. If there is a NaN, the
+/// Returns the median of every line, and where it is: the lower one of two. If there is a NaN, the
 /// canonical NaN and where the first is.
 ///
 /// # Shapes
@@ -212,8 +212,8 @@ pub fn median<T: Sortable + Float>(
     })
 }
 
-/// The median of the elements of every line that are not NaN, and where it is. If all are NaN,
-/// the canonical NaN and index 0.
+/// Returns the median of the elements of every line that are not NaN, and where it is. If all are
+/// NaN, the canonical NaN and index 0.
 ///
 /// # Shapes
 ///
@@ -273,7 +273,8 @@ pub struct Unique<T> {
     pub counts: Vec<i64>,
 }
 
-/// The distinct elements of `input` in ascending order. `-0` equals `+0`; every NaN is distinct.
+/// Returns the distinct elements of `input` in ascending order. `-0` equals `+0`; every NaN is
+/// distinct.
 ///
 /// # Determinism
 ///
@@ -335,7 +336,7 @@ fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
     Ok(Some(Unique { values, inverse, counts }))
 }
 
-/// The elements of `input` that differ from the one before.
+/// Returns the elements of `input` that differ from the one before.
 ///
 /// # Determinism
 ///
@@ -372,8 +373,8 @@ pub struct UniqueRows {
     pub counts: Vec<i64>,
 }
 
-/// The distinct rows of `input`, in ascending order by their first different elements, or, with
-/// `consecutive`, those that differ from the row before. `-0` equals `+0`; a row with a NaN is
+/// Returns the distinct rows of `input`, in ascending order by their first different elements, or,
+/// with `consecutive`, those that differ from the row before. `-0` equals `+0`; a row with a NaN is
 /// distinct.
 ///
 /// # Shapes
@@ -505,7 +506,7 @@ impl Order {
         }
     }
 
-    /// The first `k` elements in order, for `k` of at least 1.
+    /// Returns the first `k` elements in order, for `k` of at least 1.
     fn first_of<T: Sortable>(
         op: &'static str,
         n: usize,
@@ -536,7 +537,7 @@ impl Order {
     }
 }
 
-/// Whether key and index of a line's elements fit together into 64 bits.
+/// Returns true if key and index of a line's elements fit together into 64 bits.
 fn is_narrow<T>(n: usize) -> bool {
     size_of::<T>() == 4 && n <= 1 << 32
 }
@@ -551,7 +552,7 @@ fn wide<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usi
     move |i| u128::from(read(i).key() ^ flip) << 64 | i as u128
 }
 
-/// The `k` smallest of `n` pairs in order; `largest` is not below any.
+/// Returns the `k` smallest of `n` pairs in order; `largest` is not below any.
 ///
 /// Only pairs that can still be among them are kept: few, unless the line descends.
 fn first<P: Ord + Copy>(

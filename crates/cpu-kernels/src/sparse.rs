@@ -199,7 +199,8 @@ impl<T: Float> Elements<'_, T> {
         check(OP, self.columns, self.size[1])
     }
 
-    /// A counting sort by row, which keeps the order of the list, then by column where needed.
+    /// Returns a counting sort by row, which keeps the order of the list, then by column where
+    /// needed.
     fn by_row(&self) -> Result<ByRow> {
         let mut starts = memory::zeroed::<usize>(OP, self.size[0] + 1)?;
         for &row in self.rows {

@@ -19,12 +19,12 @@ pub(crate) struct Config {
     pub(crate) memory: u64,
     /// Registers per thread of compiled kernels.
     pub(crate) registers: BTreeMap<String, u32>,
-    /// Whether freed addresses are used again.
+    /// True if freed addresses are used again.
     pub(crate) reuse: bool,
     pub(crate) statistics: bool,
     /// A file to which each launch adds a line of what it cost.
     pub(crate) counts: Option<PathBuf>,
-    /// Whether work is done before the call that asks for it returns.
+    /// True if work is done before the call that asks for it returns.
     pub(crate) blocking: bool,
 }
 
@@ -127,7 +127,7 @@ impl Config {
 }
 
 impl Config {
-    /// The largest block that a kernel's registers allow, if they are known.
+    /// Returns the largest block that a kernel's registers allow, if they are known.
     pub(crate) fn most_threads(&self, kernel: &str) -> Option<u32> {
         let registers = *self.registers.get(kernel)?;
         let warp = (32 * registers.max(1)).next_multiple_of(PORTION);

@@ -133,8 +133,8 @@ unsafe extern "C" fn cuDeviceGetAttribute(
     })
 }
 
-/// The value of a `CUdevice_attribute`. Texture sizes and other things that this device does not
-/// have are zero.
+/// Returns the value of a `CUdevice_attribute`. Texture sizes and other things that this device
+/// does not have are zero.
 fn attribute(attribute: c_uint) -> Option<u32> {
     Some(match attribute {
         // Block and grid dimensions.

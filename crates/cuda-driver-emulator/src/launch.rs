@@ -178,14 +178,14 @@ fn run(
 }
 
 impl Driver {
-    /// The largest block that a kernel can be launched with.
+    /// Returns the largest block that a kernel can be launched with.
     pub(crate) fn max_threads(&self, name: &str, info: &EntryInfo) -> u32 {
         let declared = info.max_threads.unwrap_or(MAX_THREADS);
         declared.min(MAX_THREADS).min(self.config.most_threads(name).unwrap_or(MAX_THREADS))
     }
 }
 
-/// How many blocks fit on one multiprocessor.
+/// Returns the number of blocks fit on one multiprocessor.
 fn resident(driver: &Driver, function: Handle, threads: c_int, dynamic: usize) -> Outcome<u32> {
     let state = driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
     let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;

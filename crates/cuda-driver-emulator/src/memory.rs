@@ -191,7 +191,7 @@ unsafe extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Code {
 }
 
 impl Driver {
-    /// Whether a stretch of host memory is page-locked.
+    /// Returns true if a stretch of host memory is page-locked.
     fn pinned(&self, address: HostAddress, size: usize) -> bool {
         let found = self.host.range(..=address).next_back();
         found.is_some_and(|(&base, layout)| address - base + size <= layout.size())
@@ -291,7 +291,7 @@ fn in_legacy(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     })
 }
 
-/// The same, and waits for it.
+/// Returns the same, and waits for it.
 fn blocking(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     call_in_context(|driver, context| {
         let stream = driver.context(context)?.legacy;

@@ -25,7 +25,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The place one piece of work further on.
+    /// Returns the place one piece of work further on.
     fn next(self) -> Mark {
         Mark { position: self.position + 1, ..self }
     }
@@ -172,13 +172,13 @@ impl Driver {
         }
     }
 
-    /// The end of what a stream has been asked for.
+    /// Returns the end of what a stream has been asked for.
     pub(crate) fn tail(&self, stream: Handle) -> Mark {
         let position = self.streams.get(&stream).map_or(0, |s| s.done + s.queue.len() as u64);
         Mark { stream, position }
     }
 
-    /// Whether a place has been reached. A stream that is gone has done everything.
+    /// Returns true if a place has been reached. A stream that is gone has done everything.
     pub(crate) fn reached(&self, mark: Mark) -> bool {
         self.streams.get(&mark.stream).is_none_or(|state| state.done >= mark.position)
     }

@@ -33,14 +33,14 @@ pub(crate) struct DeviceState {
     pub(crate) default_pool: Handle,
     /// Bytes of memory that streams have yet to place.
     pub(crate) promised: u64,
-    /// How many bytes are reserved at each address that was given out.
+    /// The number of bytes are reserved at each address that was given out.
     pub(crate) rooms: BTreeMap<u64, u64>,
     /// Addresses that any stream may use again.
     pub(crate) spare: Spare,
 }
 
 impl DeviceState {
-    /// Whether the device's memory suffices for `size` bytes more.
+    /// Returns true if the device's memory suffices for `size` bytes more.
     pub(crate) fn fits(&self, size: u64) -> bool {
         let (used, capacity) = self.device.memory_info();
         size <= capacity.saturating_sub(used + self.promised)
@@ -79,7 +79,7 @@ pub(crate) struct Allocation {
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
     pub(crate) context: Handle,
-    /// Whether it is ordered with the legacy default stream.
+    /// True if it is ordered with the legacy default stream.
     pub(crate) blocking: bool,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Work>,
@@ -253,13 +253,13 @@ pub(crate) fn call_on_stream(
 }
 
 impl Driver {
-    /// A handle that has never been used.
+    /// Returns a handle that has never been used.
     pub(crate) fn handle(&mut self) -> Handle {
         self.next += 16;
         self.next
     }
 
-    /// The current context of this thread.
+    /// Returns the current context of this thread.
     pub(crate) fn current(&self) -> Outcome<Handle> {
         let top = CURRENT.with_borrow(|stack| stack.last().copied()).unwrap_or(0);
         if top == 0 {
@@ -287,24 +287,24 @@ impl Driver {
             .ok_or(status::INVALID_DEVICE)
     }
 
-    /// The device of a context.
+    /// Returns the device of a context.
     pub(crate) fn device_of(&mut self, context: Handle) -> Outcome<&mut Device> {
         Ok(&mut self.state_of(context)?.device)
     }
 
-    /// The device of a context, and what the driver knows about it.
+    /// Returns the device of a context, and what the driver knows about it.
     pub(crate) fn state_of(&mut self, context: Handle) -> Outcome<&mut DeviceState> {
         let ordinal = self.context(context)?.ordinal;
         Ok(&mut self.devices[ordinal])
     }
 
-    /// The contexts of a device.
+    /// Returns the contexts of a device.
     pub(crate) fn contexts_on(&self, ordinal: usize) -> Vec<Handle> {
         let here = self.contexts.iter().filter(|(_, state)| state.ordinal == ordinal);
         here.map(|(&handle, _)| handle).collect()
     }
 
-    /// The device that an address belongs to.
+    /// Returns the device that an address belongs to.
     pub(crate) fn owner(&mut self, address: u64) -> Outcome<&mut Device> {
         self.devices
             .iter_mut()
@@ -316,7 +316,7 @@ impl Driver {
             })
     }
 
-    /// The allocation or the module's variable that an address lies in: base and size.
+    /// Returns the allocation or the module's variable that an address lies in: base and size.
     pub(crate) fn allocation(&mut self, address: u64) -> Option<(u64, u64)> {
         if let Some((&base, found)) = self.allocations.range(..=address).next_back()
             && address - base < found.size
@@ -345,7 +345,7 @@ impl Driver {
         Err(INVALID_VALUE)
     }
 
-    /// The stream behind a handle; a current context has two default streams.
+    /// Returns the stream behind a handle; a current context has two default streams.
     pub(crate) fn stream(&mut self, stream: Handle) -> Outcome<Handle> {
         match stream {
             0 | 1 => {
@@ -417,7 +417,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A module of the current context.
+    /// Returns a module of the current context.
     pub(crate) fn module(&self, handle: Handle, current: Handle) -> Outcome<&ModuleState> {
         match self.modules.get(&handle) {
             Some(module) if module.context == current => Ok(module),

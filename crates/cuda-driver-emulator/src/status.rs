@@ -79,7 +79,7 @@ pub(crate) fn report(code: Code, message: &str) {
     }
 }
 
-/// The code for an error of the emulator, after reporting it.
+/// Returns the code for an error of the emulator, after reporting it.
 pub(crate) fn from_error(error: &Error) -> Code {
     let code = match error {
         Error::Load { message, .. } if message.starts_with("PTX ISA version") => {

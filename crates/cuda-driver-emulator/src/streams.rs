@@ -40,7 +40,7 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     unsafe { create(stream, flags, priority) }
 }
 
-/// The stream goes when it has nothing left to do.
+/// Returns the stream goes when it has nothing left to do.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
     call(|driver| {
@@ -64,8 +64,8 @@ unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
     })
 }
 
-/// Whether a place is reached. A question gives the stream time for one piece of work, so that
-/// who goes on asking gets there.
+/// Returns whether a place is reached. A question gives the stream time for one piece of work, so
+/// that who goes on asking gets there.
 fn ready(driver: &mut Driver, mark: Mark, context: Handle) -> Outcome {
     if driver.reached(mark) {
         return driver.healthy(context);

@@ -21,8 +21,8 @@ const SHARED_BINS: usize = 256;
 const COUNTED: usize = 4096;
 const COUNTED_CHUNK: usize = 16384;
 
-/// The number of bins that [`bincount`] needs: one more than the largest value, and at least
-/// `min_length`. Waits for the device.
+/// Returns the number of bins that [`bincount`] needs: one more than the largest value, and at
+/// least `min_length`. Waits for the device.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Bu
     Ok(counts)
 }
 
-/// The sum of the weights of each value.
+/// Returns the sum of the weights of each value.
 ///
 /// # Shapes
 ///
@@ -124,10 +124,10 @@ pub fn bincount_weighted(
     Ok(out)
 }
 
-/// The number of elements in each of `bins` bins of equal width from `low` to `high`, both
-/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and
-/// the largest element take their place (which waits for the device), and if these are equal
-/// too, one less and one more.
+/// Returns the number of elements in each of `bins` bins of equal width from `low` to `high`, both
+/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and the
+/// largest element take their place (which waits for the device), and if these are equal too, one
+/// less and one more.
 ///
 /// # Determinism
 ///

@@ -29,20 +29,20 @@ pub struct Batch<'a, T> {
     pub shape: [usize; 3],
     /// The labels of all sequences.
     pub labels: &'a Buffer<i64>,
-    /// How many labels there are in all.
+    /// The number of labels in all.
     pub count: usize,
     /// Where those of each sequence begin.
     pub starts: &'a [usize],
-    /// How many labels each has.
+    /// The number of labels each has.
     pub target_lengths: &'a [usize],
-    /// How many steps of each count.
+    /// The number of steps of each count.
     pub input_lengths: &'a [usize],
     /// The class that stands for no label.
     pub blank: usize,
 }
 
-/// The negative log-likelihood of each sequence, or their sum, or the mean of the losses divided
-/// by their numbers of labels.
+/// Returns the negative log-likelihood of each sequence, or their sum, or the mean of the losses
+/// divided by their numbers of labels.
 ///
 /// # Errors
 ///
@@ -75,8 +75,8 @@ pub fn ctc_loss<T: Float>(
     finish(device, op, &sum, 1, if mean { n as f64 } else { 1.0 })
 }
 
-/// The gradient of [`ctc_loss`]: `exp(log_probs) − posterior`, scaled by `grad`, which has one
-/// element, or one for each sequence without a reduction.
+/// Returns the gradient of [`ctc_loss`]: `exp(log_probs) − posterior`, scaled by `grad`, which has
+/// one element, or one for each sequence without a reduction.
 ///
 /// # Errors
 ///

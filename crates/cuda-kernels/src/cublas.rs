@@ -32,7 +32,7 @@ pub const LIBRARY: &str = "cuBLAS";
 /// Bytes of workspace for each stream: what NVIDIA recommends for the largest GPUs.
 const WORKSPACE: usize = 32 << 20;
 
-/// Whether cuBLAS can be used.
+/// Returns whether cuBLAS can be used.
 ///
 /// # Errors
 ///
@@ -129,9 +129,9 @@ pub(crate) fn failed(op: &'static str, error: &CublasError) -> CudaError {
     CudaError::Library { op, library: LIBRARY, message: error.to_string() }
 }
 
-/// Whether cuBLAS takes matrices in these layouts: each has neighbouring elements in its rows or
-/// in its columns, those of a batch lie at equal distances, and sizes fit 32 bits. Strides are
-/// the distances of rows and of columns.
+/// Returns true if cuBLAS takes matrices in these layouts: each has neighbouring elements in its
+/// rows or in its columns, those of a batch lie at equal distances, and sizes fit 32 bits. Strides
+/// are the distances of rows and of columns.
 pub fn takes(
     a: [usize; 2],
     offsets_a: &[usize],
@@ -198,8 +198,8 @@ impl Plan {
     }
 }
 
-/// Whether cuBLAS, which sees the transposed matrix, has to transpose it, and the distance of what
-/// it takes for columns.
+/// Returns whether cuBLAS, which sees the transposed matrix, has to transpose it, and the distance
+/// of what it takes for columns.
 fn leading([row, column]: [usize; 2], rows: usize, columns: usize) -> Option<(bool, i32)> {
     let by_rows = if rows <= 1 { columns.max(1) } else { row };
     if (column == 1 || columns <= 1) && by_rows >= columns.max(1) {
@@ -212,7 +212,7 @@ fn leading([row, column]: [usize; 2], rows: usize, columns: usize) -> Option<(bo
     None
 }
 
-/// The first of equally spaced offsets, and their distance.
+/// Returns the first of equally spaced offsets, and their distance.
 fn steps(offsets: &[usize]) -> Option<(usize, i64)> {
     let first = offsets.first().copied()?;
     let distance = |pair: &[usize]| pair[1] as i64 - pair[0] as i64;

@@ -32,7 +32,7 @@ pub const LIBRARY: &str = "cuDNN";
 /// Bytes of workspace for each stream. Fixed, because what does not fit is not chosen.
 const WORKSPACE: usize = 256 << 20;
 
-/// Whether cuDNN can be used.
+/// Returns whether cuDNN can be used.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// The convolution of these shapes, which
+    /// Returns the convolution of these shapes, which
     /// [`conv::Convolution`](crate::conv::Convolution::new) has found to go together.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Convolution {
         })
     }
 
-    /// The convolution (without flipping the kernel).
+    /// Returns the convolution (without flipping the kernel).
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Convolution {
         self.run(op, device, Pass::Forward, [input, weight], self.lengths[2])
     }
 
-    /// The gradient with respect to the input.
+    /// Returns the gradient with respect to the input.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Convolution {
         self.run(op, device, Pass::Input, [grad, weight], self.lengths[0])
     }
 
-    /// The gradient with respect to the weights.
+    /// Returns the gradient with respect to the weights.
     ///
     /// # Errors
     ///
@@ -201,7 +201,8 @@ impl Dnn {
     }
 }
 
-/// The algorithms that promise to repeat their bits and fit the workspace, in the given order.
+/// Returns the algorithms that promise to repeat their bits and fit the workspace, in the given
+/// order.
 fn promising(candidates: &[Candidate]) -> impl Iterator<Item = Algorithm> + '_ {
     let fine = |one: &&Candidate| one.deterministic && one.bytes <= WORKSPACE;
     candidates.iter().filter(fine).map(|one| one.algorithm)

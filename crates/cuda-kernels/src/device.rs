@@ -75,7 +75,7 @@ pub(crate) enum Refused {
     Operand(&'static str),
 }
 
-/// True if there is a driver that can run this crate's kernels, and a device.
+/// Returns true if there is a driver that can run this crate's kernels, and a device.
 ///
 /// # Examples
 ///
@@ -88,7 +88,7 @@ pub fn is_available() -> bool {
     device_count().is_ok_and(|count| count > 0)
 }
 
-/// The number of devices that the driver sees.
+/// Returns the number of devices that the driver sees.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ impl Device {
         Device::on_stream(context, stream)
     }
 
-    /// The same device with another stream.
+    /// Returns the same device with another stream.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Device {
         Ok(Device { block: self.block, ..device })
     }
 
-    /// The same device with `block` threads in a block wherever a kernel leaves that open.
+    /// Returns the same device with `block` threads in a block wherever a kernel leaves that open.
     ///
     /// # Determinism
     ///
@@ -169,7 +169,7 @@ impl Device {
         })
     }
 
-    /// The device's name, as the driver reports it.
+    /// Returns the device's name, as the driver reports it.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Device {
         self.context.name().map_err(|e| CudaError::driver("name", e))
     }
 
-    /// The device's name, its compute capability and the driver's version.
+    /// Returns the device's name, its compute capability and the driver's version.
     pub(crate) fn description(&self) -> Result<String> {
         let driver = |e| CudaError::driver("description", e);
         let (major, minor) = self.context.compute_capability().map_err(driver)?;
@@ -186,14 +186,14 @@ impl Device {
         Ok(format!("{}, compute capability {major}.{minor}, driver {version}", self.name()?))
     }
 
-    /// An event that is reached when everything asked for is done, and that knows when.
+    /// Returns an event that is reached when everything asked for is done, and that knows when.
     pub(crate) fn timed_event(&self) -> Result<CudaEvent> {
         self.stream
             .record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
             .map_err(|e| CudaError::driver("timed_event", e))
     }
 
-    /// The device's number.
+    /// Returns the device's number.
     pub fn ordinal(&self) -> usize {
         self.context.ordinal()
     }
@@ -228,7 +228,7 @@ impl Device {
         Ok(buffer.read("download", &self.stream, at, 1)?[0])
     }
 
-    /// A new buffer of zeros. A buffer never has fewer than one element.
+    /// Returns a new buffer of zeros. A buffer never has fewer than one element.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Device {
         self.zeros_for("zeros", len)
     }
 
-    /// A copy of a buffer.
+    /// Returns a copy of a buffer.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ impl Device {
         })
     }
 
-    /// A buffer that the next kernel writes completely.
+    /// Returns a buffer that the next kernel writes completely.
     pub(crate) fn uninitialised<T: Pod>(&self, op: &'static str, len: usize) -> Result<Buffer<T>> {
         Buffer::uninitialised(&self.stream, op, len)
     }
@@ -296,12 +296,12 @@ impl Device {
         Ok(buffer)
     }
 
-    /// The stream that work goes to.
+    /// Returns the stream that work goes to.
     pub(crate) fn stream(&self) -> &CudaStream {
         &self.stream
     }
 
-    /// The stream, to be shared.
+    /// Returns the stream, to be shared.
     #[cfg(any(feature = "cublas", feature = "cudnn"))]
     pub(crate) fn stream_handle(&self) -> &Arc<CudaStream> {
         &self.stream
@@ -340,12 +340,12 @@ impl Device {
         self.block
     }
 
-    /// The kernels that have been loaded.
+    /// Returns the kernels that have been loaded.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
-    /// The buffers that kernels of `op` report to.
+    /// Returns the buffers that kernels of `op` report to.
     pub(crate) fn reports(&self) -> Reports<'_> {
         Reports { status: self.status.lock() }
     }
@@ -485,10 +485,10 @@ words!(u8 u16 f16 bf16 f32 f64 i32 i64 u32 u64);
 
 /// An element type with arithmetic: f32, f64 or i64.
 pub trait Number: Word {
-    /// Whether the order of sums and products shows: not in integers, which wrap around.
+    /// True if the order of sums and products shows: not in integers, which wrap around.
     #[doc(hidden)]
     const ROUNDS: bool;
-    /// The nearest number of this type; of i64, the nearest towards zero.
+    /// Returns the nearest number of this type; of i64, the nearest towards zero.
     fn from_f64(x: f64) -> Self;
 }
 
@@ -513,7 +513,7 @@ pub trait Float:
     const WIDE: bool;
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
-    /// The next smaller number.
+    /// Returns the next smaller number.
     #[must_use]
     fn next_down(self) -> Self;
 }

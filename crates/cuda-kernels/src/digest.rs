@@ -11,7 +11,7 @@ use crate::reduce::grid;
 /// Words that one thread takes.
 const WORDS: u64 = 16;
 
-/// The sum of the terms of a tensor of elements `x`: one element, not waited for.
+/// Returns the sum of the terms of a tensor of elements `x`: one element, not waited for.
 ///
 /// # Determinism
 ///

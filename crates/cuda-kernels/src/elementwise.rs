@@ -53,7 +53,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// Whether there is a kernel for f64.
+    /// Returns true if there is a kernel for f64.
     pub fn has_f64(self) -> bool {
         self != Unary::Erfc
     }
@@ -245,7 +245,7 @@ pub fn select<T: Word>(
     Ok(out)
 }
 
-/// The elements of a view, dense and in order.
+/// Returns the elements of a view, dense and in order.
 ///
 /// # Errors
 ///
@@ -284,8 +284,8 @@ pub fn copy<T: Word>(
 const SQUARE: u32 = 32;
 const SQUARE_ROWS: u32 = 8;
 
-/// The dimension along which a view's elements lie side by side, and the squares of it and the last, if
-/// those dimensions differ and most of a square is used.
+/// Returns the dimension along which a view's elements lie side by side, and the squares of it and
+/// the last, if those dimensions differ and most of a square is used.
 fn transposed(shape: &[usize], strides: &[i64]) -> Option<(usize, u32)> {
     let (&columns, outer) = shape.split_last()?;
     let dense = (0..outer.len()).find(|&d| strides[d] == 1 && outer[d] > 1)?;
@@ -339,7 +339,7 @@ pub fn cat<T: Word>(
     Ok(out)
 }
 
-/// A buffer of `n` times the same value.
+/// Returns a buffer of `n` times the same value.
 ///
 /// # Errors
 ///
@@ -354,8 +354,8 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     Ok(out)
 }
 
-/// The same values as another type: rounded to nearest even from f64 to f32, truncated towards
-/// zero and saturated from floats to integers, NaN to 0; the low bits from i64 to u8.
+/// Returns the same values as another type: rounded to nearest even from f64 to f32, truncated
+/// towards zero and saturated from floats to integers, NaN to 0; the low bits from i64 to u8.
 ///
 /// # Errors
 ///
@@ -387,7 +387,7 @@ pub trait Widest: Word {}
 impl Widest for f64 {}
 impl Widest for i64 {}
 
-/// The same values as a wider type, exactly.
+/// Returns the same values as a wider type, exactly.
 ///
 /// # Errors
 ///
@@ -396,8 +396,8 @@ pub fn widen<T: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T::Wide
     convert(device, x)
 }
 
-/// The same values as a narrower type: floats as [`cast`] does, integers to halves rounded to nearest
-/// even, to integers by their low bits.
+/// Returns the same values as a narrower type: floats as [`cast`] does, integers to halves rounded
+/// to nearest even, to integers by their low bits.
 ///
 /// # Errors
 ///
@@ -413,7 +413,7 @@ fn convert<T: Word, R: Word>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>
     Ok(out)
 }
 
-/// Whether each element is not 0, as 0 or 1; a NaN is not 0.
+/// Returns whether each element is not 0, as 0 or 1; a NaN is not 0.
 ///
 /// # Errors
 ///
@@ -474,7 +474,7 @@ fn dims(op: &'static str, shape: &[usize]) -> Result<[usize; MAX_RANK]> {
     Ok(found)
 }
 
-/// The strides of a view whose every element lies inside a buffer of `len`.
+/// Returns the strides of a view whose every element lies inside a buffer of `len`.
 fn checked_strides(
     op: &'static str,
     what: &'static str,

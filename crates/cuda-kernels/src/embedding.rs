@@ -13,7 +13,7 @@ use crate::error::{CudaError, Result};
 use crate::scatter::{Rows, Summed};
 use crate::segments::Segments;
 
-/// The gradient of a table.
+/// Returns the gradient of a table.
 ///
 /// Row `r` is the sum of the gradients of the places that hold `r`; with `scale_grad_by_freq` it
 /// is then divided by their number. The row `padding_idx` gets none.
@@ -101,12 +101,12 @@ impl Bags {
         Ok(Bags { keys, starts, rows, count, places })
     }
 
-    /// The number of bags.
+    /// Returns the number of bags.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The number of places, those that hold the padding row among them.
+    /// Returns the number of places, those that hold the padding row among them.
     pub fn places(&self) -> usize {
         self.places
     }
@@ -163,8 +163,8 @@ pub fn embedding_bag<T: Float>(
     Ok(out)
 }
 
-/// The largest element of each bag's columns and the row it came from, or +0 and −1 for an empty
-/// bag.
+/// Returns the largest element of each bag's columns and the row it came from, or +0 and −1 for an
+/// empty bag.
 ///
 /// # Shapes
 ///
@@ -200,7 +200,7 @@ pub fn embedding_bag_max<T: Float>(
     Ok((out, rows))
 }
 
-/// The gradient of the table of [`embedding_bag`].
+/// Returns the gradient of the table of [`embedding_bag`].
 ///
 /// Row `r` is the sum, over the places that hold it, of the bag's gradient: times the place's
 /// weight, rounded, if there are weights; divided by the bag's size, rounded, for a mean. With
@@ -271,7 +271,7 @@ pub fn embedding_bag_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// The gradient of the table of [`embedding_bag_max`].
+/// Returns the gradient of the table of [`embedding_bag_max`].
 ///
 /// # Shapes
 ///
@@ -307,8 +307,8 @@ pub fn embedding_bag_max_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// The gradient of the weights of [`embedding_bag`]: the scalar product of the bag's gradient and
-/// the place's row; +0 at padding.
+/// Returns the gradient of the weights of [`embedding_bag`]: the scalar product of the bag's
+/// gradient and the place's row; +0 at padding.
 ///
 /// # Shapes
 ///
@@ -347,7 +347,8 @@ pub fn embedding_bag_weight_grad<T: Float>(
     Ok(out)
 }
 
-/// The bag of each place, and what the bag's gradient is divided by or multiplied with there.
+/// Returns the bag of each place, and what the bag's gradient is divided by or multiplied with
+/// there.
 fn places<T: Float>(
     device: &Device,
     op: &'static str,

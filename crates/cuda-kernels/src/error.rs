@@ -54,7 +54,7 @@ pub enum CudaError {
     NoDevice {
         /// The number asked for.
         ordinal: usize,
-        /// How many devices there are.
+        /// The number of devices.
         count: usize,
     },
     /// The device has no memory left for a buffer.
@@ -136,22 +136,22 @@ pub enum CudaError {
 samebits_numerics::debug_is_message!(CudaError);
 
 impl CudaError {
-    /// An [`CudaError::InvalidArgument`].
+    /// Returns an [`CudaError::InvalidArgument`].
     pub(crate) fn invalid(op: &'static str, message: impl Into<String>) -> CudaError {
         CudaError::InvalidArgument { op, message: message.into() }
     }
 
-    /// A float atomic was asked of f64.
+    /// Returns a float atomic was asked of f64.
     pub(crate) fn not_atomic(op: &'static str) -> CudaError {
         CudaError::invalid(op, "the atomic form takes f32 only")
     }
 
-    /// A driver's error during `op`.
+    /// Returns a driver's error during `op`.
     pub(crate) fn driver(op: &'static str, error: DriverError) -> CudaError {
         CudaError::Driver { op, message: message(error) }
     }
 
-    /// A driver's error while it allocated `bytes`.
+    /// Returns a driver's error while it allocated `bytes`.
     pub(crate) fn allocation(op: &'static str, bytes: usize, error: DriverError) -> CudaError {
         match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => CudaError::OutOfMemory { op, bytes },
@@ -160,7 +160,7 @@ impl CudaError {
     }
 }
 
-/// The driver's name and description of an error.
+/// Returns the driver's name and description of an error.
 pub(crate) fn message(error: DriverError) -> String {
     let text = |found: std::result::Result<&std::ffi::CStr, DriverError>| {
         found.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()

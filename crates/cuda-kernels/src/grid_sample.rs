@@ -54,7 +54,7 @@ pub fn grid_sample<T: Float>(
     Ok(out)
 }
 
-/// The gradient of [`grid_sample`] for the input.
+/// Returns the gradient of [`grid_sample`] for the input.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn grid_sample_input_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient of [`grid_sample`] for the grid.
+/// Returns the gradient of [`grid_sample`] for the grid.
 ///
 /// # Errors
 ///

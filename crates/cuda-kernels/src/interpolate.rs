@@ -33,7 +33,7 @@ pub fn interpolate<T: Float>(device: &Device, x: &Buffer<T>, resize: &Resize) ->
     table.sum(device, x, resize, resize.output_plane())
 }
 
-/// The gradient of [`interpolate`].
+/// Returns the gradient of [`interpolate`].
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ impl<T: Float> Table<T> {
         })
     }
 
-    /// The sums over the taps of all elements, `plane` of each plane.
+    /// Returns the sums over the taps of all elements, `plane` of each plane.
     fn sum(
         &self,
         device: &Device,

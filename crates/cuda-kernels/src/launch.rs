@@ -91,7 +91,7 @@ pub(crate) fn probe() -> Result<bool> {
     }
 }
 
-/// The version of a driver that is present, such as `12.6`.
+/// Returns the version of a driver that is present, such as `12.6`.
 pub(crate) fn driver_version() -> Result<String> {
     version().map(show)
 }
@@ -111,8 +111,8 @@ fn show(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// A context and a new stream in it. [`Buffer`]s order streams themselves, so cudarc keeps no events
-/// for them, and freed memory stays with the process for the next buffer.
+/// Returns a context and a new stream in it. [`Buffer`]s order streams themselves, so cudarc keeps
+/// no events for them, and freed memory stays with the process for the next buffer.
 pub(crate) fn open(
     ordinal: usize,
 ) -> std::result::Result<(Arc<CudaContext>, Arc<CudaStream>), DriverError> {
@@ -191,7 +191,7 @@ pub(crate) struct Kernel {
 
 /// A kernel and its arguments. What launches it is compiled once for all of them.
 pub(crate) trait Launch {
-    /// The kernel.
+    /// Returns the kernel.
     fn kernel(&self) -> &'static Kernel;
 
     /// Adds the arguments in the order of the kernel's parameters.
@@ -277,7 +277,7 @@ impl ElementType {
     }
 }
 
-/// The entry point for element types.
+/// Returns the entry point for element types.
 fn entry(
     op: &'static str,
     level: Determinism,

@@ -69,7 +69,7 @@ pub fn qr<T: Float>(
     Ok((q, r))
 }
 
-/// The gradient of a reduced decomposition with `m >= n`.
+/// Returns the gradient of a reduced decomposition with `m >= n`.
 ///
 /// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is
 /// `(grad_q + q · M) · r⁻ᵀ`, by substitution from the last column to the first.

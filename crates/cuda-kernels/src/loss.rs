@@ -41,7 +41,7 @@ pub fn log_softmax<T: Float>(
     Ok(out)
 }
 
-/// The gradient of [`log_softmax`] from its result `y`.
+/// Returns the gradient of [`log_softmax`] from its result `y`.
 ///
 /// # Shapes
 ///
@@ -102,7 +102,7 @@ pub enum Reduction {
     Mean,
 }
 
-/// The negative log-likelihood of the targets.
+/// Returns the negative log-likelihood of the targets.
 ///
 /// # Determinism
 ///
@@ -176,8 +176,8 @@ pub fn nll_loss<T: Float>(
     Ok(out)
 }
 
-/// The gradient of [`nll_loss`] with respect to the log-probabilities; `grad` has one element, or
-/// one for each position without a reduction.
+/// Returns the gradient of [`nll_loss`] with respect to the log-probabilities; `grad` has one
+/// element, or one for each position without a reduction.
 ///
 /// # Determinism
 ///
@@ -223,7 +223,7 @@ pub fn nll_loss_grad<T: Float>(
     Ok(out)
 }
 
-/// The terms of the two sums of a loss.
+/// Returns the terms of the two sums of a loss.
 fn terms<T: Float>(
     device: &Device,
     op: &'static str,
@@ -248,7 +248,7 @@ fn terms<T: Float>(
 }
 
 impl<T> Targets<'_, T> {
-    /// The kernels' form, the number of positions, and that of the log-probabilities.
+    /// Returns the kernels' form, the number of positions, and that of the log-probabilities.
     fn check(&self, op: &'static str) -> Result<(RawTargets, usize, usize)> {
         let [outer, classes, inner] = self.shape;
         let positions = product(op, &[outer, inner])?;
@@ -285,7 +285,7 @@ pub(crate) struct RawClasses {
 }
 
 impl RawClasses {
-    /// Whether a thread takes a row and not a warp: rows lie side by side, and are short.
+    /// Returns true if a thread takes a row and not a warp: rows lie side by side, and are short.
     fn in_columns(&self) -> bool {
         self.inner >= 32 && self.n <= 256
     }

@@ -79,7 +79,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan with the lowest estimate.
+    /// Returns the plan with the lowest estimate.
     #[must_use]
     pub fn likely<T: Float>(shape: [usize; 3], batch: usize) -> Plan {
         let plans = [(false, false), (true, false), (false, true), (true, true)];
@@ -102,7 +102,7 @@ impl Plan {
         if self.large { 128 } else { 64 }
     }
 
-    /// The time in cycles of a GPU with 128 multiprocessors, from the shape alone.
+    /// Returns the time in cycles of a GPU with 128 multiprocessors, from the shape alone.
     fn estimate(self, [m, n, k]: [usize; 3], batch: usize) -> f64 {
         let layers = if self.split { k.div_ceil(K_BLOCK) } else { 1 };
         let tiles = m.div_ceil(self.side()) as f64 * n.div_ceil(self.side()) as f64 * batch as f64;
@@ -242,7 +242,7 @@ impl<'a, T: Float> Product<'a, T> {
         Ok(Product { device, op, a, b, offsets, raw, outputs })
     }
 
-    /// The outputs, or the partial sums of `layers` blocks of k.
+    /// Returns the outputs, or the partial sums of `layers` blocks of k.
     fn tiles(&self, plan: Plan, layers: usize) -> Result<Buffer<T>> {
         let Product { device, op, a, b, offsets: [a_offset, b_offset], raw, outputs } = self;
         let mut out = device.uninitialised(op, product(op, &[*outputs, layers])?)?;

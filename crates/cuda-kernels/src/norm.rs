@@ -47,7 +47,7 @@ pub struct Gradients<T> {
     pub bias: Buffer<T>,
 }
 
-/// The statistics of each channel.
+/// Returns the statistics of each channel.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub fn batch_statistics<T: Float>(
     Ok(Statistics { mean, variance, rstd })
 }
 
-/// The sum of each channel over the tree, divided by `count`, in f64.
+/// Returns the sum of each channel over the tree, divided by `count`, in f64.
 pub(crate) fn channel_sums<T: Float>(
     device: &Device,
     op: &'static str,
@@ -142,7 +142,7 @@ pub fn batch_normalize<T: Float>(
     Ok(out)
 }
 
-/// The gradients of batch normalisation.
+/// Returns the gradients of batch normalisation.
 ///
 /// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
 /// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) ·
@@ -240,8 +240,8 @@ pub fn layer_norm<T: Float>(
     Ok((out, mean, rstd))
 }
 
-/// The gradients of layer normalisation: as [`batch_norm_grad`], with the row's sums taken over
-/// `g · weight` (rounded to f32), and the weight and bias gradients summed down the rows.
+/// Returns the gradients of layer normalisation: as [`batch_norm_grad`], with the row's sums taken
+/// over `g · weight` (rounded to f32), and the weight and bias gradients summed down the rows.
 ///
 /// # Errors
 ///

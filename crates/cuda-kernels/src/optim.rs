@@ -35,12 +35,12 @@ pub struct Adam {
     pub eps: f64,
     /// How much the parameter decays in each step.
     pub weight_decay: f64,
-    /// Whether the decay is taken off the parameter (AdamW) and not added to the gradient.
+    /// True if the decay is taken off the parameter (AdamW) and not added to the gradient.
     pub decoupled: bool,
 }
 
-/// A step of stochastic gradient descent on the parameter and the velocity. In the first step
-/// the velocity is written without being read.
+/// Returns a step of stochastic gradient descent on the parameter and the velocity. In the first
+/// step the velocity is written without being read.
 ///
 /// # Determinism
 ///
@@ -81,7 +81,7 @@ pub fn sgd_step<T: Float>(
     .threads(device, op, n)
 }
 
-/// A step of Adam, counted from 1, on the parameter, the mean and the mean square.
+/// Returns a step of Adam, counted from 1, on the parameter, the mean and the mean square.
 ///
 /// # Determinism
 ///

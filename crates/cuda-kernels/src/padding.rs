@@ -10,7 +10,7 @@ use crate::error::Result;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
 
-/// The padded input. `value` stands outside in [`PadMode::Constant`].
+/// Returns the padded input. `value` stands outside in [`PadMode::Constant`].
 ///
 /// # Determinism
 ///
@@ -34,7 +34,7 @@ pub fn pad<T: Word>(
     Ok(out)
 }
 
-/// The gradient of [`pad`] with respect to its input.
+/// Returns the gradient of [`pad`] with respect to its input.
 ///
 /// # Determinism
 ///

@@ -8,8 +8,8 @@ use bytemuck::{Pod, Zeroable};
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
 
-/// The places in a flattened tensor that an index per element names, if the index covers a part
-/// of the tensor: −1 where it is bad, which is reported.
+/// Returns the places in a flattened tensor that an index per element names, if the index covers a
+/// part of the tensor: −1 where it is bad, which is reported.
 ///
 /// # Shapes
 ///
@@ -57,8 +57,8 @@ pub fn part_places(
     Ok(keys)
 }
 
-/// The rows that several indices of dimensions of these sizes name together; negative indices
-/// count from the end. A bad index is reported, and its row is −1.
+/// Returns the rows that several indices of dimensions of these sizes name together; negative
+/// indices count from the end. A bad index is reported, and its row is −1.
 ///
 /// # Errors
 ///

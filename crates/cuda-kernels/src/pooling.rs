@@ -29,7 +29,7 @@ pub use samebits_tensor_core::geometry::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
 
-/// The largest element of each window, and its position in its plane.
+/// Returns the largest element of each window, and its position in its plane.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn max_pool<T: Float>(
     Ok((out, indices))
 }
 
-/// The gradient of [`max_pool`].
+/// Returns the gradient of [`max_pool`].
 ///
 /// # Determinism
 ///
@@ -81,8 +81,8 @@ pub fn max_pool_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient of `max_unpool`, and of every gradient of a maximum pooling: each element is that of
-/// `grad` which its index names; −1 names none and gives +0.
+/// Returns the gradient of `max_unpool`, and of every gradient of a maximum pooling: each element
+/// is that of `grad` which its index names; −1 names none and gives +0.
 ///
 /// # Shapes
 ///
@@ -122,7 +122,7 @@ pub fn max_unpool_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient of any maximum pooling, from the indices alone; −1 is nowhere.
+/// Returns the gradient of any maximum pooling, from the indices alone; −1 is nowhere.
 ///
 /// # Shapes
 ///
@@ -183,7 +183,7 @@ pub fn pool_indices_grad<T: Float>(
     Ok(out)
 }
 
-/// The average of each window.
+/// Returns the average of each window.
 ///
 /// # Errors
 ///
@@ -201,7 +201,7 @@ pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> 
     Ok(out)
 }
 
-/// The gradient of [`avg_pool`].
+/// Returns the gradient of [`avg_pool`].
 ///
 /// # Errors
 ///

@@ -31,7 +31,7 @@ use crate::error::{CudaError, Result};
 /// The domain of the private spaces' keys; see [`Draw`], *Rejection*.
 const SPACE: u64 = 0x6a09_e667_f3bc_c908;
 
-/// The first `n` words of a draw.
+/// Returns the first `n` words of a draw.
 ///
 /// # Errors
 ///
@@ -254,7 +254,7 @@ pub fn randint(device: &Device, draw: &Draw, n: usize, low: i64, high: i64) -> R
     Ok(out)
 }
 
-/// The largest word that means an event, and whether any does.
+/// Returns the largest word that means an event, and whether any does.
 fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
     if !(0.0..=1.0).contains(&p) {
         return Err(CudaError::invalid(op, format!("expected a probability in [0, 1], got {p}")));

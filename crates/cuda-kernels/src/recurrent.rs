@@ -70,7 +70,7 @@ pub fn lstm_cell<T: Float>(
     Ok((hidden, next_cell, activations))
 }
 
-/// The gradient of [`lstm_cell`]: that of the gates and that of the cell before.
+/// Returns the gradient of [`lstm_cell`]: that of the gates and that of the cell before.
 ///
 /// # Shapes
 ///
@@ -158,8 +158,8 @@ pub fn gru_cell<T: Float>(
     Ok((next, activations))
 }
 
-/// The gradient of [`gru_cell`]: that of the gates of the input, of the gates of the hidden state,
-/// and of the hidden state before.
+/// Returns the gradient of [`gru_cell`]: that of the gates of the input, of the gates of the hidden
+/// state, and of the hidden state before.
 ///
 /// # Shapes
 ///
@@ -199,7 +199,8 @@ pub fn gru_cell_grad<T: Float>(
     Ok((grad_x, grad_h, grad_previous))
 }
 
-/// The elements of a state and the width of `gates` gates, if all gates of a step can be counted.
+/// Returns the elements of a state and the width of `gates` gates, if all gates of a step can be
+/// counted.
 fn sizes(op: &'static str, [n, size]: [usize; 2], gates: usize) -> Result<[usize; 2]> {
     product(op, &[n, size, gates])?;
     Ok([n * size, gates * size])

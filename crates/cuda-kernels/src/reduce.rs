@@ -72,8 +72,8 @@ pub(crate) fn finish<T: Float>(
     Ok(out)
 }
 
-/// The product over the middle dimension: the tree of the sum with `*` in the place of `+`; 1 for no
-/// elements.
+/// Returns the product over the middle dimension: the tree of the sum with `*` in the place of `+`;
+/// 1 for no elements.
 ///
 /// # Shapes
 ///
@@ -167,9 +167,9 @@ pub fn integers(
     if blocks == 1 { Ok(out) } else { integers(device, &out, [outer, blocks, inner], kind) }
 }
 
-/// The variance and the mean over the middle dimension: the deviations from the f64 mean, squared
-/// and summed over the tree, divided by `n − correction` (by 0 if that is negative) in f64; each
-/// result rounded once.
+/// Returns the variance and the mean over the middle dimension: the deviations from the f64 mean,
+/// squared and summed over the tree, divided by `n − correction` (by 0 if that is negative) in f64;
+/// each result rounded once.
 ///
 /// # Shapes
 ///
@@ -193,9 +193,9 @@ pub fn variance<T: Float>(
     Ok((finish(device, op, &squares, outputs, divisor)?, finish(device, op, &means, outputs, 1.0)?))
 }
 
-/// The p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded once, with
-/// scales where a power could leave the range of f64. For 0 the number of elements that are not zero,
-/// for ∞ the largest magnitude, for −∞ the smallest.
+/// Returns the p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded
+/// once, with scales where a power could leave the range of f64. For 0 the number of elements that
+/// are not zero, for ∞ the largest magnitude, for −∞ the smallest.
 ///
 /// # Shapes
 ///
@@ -236,7 +236,7 @@ pub fn norm<T: Float>(
     roots(device, &sums(device, op, x, shape, terms)?, root, p)
 }
 
-/// The roots of sums of `p`-th powers. `kind`: 0 none, 1 the square root, 2 the power.
+/// Returns the roots of sums of `p`-th powers. `kind`: 0 none, 1 the square root, 2 the power.
 fn roots<T: Float>(device: &Device, sums: &Buffer<f64>, kind: u32, p: f64) -> Result<Buffer<T>> {
     let op = "norm";
     let mut out = device.uninitialised(op, sums.len())?;
@@ -248,10 +248,10 @@ fn roots<T: Float>(device: &Device, sums: &Buffer<f64>, kind: u32, p: f64) -> Re
     Ok(out)
 }
 
-/// The logarithm of the sum of the exponentials over the middle dimension: the exponentials of the
-/// differences to the largest element in f64 over the tree, their logarithm plus the largest,
-/// rounded once. If the largest is infinite or NaN, it is the result; that of no elements is minus
-/// infinity.
+/// Returns the logarithm of the sum of the exponentials over the middle dimension: the exponentials
+/// of the differences to the largest element in f64 over the tree, their logarithm plus the
+/// largest, rounded once. If the largest is infinite or NaN, it is the result; that of no elements
+/// is minus infinity.
 ///
 /// # Shapes
 ///
@@ -298,7 +298,7 @@ pub(crate) enum Terms<'a, T> {
     ScaledPowers(&'a Buffer<f64>, f64),
 }
 
-/// The sums in f64, before the rounding.
+/// Returns the sums in f64, before the rounding.
 pub(crate) fn sums<T: Float>(
     device: &Device,
     op: &'static str,
@@ -392,8 +392,8 @@ pub fn sum_with(
     }
 }
 
-/// The largest (or, with `minimum`, the smallest) elements over the middle dimension and their
-/// indices along it.
+/// Returns the largest (or, with `minimum`, the smallest) elements over the middle dimension and
+/// their indices along it.
 ///
 /// # Shapes
 ///
@@ -445,7 +445,7 @@ pub fn extreme<T: Float>(
     Ok((values, indices))
 }
 
-/// A grid for `rows` times `columns`, by blocks of [`COLUMN_BLOCK`].
+/// Returns a grid for `rows` times `columns`, by blocks of [`COLUMN_BLOCK`].
 pub(crate) fn column_grid(
     op: &'static str,
     rows: usize,
@@ -454,7 +454,7 @@ pub(crate) fn column_grid(
     Ok((grid(op, product(op, &[rows, columns.div_ceil(COLUMNS)])?)?, 1, 1))
 }
 
-/// A grid of this many blocks.
+/// Returns a grid of this many blocks.
 pub(crate) fn grid(op: &'static str, blocks: usize) -> Result<u32> {
     u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
         CudaError::invalid(op, format!("{blocks} blocks are more than a grid takes"))

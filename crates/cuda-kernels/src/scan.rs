@@ -36,7 +36,7 @@ impl Scan {
     }
 }
 
-/// A running sum or product along the middle dimension.
+/// Returns a running sum or product along the middle dimension.
 ///
 /// # Shapes
 ///
@@ -122,7 +122,7 @@ pub fn integers(
     Ok(out)
 }
 
-/// The logarithm of the sum of the exponentials of each element and all before it.
+/// Returns the logarithm of the sum of the exponentials of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -165,8 +165,8 @@ pub fn logcumsumexp<T: Float>(
     Ok(out)
 }
 
-/// The largest (or smallest) of each element and all before it, and its index along the middle
-/// dimension: the first of equal ones; NaN is both the largest and the smallest.
+/// Returns the largest (or smallest) of each element and all before it, and its index along the
+/// middle dimension: the first of equal ones; NaN is both the largest and the smallest.
 ///
 /// # Shapes
 ///
@@ -213,7 +213,7 @@ pub fn cumextreme<T: Float>(
     Ok((values, indices))
 }
 
-/// The gradient of a running product.
+/// Returns the gradient of a running product.
 ///
 /// # Shapes
 ///
@@ -246,8 +246,8 @@ pub fn cumprod_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient of [`cumprod_grad`], given that of its result, `outer`: those of its `grad` and of
-/// its `x`.
+/// Returns the gradient of [`cumprod_grad`], given that of its result, `outer`: those of its `grad`
+/// and of its `x`.
 ///
 /// # Shapes
 ///
@@ -299,7 +299,7 @@ pub fn cumprod_grad_grad<T: Float>(
     Ok((of_grad, of_x))
 }
 
-/// The gradient of [`logcumsumexp`], whose result is `y`.
+/// Returns the gradient of [`logcumsumexp`], whose result is `y`.
 ///
 /// # Shapes
 ///
@@ -336,7 +336,7 @@ pub fn logcumsumexp_grad<T: Float>(
     Ok(out)
 }
 
-/// A buffer for the result, after a check of the inputs' lengths.
+/// Returns a buffer for the result, after a check of the inputs' lengths.
 fn output<T: Number>(
     device: &Device,
     op: &'static str,
@@ -399,12 +399,12 @@ impl RawScan {
         self.outer == 0 || self.n == 0 || self.inner == 0
     }
 
-    /// The tiles of all lines.
+    /// Returns the tiles of all lines.
     fn tiles(&self, op: &'static str) -> Result<usize> {
         product(op, &[self.lines(), self.tiles])
     }
 
-    /// A block for each tile.
+    /// Returns a block for each tile.
     fn grid(&self, op: &'static str) -> Result<u32> {
         grid(op, self.tiles(op)?)
     }

@@ -436,7 +436,7 @@ fn check_alone(device: &Device, op: &'static str, index: &Buffer<i64>, rows: Row
     flat_places(device, op, index, flat, &mut device.reports()).map(|_| ())
 }
 
-/// The place of each source element in one long row of all targets, by an index for each.
+/// Returns the place of each source element in one long row of all targets, by an index for each.
 fn flat_places(
     device: &Device,
     op: &'static str,
@@ -492,7 +492,7 @@ pub fn put(
     }
 }
 
-/// The rows of `source` that `index` names.
+/// Returns the rows of `source` that `index` names.
 ///
 /// # Shapes
 ///
@@ -519,7 +519,7 @@ pub fn index_select<T: Word>(
     })
 }
 
-/// The elements of `source` that `index` names along the dimension.
+/// Returns the elements of `source` that `index` names along the dimension.
 ///
 /// # Shapes
 ///

@@ -25,7 +25,7 @@ pub(crate) fn round(
     kernels::ExactRound { out, acc: sums, n, with_old: u32::from(with_old) }.threads(device, op, n)
 }
 
-/// Whether sums go through accumulators in memory: few outputs with many addends each. Both
+/// Returns true if sums go through accumulators in memory: few outputs with many addends each. Both
 /// ways give the same bits, so the threshold is a matter of speed alone.
 pub(crate) fn deposits(addends: usize, outputs: usize) -> bool {
     addends / 8 >= outputs

@@ -83,7 +83,7 @@ pub fn sort<T: Sortable>(
     select(device, "sort", x, shape, descending, 0, shape[1])
 }
 
-/// The `k` largest or smallest elements of every line: the first `k` of [`sort`].
+/// Returns the `k` largest or smallest elements of every line: the first `k` of [`sort`].
 ///
 /// # Shapes
 ///
@@ -107,7 +107,7 @@ pub fn topk<T: Sortable>(
     select(device, op, x, shape, largest, 0, k)
 }
 
-/// The `k`-th smallest element of every line, counted from 1: element `k − 1` of [`sort`].
+/// Returns the `k`-th smallest element of every line, counted from 1: element `k − 1` of [`sort`].
 ///
 /// # Shapes
 ///
@@ -130,7 +130,7 @@ pub fn kthvalue<T: Sortable>(
     select(device, op, x, shape, false, k - 1, 1)
 }
 
-/// The median of every line, the lower one of two, and where it is. If there is a NaN, the
+/// Returns the median of every line, the lower one of two, and where it is. If there is a NaN, the
 /// canonical NaN and where the first is; with `ignore_nan` only if all are.
 ///
 /// # Shapes
@@ -179,8 +179,8 @@ impl Countable for f32 {}
 impl Countable for f64 {}
 impl Countable for i64 {}
 
-/// The positions of the elements that are not zero, in row-major order, and how many there are.
-/// NaN is not zero. Waits for the device, because the result decides its own length.
+/// Returns the positions of the elements that are not zero, in row-major order, and how many there
+/// are. NaN is not zero. Waits for the device, because the result decides its own length.
 ///
 /// # Shapes
 ///

@@ -100,7 +100,7 @@ pub fn sparse_mm<T: Float>(
     Ok(out)
 }
 
-/// The dot products of chosen pairs of rows: `left[rows[i]] · right[columns[i]]`.
+/// Returns the dot products of chosen pairs of rows: `left[rows[i]] · right[columns[i]]`.
 ///
 /// # Shapes
 ///

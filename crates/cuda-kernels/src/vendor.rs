@@ -87,7 +87,7 @@ impl fmt::Display for WorkspaceConfig {
     }
 }
 
-/// The vendor's libraries that this build uses, and whether they are there.
+/// Returns the vendor's libraries that this build uses, and whether they are there.
 #[must_use]
 pub fn libraries() -> Vec<(&'static str, String)> {
     Vec::from([

@@ -87,7 +87,7 @@ pub struct ExactSum64 {
 }
 
 impl ExactSum {
-    /// A sum of no addends.
+    /// Returns a sum of no addends.
     pub fn new() -> ExactSum {
         ExactSum::default()
     }
@@ -153,7 +153,7 @@ impl ExactSum {
         self.limbs.merge(&other.limbs);
     }
 
-    /// The sum rounded to f32, as the [module](self) says.
+    /// Returns the sum rounded to f32, as the [module](self) says.
     #[must_use]
     pub fn to_f32(&self) -> f32 {
         let (negative, magnitude) = match self.limbs.value() {
@@ -171,7 +171,7 @@ impl ExactSum {
         f32::from_bits(bits | u32::from(negative) << 31)
     }
 
-    /// The sum rounded to f64. No sum of f32 numbers is too large or too small for one.
+    /// Returns the sum rounded to f64. No sum of f32 numbers is too large or too small for one.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
         let (negative, magnitude) = match self.limbs.value() {
@@ -208,7 +208,7 @@ impl FromIterator<f32> for ExactSum {
 }
 
 impl ExactSum64 {
-    /// A sum of no addends.
+    /// Returns a sum of no addends.
     pub fn new() -> ExactSum64 {
         ExactSum64::default()
     }
@@ -232,7 +232,7 @@ impl ExactSum64 {
         self.limbs.merge(&other.limbs);
     }
 
-    /// The sum rounded to f64, as the [module](self) says.
+    /// Returns the sum rounded to f64, as the [module](self) says.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
         let (negative, magnitude) = match self.limbs.value() {

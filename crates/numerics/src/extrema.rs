@@ -31,8 +31,8 @@ pub trait Ordered: Canonical + PartialOrd + Default {
     /// Positive infinity.
     const HIGHEST: Self;
 
-    /// A key that sorts as the value does: `a < b` if and only if `key(a) < key(b)`, `-0` and
-    /// `+0` have the same key, and all NaNs have the same, largest key.
+    /// Returns a key that sorts as the value does: `a < b` if and only if `key(a) < key(b)`, `-0`
+    /// and `+0` have the same key, and all NaNs have the same, largest key.
     ///
     /// # Examples
     ///
@@ -45,7 +45,8 @@ pub trait Ordered: Canonical + PartialOrd + Default {
     /// ```
     fn sort_key(self) -> Self::Key;
 
-    /// The complement of [`sort_key`](Ordered::sort_key): sorts from the largest (NaN) down.
+    /// Returns the complement of [`sort_key`](Ordered::sort_key): sorts from the largest (NaN)
+    /// down.
     fn descending_key(self) -> Self::Key;
 
     /// True for any NaN.
@@ -99,7 +100,7 @@ impl Ordered for f64 {
     }
 }
 
-/// True if `new` takes the place of `old` as the maximum, when `old` comes first.
+/// Returns true if `new` takes the place of `old` as the maximum, when `old` comes first.
 ///
 /// # Examples
 ///
@@ -117,27 +118,27 @@ pub fn replaces_max<T: Ordered>(old: T, new: T) -> bool {
     (new > old) | (new.is_nan() & !old.is_nan())
 }
 
-/// True if `new` takes the place of `old` as the minimum, when `old` comes first.
+/// Returns true if `new` takes the place of `old` as the minimum, when `old` comes first.
 #[inline(always)]
 pub fn replaces_min<T: Ordered>(old: T, new: T) -> bool {
     (new < old) | (new.is_nan() & !old.is_nan())
 }
 
-/// The larger of `first` and `second`; `first` if they are equal; the canonical NaN if either
-/// is NaN.
+/// Returns the larger of `first` and `second`; `first` if they are equal; the canonical NaN if
+/// either is NaN.
 #[inline(always)]
 pub fn max2<T: Ordered>(first: T, second: T) -> T {
     if replaces_max(first, second) { second.canonical() } else { first.canonical() }
 }
 
-/// The smaller of `first` and `second`; `first` if they are equal; the canonical NaN if either
-/// is NaN.
+/// Returns the smaller of `first` and `second`; `first` if they are equal; the canonical NaN if
+/// either is NaN.
 #[inline(always)]
 pub fn min2<T: Ordered>(first: T, second: T) -> T {
     if replaces_min(first, second) { second.canonical() } else { first.canonical() }
 }
 
-/// The largest value and the index of its first occurrence, or `None` if `values` is empty.
+/// Returns the largest value and the index of its first occurrence, or `None` if `values` is empty.
 ///
 /// # Determinism
 ///
@@ -158,20 +159,20 @@ pub fn argmax<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
     arg_extremum(values, T::LOWEST, larger, |old, new| replaces_max(old, new))
 }
 
-/// The smallest value (NaN first of all) and the index of its first occurrence, or `None` if
-/// `values` is empty.
+/// Returns the smallest value (NaN first of all) and the index of its first occurrence, or `None`
+/// if `values` is empty.
 #[inline(always)]
 pub fn argmin<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
     arg_extremum(values, T::HIGHEST, smaller, |old, new| replaces_min(old, new))
 }
 
-/// The largest value, or `None` if `values` is empty. See [`argmax`].
+/// Returns the largest value, or `None` if `values` is empty. See [`argmax`].
 #[inline(always)]
 pub fn max<T: Ordered>(values: &[T]) -> Option<T> {
     extremum(values, T::LOWEST, larger)
 }
 
-/// The smallest value, or `None` if `values` is empty. See [`argmin`].
+/// Returns the smallest value, or `None` if `values` is empty. See [`argmin`].
 #[inline(always)]
 pub fn min<T: Ordered>(values: &[T]) -> Option<T> {
     extremum(values, T::HIGHEST, smaller)
@@ -187,7 +188,7 @@ fn smaller<T: Ordered>(best: T, x: T) -> T {
     if x < best { x } else { best }
 }
 
-/// The extremum in one vector pass; only for the sign of a zero the first must be found.
+/// Returns the extremum in one vector pass; only for the sign of a zero the first must be found.
 #[inline(always)]
 fn extremum<T: Ordered>(values: &[T], worst: T, better: impl Fn(T, T) -> T) -> Option<T> {
     let (best, any_nan) = block_extremum(values, worst, better);
@@ -255,7 +256,7 @@ fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T)
     (lanes[0], nans.iter().fold(false, |any, &nan| any | nan))
 }
 
-/// The place of the first element that `is` holds for; there must be one.
+/// Returns the place of the first element that `is` holds for; there must be one.
 #[inline(always)]
 fn first_place<T: Ordered>(block: &[T], is: impl Fn(T) -> bool) -> usize {
     let (groups, _) = block.as_chunks::<LANES>();

@@ -31,7 +31,7 @@ pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
     black_box(f())
 }
 
-/// True if the calling thread rounds to nearest and keeps subnormals.
+/// Returns true if the calling thread rounds to nearest and keeps subnormals.
 pub fn is_ieee() -> bool {
     control::read() & control::MASK == control::IEEE
 }

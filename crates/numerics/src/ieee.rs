@@ -24,19 +24,19 @@ pub trait Ieee: Copy {
     /// `self * a + b`, rounded once.
     #[must_use]
     fn mul_add(self, a: Self, b: Self) -> Self;
-    /// The square root, correctly rounded.
+    /// Returns the square root, correctly rounded.
     #[must_use]
     fn sqrt(self) -> Self;
-    /// The greatest integer up to `self`.
+    /// Returns the greatest integer up to `self`.
     #[must_use]
     fn floor(self) -> Self;
-    /// The least integer from `self` on.
+    /// Returns the least integer from `self` on.
     #[must_use]
     fn ceil(self) -> Self;
-    /// The integer part.
+    /// Returns the integer part.
     #[must_use]
     fn trunc(self) -> Self;
-    /// The nearest integer, the even one of two.
+    /// Returns the nearest integer, the even one of two.
     #[must_use]
     fn round_ties_even(self) -> Self;
 }

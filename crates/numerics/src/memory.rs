@@ -58,7 +58,7 @@ pub fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
     Ok(vec)
 }
 
-/// An empty vector with room for `capacity` elements.
+/// Returns an empty vector with room for `capacity` elements.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub fn with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(vec)
 }
 
-/// The items of an iterator that knows how many it has.
+/// Returns the items of an iterator that knows how many it has.
 ///
 /// # Errors
 ///
@@ -84,8 +84,9 @@ pub fn collected<T>(
     Ok(vec)
 }
 
-/// The product of `sizes`, or `None` if it does not fit into a `usize`. Lengths that unsafe code
-/// relies on are computed here: a product that wraps around would pass a check that it must not.
+/// Returns the product of `sizes`, or `None` if it does not fit into a `usize`. Lengths that unsafe
+/// code relies on are computed here: a product that wraps around would pass a check that it must
+/// not.
 ///
 /// # Examples
 ///
@@ -112,7 +113,7 @@ pub fn set_limit(bytes: Option<usize>) {
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The size in bytes of `len` elements, if a buffer of that size may be asked for.
+/// Returns the size in bytes of `len` elements, if a buffer of that size may be asked for.
 fn admitted<T>(len: usize) -> Result<usize, OutOfMemory> {
     let bytes = len.checked_mul(size_of::<T>()).ok_or(OutOfMemory { bytes: usize::MAX })?;
     if bytes > LIMIT.load(Ordering::Relaxed) { Err(OutOfMemory { bytes }) } else { Ok(bytes) }

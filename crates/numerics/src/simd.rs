@@ -43,7 +43,7 @@ impl Level {
     /// Every level, lowest first.
     pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
 
-    /// The name that `SAMEBITS_SIMD` takes.
+    /// Returns the name that `SAMEBITS_SIMD` takes.
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
@@ -52,7 +52,7 @@ impl Level {
         }
     }
 
-    /// The level with this [`name`](Level::name).
+    /// Returns the level with this [`name`](Level::name).
     pub fn from_name(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)
     }
@@ -65,7 +65,7 @@ impl Level {
 pub trait Kernel {
     /// What the computation returns.
     type Output;
-    /// The computation.
+    /// Returns the computation.
     fn run(self) -> Self::Output;
 }
 
@@ -124,7 +124,7 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     })
 }
 
-/// The level in force: the best that this CPU has, or lower if `SAMEBITS_SIMD` or [`limit`]
+/// Returns the level in force: the best that this CPU has, or lower if `SAMEBITS_SIMD` or [`limit`]
 /// says so.
 #[inline]
 pub fn level() -> Level {
@@ -144,7 +144,7 @@ pub fn limit(level: Level) -> Level {
     now
 }
 
-/// The best level that this CPU has.
+/// Returns the best level that this CPU has.
 pub fn supported() -> Level {
     #[cfg(target_arch = "x86_64")]
     {
@@ -170,7 +170,7 @@ pub fn unknown_request() -> Option<&'static str> {
     request().err()
 }
 
-/// The level that `SAMEBITS_SIMD` asks for, if any, or what it holds instead of one.
+/// Returns the level that `SAMEBITS_SIMD` asks for, if any, or what it holds instead of one.
 #[cfg(feature = "std")]
 fn request() -> Result<Option<Level>, &'static str> {
     static REQUEST: std::sync::OnceLock<Result<Option<Level>, String>> = std::sync::OnceLock::new();
@@ -203,8 +203,8 @@ fn initial_level() -> Level {
     }
 }
 
-/// A function of its own, as the other levels are: inlined, it would be compiled again wherever what
-/// calls [`dispatch`] is inlined.
+/// Returns a function of its own, as the other levels are: inlined, it would be compiled again
+/// wherever what calls [`dispatch`] is inlined.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn run_portable<K: Kernel>(kernel: K) -> K::Output {

@@ -10,7 +10,7 @@ use crate::{
 };
 use std::f64::consts::{FRAC_PI_2, LN_2, SQRT_2};
 
-/// An approximate single-precision function.
+/// Returns an approximate single-precision function.
 pub(crate) fn approx32(op: ApproxOp, ftz: bool, a: u32, b: u32) -> u32 {
     let read = |bits: u32| f64::from(f32::from_bits(if ftz { flush(bits) } else { bits }));
     let (x, y) = (read(a), read(b));

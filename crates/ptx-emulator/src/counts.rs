@@ -69,7 +69,7 @@ impl Class {
         Class::Control,
     ];
 
-    /// A word for it.
+    /// Returns a word for it.
     pub fn name(self) -> &'static str {
         match self {
             Class::Float => "float",
@@ -187,7 +187,7 @@ pub struct Counts {
     pub atomic_hottest: u64,
     /// How often shared memory was read or written, a wave being what it does at once.
     pub shared_waves: u64,
-    /// How many waves there would be without bank conflicts.
+    /// The number of waves there would be without bank conflicts.
     pub shared_least: u64,
     /// Different words of constant memory that loads named beyond their first.
     pub constant_replays: u64,
@@ -246,7 +246,7 @@ impl Counts {
 pub(crate) struct Traced {
     pub(crate) class: Class,
     pub(crate) operands: Operands,
-    /// Whether loads stay behind it.
+    /// True if loads stay behind it.
     pub(crate) fence: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct Checks {
     pub uninitialised: bool,
     /// Report data races.
     pub races: bool,
-    /// How many instructions a warp may execute in one launch.
+    /// The number of instructions a warp may execute in one launch.
     pub step_limit: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A launch along one axis, without dynamic shared memory.
+    /// Returns a launch along one axis, without dynamic shared memory.
     pub fn new(blocks: u32, threads: u32) -> Launch {
         Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared: 0 }
     }
@@ -71,7 +71,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The module that was placed.
+    /// Returns the module that was placed.
     pub fn module(&self) -> &Module {
         &self.module
     }
@@ -87,8 +87,8 @@ impl Loaded {
         self.module.entry(name)
     }
 
-    /// Whether `device` is the one that the module was placed on. A module without variables is
-    /// on none.
+    /// Returns true if `device` is the one that the module was placed on. A module without
+    /// variables is on none.
     pub fn is_on(&self, device: &Device) -> bool {
         self.variables.first().is_some_and(|&address| device.owns(address))
     }
@@ -136,12 +136,12 @@ impl Default for Device {
 }
 
 impl Device {
-    /// A device with 16 GiB of memory, all checks on, and the schedule in order.
+    /// Returns a device with 16 GiB of memory, all checks on, and the schedule in order.
     pub fn new() -> Device {
         Device::with_memory(0, 16 << 30)
     }
 
-    /// The device number `ordinal`, which decides its addresses, with `capacity` bytes.
+    /// Returns the device number `ordinal`, which decides its addresses, with `capacity` bytes.
     pub fn with_memory(ordinal: u32, capacity: u64) -> Device {
         // Far from zero, so that small integers are never addresses, and far from each other,
         // so that a pointer to another device is out of bounds.
@@ -216,7 +216,7 @@ impl Device {
         self.memory.range(address)
     }
 
-    /// Whether `address` is, was or may become one of this device's.
+    /// Returns true if `address` is, was or may become one of this device's.
     pub fn owns(&self, address: u64) -> bool {
         self.memory.owns(address)
     }

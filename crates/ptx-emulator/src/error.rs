@@ -52,7 +52,7 @@ impl Error {
         Error::Load { line, message: message.into() }
     }
 
-    /// The fault, if a kernel faulted.
+    /// Returns the fault, if a kernel faulted.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Error::Fault(fault) => Some(fault),

@@ -16,13 +16,13 @@ pub(crate) const NAN32: u32 = 0x7fff_ffff;
 pub(crate) const NAN64: u64 = 0x7fff_ffff_ffff_ffff;
 const NAN16: u16 = 0x7fff;
 
-/// The bits of a result, with any NaN replaced by the canonical one.
+/// Returns the bits of a result, with any NaN replaced by the canonical one.
 #[inline(always)]
 pub(crate) fn bits32(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
 
-/// The bits of a result, with any NaN replaced by the canonical one.
+/// Returns the bits of a result, with any NaN replaced by the canonical one.
 #[inline(always)]
 pub(crate) fn bits64(value: f64) -> u64 {
     if value.is_nan() { NAN64 } else { value.to_bits() }
@@ -216,7 +216,7 @@ fn is_exact_cancellation(terms: &[(f64, f64)]) -> bool {
     Exact::of(terms).sign() == 0
 }
 
-/// The sign of an exact zero: the terms' own if they agree, else negative only downwards.
+/// Returns the sign of an exact zero: the terms' own if they agree, else negative only downwards.
 fn zero_of_cancellation(terms: &[(f64, f64)], round: Round) -> f64 {
     let negative = |&(a, b): &(f64, f64)| a.is_sign_negative() != b.is_sign_negative();
     let first = negative(&terms[0]);
@@ -225,7 +225,7 @@ fn zero_of_cancellation(terms: &[(f64, f64)], round: Round) -> f64 {
     if minus { -0.0 } else { 0.0 }
 }
 
-/// An overflowed result stands for the largest finite number when it is compared.
+/// Returns an overflowed result stands for the largest finite number when it is compared.
 fn clamp32(value: f32) -> f32 {
     value.clamp(f32::MIN, f32::MAX)
 }
@@ -376,7 +376,8 @@ impl Exact {
     }
 }
 
-/// The magnitude of a finite double as an integer times a power of two, in units of 2^-1074.
+/// Returns the magnitude of a finite double as an integer times a power of two, in units of
+/// 2^-1074.
 fn parts(value: f64) -> (u64, u32) {
     let bits = value.to_bits();
     let exponent = (bits >> 52 & 0x7ff) as u32;
@@ -405,7 +406,7 @@ pub(crate) fn test(test: Test, bits: u64, ty: Ty) -> bool {
 mod tests {
     use super::*;
 
-    /// A stream of operands that favours extremes.
+    /// Returns a stream of operands that favours extremes.
     fn operands(count: usize) -> impl Iterator<Item = u32> {
         let mut state = 1u64;
         (0..count).map(move |_| {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const GAP: u64 = 512;
 /// Alignment of allocations, as the driver promises.
 const ALIGN: u64 = 256;
-/// How many freed allocations are remembered.
+/// The number of freed allocations are remembered.
 const GRAVES: usize = 1 << 16;
 
 /// One allocation.
@@ -140,27 +140,27 @@ impl Memory {
         Ok(())
     }
 
-    /// The slot of the allocation that `address` lies in.
+    /// Returns the slot of the allocation that `address` lies in.
     pub(crate) fn find(&self, address: u64) -> Option<u32> {
         let (_, &slot) = self.by_base.range(..=address).next_back()?;
         let found = self.slots[slot as usize].as_ref()?;
         found.contains(address, 0).then_some(slot)
     }
 
-    /// Whether `address` lies in read-only memory.
+    /// Returns true if `address` lies in read-only memory.
     pub(crate) fn is_constant(&self, address: u64) -> bool {
         self.find(address)
             .and_then(|slot| self.slots[slot as usize].as_ref())
             .is_some_and(|allocation| allocation.constant)
     }
 
-    /// The slot at an index that [`find`](Memory::find) gave during the same launch.
+    /// Returns the slot at an index that [`find`](Memory::find) gave during the same launch.
     #[inline]
     pub(crate) fn slot(&mut self, slot: u32) -> Option<&mut Allocation> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The base and size of the allocation that `address` lies in.
+    /// Returns the base and size of the allocation that `address` lies in.
     pub(crate) fn range(&self, address: u64) -> Option<(u64, u64)> {
         let found = self.slots[self.find(address)? as usize].as_ref()?;
         Some((found.base, found.region.len() as u64))
@@ -196,7 +196,7 @@ impl Memory {
         }
     }
 
-    /// The region of a host-side access and the offset in it.
+    /// Returns the region of a host-side access and the offset in it.
     pub(crate) fn host(
         &mut self,
         op: &'static str,
@@ -227,7 +227,7 @@ impl Memory {
         }
     }
 
-    /// Whether any address of this device could be `address`.
+    /// Returns true if any address of this device could be `address`.
     pub(crate) fn owns(&self, address: u64) -> bool {
         (self.start..self.next).contains(&address)
     }

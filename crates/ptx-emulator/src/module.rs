@@ -105,7 +105,7 @@ pub struct EntryInfo {
 }
 
 impl Module {
-    /// The names of the entry points, in alphabetical order.
+    /// Returns the names of the entry points, in alphabetical order.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.by_name
             .iter()
@@ -131,12 +131,12 @@ impl Module {
         })
     }
 
-    /// The `.target` of the module, for example `sm_70`.
+    /// Returns the `.target` of the module, for example `sm_70`.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The `.version` of the module: the PTX ISA it was written for.
+    /// Returns the `.version` of the module: the PTX ISA it was written for.
     pub fn isa(&self) -> (u32, u32) {
         self.isa
     }

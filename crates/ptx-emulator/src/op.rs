@@ -179,9 +179,9 @@ pub(crate) enum BarRed {
 pub(crate) struct Barrier {
     pub(crate) id: S32,
     pub(crate) count: Option<S32>,
-    /// Whether the threads go on without waiting (`bar.arrive`).
+    /// True if the threads go on without waiting (`bar.arrive`).
     pub(crate) arrive: bool,
-    /// Whether all threads of a warp must execute it together.
+    /// True if all threads of a warp must execute it together.
     pub(crate) aligned: bool,
     pub(crate) red: Option<(BarRed, SP)>,
     /// Where the reduction goes: a predicate, or a register for a count.

@@ -26,7 +26,7 @@ pub(crate) struct Clock {
     pub(crate) now: u64,
     /// How often the warp has synchronised its lanes in this interval.
     pub(crate) warp: u64,
-    /// Whether the history of other blocks counts: off for memory that no other block sees.
+    /// True if the history of other blocks counts: off for memory that no other block sees.
     pub(crate) between_blocks: bool,
 }
 
@@ -62,7 +62,7 @@ impl Record {
         self.0 & flag != 0
     }
 
-    /// Whether some access in this record is not ordered before `thread` now.
+    /// Returns true if some access in this record is not ordered before `thread` now.
     #[inline]
     fn unordered(self, clock: &Clock, thread: u32) -> bool {
         let interval = self.interval();
@@ -112,7 +112,7 @@ impl Record {
         Record::new(clock, thread, flags)
     }
 
-    /// A single access.
+    /// Returns a single access.
     #[inline]
     fn first(clock: &Clock, thread: u32, strong: bool) -> Record {
         Record::new(clock, thread, if strong { ATOMIC } else { 0 })
@@ -125,7 +125,7 @@ impl Record {
     }
 }
 
-/// The warp's time, which stops counting at the end of its range: then later accesses look
+/// Returns the warp's time, which stops counting at the end of its range: then later accesses look
 /// simultaneous, and a race may be reported where there is none, never the other way round.
 fn time(clock: &Clock) -> u64 {
     clock.warp.min((1 << WARP_TIME_BITS) - 1)
@@ -145,7 +145,7 @@ pub(crate) struct Conflict {
     pub(crate) earlier: Access,
     /// The other thread of this block, if it is one and a single one.
     pub(crate) thread: Option<u32>,
-    /// Whether the other access came from another block.
+    /// True if the other access came from another block.
     pub(crate) other_block: bool,
 }
 

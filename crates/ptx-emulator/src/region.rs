@@ -122,8 +122,8 @@ impl Region {
         }
     }
 
-    /// Whether a naturally aligned range of at most 16 bytes is initialised. An aligned range
-    /// lies within one word of marks.
+    /// Returns true if a naturally aligned range of at most 16 bytes is initialised. An aligned
+    /// range lies within one word of marks.
     #[inline]
     pub(crate) fn all_init(&self, at: usize, size: usize) -> bool {
         if self.init.is_empty() {
@@ -345,7 +345,7 @@ pub(crate) enum LaneFault {
     Race(Conflict),
 }
 
-/// The lanes of a mask, in ascending order.
+/// Returns the lanes of a mask, in ascending order.
 #[inline(always)]
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
@@ -359,7 +359,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The first bytes of a slice that the caller has checked to be long enough.
+/// Returns the first bytes of a slice that the caller has checked to be long enough.
 #[inline]
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];

@@ -77,7 +77,7 @@ impl Order {
         }
     }
 
-    /// How many instructions a warp may run before another one gets its turn.
+    /// Returns the number of instructions a warp may run before another one gets its turn.
     pub(crate) fn quantum(&mut self) -> u64 {
         match self.schedule {
             // Long enough to matter only to a warp that waits for another one.

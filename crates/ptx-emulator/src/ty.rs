@@ -70,7 +70,7 @@ impl Ty {
         matches!(self, Ty::F16 | Ty::BF16 | Ty::F32 | Ty::F64)
     }
 
-    /// Whether this is a signed or unsigned integer (not an untyped `.b`).
+    /// Returns true if this is a signed or unsigned integer (not an untyped `.b`).
     pub(crate) fn is_integer(self) -> bool {
         self.is_signed() || matches!(self, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64)
     }

@@ -14,7 +14,7 @@ use crate::{Device, Error, Layout, Result};
 ///
 /// The host needs no implementation: tensor-core holds host memory itself.
 pub trait Backend: Send + Sync + Debug {
-    /// The device's own name, as its driver reports it.
+    /// Returns the device's own name, as its driver reports it.
     fn name(&self) -> String;
 
     /// Copies `bytes` to a new buffer on the device.
@@ -69,13 +69,13 @@ pub type LateSum = Box<dyn FnOnce() -> Result<u64> + Send>;
 pub trait DeviceBuffer: Send + Sync + Debug {
     /// Which device holds it.
     fn device(&self) -> Device;
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn len(&self) -> usize;
-    /// True if there are no bytes.
+    /// Returns true if there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The concrete type, for the backend's own kernels.
+    /// Returns the concrete type, for the backend's own kernels.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -84,7 +84,7 @@ pub fn install(device: Device, backend: Arc<dyn Backend>) {
     BACKENDS.write().insert(device, backend);
 }
 
-/// The backend of `device`.
+/// Returns the backend of `device`.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
     BACKENDS.read().get(&device).cloned().ok_or(Error::NoBackend { device })
 }
 
-/// The devices that can be used: the host, and every device with a backend.
+/// Returns the devices that can be used: the host, and every device with a backend.
 pub fn devices() -> Vec<Device> {
     let mut devices = vec![Device::Cpu];
     devices.extend(BACKENDS.read().keys().copied());

@@ -52,14 +52,15 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// A copy of `values`.
+    /// Returns a copy of `values`.
     pub fn from_slice<T: bytemuck::Pod>(values: &[T]) -> Result<Buffer, OutOfMemory> {
         let mut buffer = Buffer::scratch(size_of_val(values))?;
         buffer.as_mut_slice().copy_from_slice(values);
         Ok(buffer)
     }
 
-    /// A buffer that holds `value` alone. A few bytes that no caller chose are always there.
+    /// Returns a buffer that holds `value` alone. A few bytes that no caller chose are always
+    /// there.
     pub fn of<T: bytemuck::Pod>(value: T) -> Buffer {
         let bytes = size_of::<T>();
         let mut buffer = Buffer::over(vec![0; size_class(bytes)], bytes);
@@ -67,29 +68,29 @@ impl Buffer {
         buffer
     }
 
-    /// A copy of this buffer.
+    /// Returns a copy of this buffer.
     pub fn try_clone(&self) -> Result<Buffer, OutOfMemory> {
         Buffer::from_slice(self.as_slice::<u8>())
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// True if there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The contents as elements; a trailing part of an element is left out.
+    /// Returns the contents as elements; a trailing part of an element is left out.
     pub fn as_slice<T: bytemuck::Pod>(&self) -> &[T] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.words[self.start..]);
         let whole = self.bytes / size_of::<T>() * size_of::<T>();
         bytemuck::cast_slice(&bytes[..whole])
     }
 
-    /// The contents as elements, to be written.
+    /// Returns the contents as elements, to be written.
     pub fn as_mut_slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words[self.start..]);
         let whole = self.bytes / size_of::<T>() * size_of::<T>();
@@ -147,7 +148,7 @@ pub fn empty_cache() {
     let _emptied = POOL.lock().empty();
 }
 
-/// A freed buffer of `class` words.
+/// Returns a freed buffer of `class` words.
 fn recycled(class: usize) -> Option<Vec<u64>> {
     (class >= SMALLEST_KEPT).then(|| POOL.lock().take(class))?
 }
@@ -187,7 +188,8 @@ impl Pool {
         Pool { free: BTreeMap::new(), lengths: BTreeMap::new(), now: 0, kept: 0, limit, stats }
     }
 
-    /// The buffer of `length` that was freed last: its pages are likeliest to be in a cache.
+    /// Returns the buffer of `length` that was freed last: its pages are likeliest to be in a
+    /// cache.
     fn take(&mut self, length: usize) -> Option<Vec<u64>> {
         let Some((&(_, freed), _)) = self.free.range((length, 0)..=(length, u64::MAX)).next_back()
         else {
@@ -233,8 +235,8 @@ impl Pool {
     }
 }
 
-/// The number of words allocated for `bytes`: room to align, rounded up to an eighth of a power
-/// of two, so that near sizes share freed buffers and at most an eighth is wasted.
+/// Returns the number of words allocated for `bytes`: room to align, rounded up to an eighth of a
+/// power of two, so that near sizes share freed buffers and at most an eighth is wasted.
 fn size_class(bytes: usize) -> usize {
     let words = bytes.div_ceil(8) + ALIGNMENT / 8;
     if words < SMALLEST_KEPT {

@@ -20,12 +20,12 @@ pub enum DebugMode {
     Error,
 }
 
-/// The level in force on this thread.
+/// Returns the level in force on this thread.
 pub fn required() -> Determinism {
     policy().level
 }
 
-/// True if a missing level is a warning on this thread, not an error.
+/// Returns true if a missing level is a warning on this thread, not an error.
 pub fn is_warn_only() -> bool {
     policy().warn_only
 }
@@ -54,7 +54,7 @@ pub fn set_debug_mode(mode: DebugMode) {
     });
 }
 
-/// The debug mode that the policy in force amounts to.
+/// Returns the debug mode that the policy in force amounts to.
 pub fn debug_mode() -> DebugMode {
     match policy() {
         Policy { level: Determinism::NotGuaranteed, .. } => DebugMode::Default,
@@ -100,7 +100,7 @@ impl Drop for ScopeGuard {
     }
 }
 
-/// The policy in force on this thread.
+/// Returns the policy in force on this thread.
 pub(crate) fn policy() -> Policy {
     SCOPES
         .with_borrow(|scopes| scopes.stack.last().map(|&(_, policy)| policy))

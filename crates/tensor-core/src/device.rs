@@ -26,8 +26,8 @@ pub enum Device {
 }
 
 impl Device {
-    /// The random stream of this device: its ordinal. The CPU and `cuda:0` share stream 0, so
-    /// they draw the same numbers.
+    /// Returns the random stream of this device: its ordinal. The CPU and `cuda:0` share stream 0,
+    /// so they draw the same numbers.
     pub fn stream(self) -> u64 {
         match self {
             Device::Cpu => 0,
@@ -35,7 +35,7 @@ impl Device {
         }
     }
 
-    /// The kind of device, which kernels are registered for.
+    /// Returns the kind of device, which kernels are registered for.
     pub fn kind(self) -> DeviceKind {
         match self {
             Device::Cpu => DeviceKind::Cpu,

@@ -67,7 +67,7 @@ impl DType {
         matches!(self, DType::F32 | DType::F64)
     }
 
-    /// The name used in messages, files and the support matrix.
+    /// Returns the name used in messages, files and the support matrix.
     pub fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -94,7 +94,7 @@ pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug + Send + Sync + sealed
     /// The element type that a new tensor of `Self` has.
     const DTYPE: DType;
 
-    /// Whether a tensor of `dtype` stores `Self`.
+    /// Returns true if a tensor of `dtype` stores `Self`.
     fn stores(dtype: DType) -> bool {
         dtype == Self::DTYPE
     }

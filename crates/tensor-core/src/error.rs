@@ -222,12 +222,12 @@ pub enum Error {
 samebits_numerics::debug_is_message!(Error);
 
 impl Error {
-    /// An [`Error::InvalidArgument`].
+    /// Returns an [`Error::InvalidArgument`].
     pub fn invalid(op: &'static str, message: impl Into<String>) -> Error {
         Error::InvalidArgument { op, message: message.into() }
     }
 
-    /// The error of `op` if the host has no memory left.
+    /// Returns the error of `op` if the host has no memory left.
     ///
     /// # Examples
     ///
@@ -242,9 +242,9 @@ impl Error {
         move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
     }
 
-    /// The same error under the name of `op`, which the user called, and not of the step of it that
-    /// failed. [`Error::NoBackend`] names no operation, and [`Error::RerunDiffers`] keeps the name
-    /// of the kernel that did not repeat.
+    /// Returns the same error under the name of `op`, which the user called, and not of the step of
+    /// it that failed. [`Error::NoBackend`] names no operation, and [`Error::RerunDiffers`] keeps
+    /// the name of the kernel that did not repeat.
     ///
     /// # Examples
     ///

@@ -18,7 +18,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The row-major layout of `shape` at offset 0.
+    /// Returns the row-major layout of `shape` at offset 0.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Layout {
         Ok(Layout { shape: shape.into(), strides: contiguous_strides(shape), offset: 0 })
     }
 
-    /// A layout with explicit strides, as `empty_strided` and `as_strided` take them.
+    /// Returns a layout with explicit strides, as `empty_strided` and `as_strided` take them.
     ///
     /// # Errors
     ///
@@ -54,12 +54,12 @@ impl Layout {
         Ok(Layout { shape: shape.into(), strides: strides.into(), offset }.rooted())
     }
 
-    /// The size of each dimension.
+    /// Returns the size of each dimension.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The distance between neighbours along each dimension.
+    /// Returns the distance between neighbours along each dimension.
     pub fn strides(&self) -> &[usize] {
         &self.strides
     }
@@ -69,17 +69,17 @@ impl Layout {
         self.offset
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of logical elements.
+    /// Returns the number of logical elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// The number of storage elements that the layout reaches: one past the last element.
+    /// Returns the number of storage elements that the layout reaches: one past the last element.
     pub fn extent(&self) -> usize {
         if self.numel() == 0 {
             return 0;
@@ -88,7 +88,7 @@ impl Layout {
         self.offset + reach + 1
     }
 
-    /// True if the logical order is the storage order, without gaps.
+    /// Returns true if the logical order is the storage order, without gaps.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (&n, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -221,7 +221,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The same elements under another shape, if that needs no copy.
+    /// Returns the same elements under another shape, if that needs no copy.
     pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
         if numel("reshape", shape) != Ok(self.numel()) {
             return None;
@@ -233,12 +233,12 @@ impl Layout {
         })
     }
 
-    /// The storage position of each element, in logical order.
+    /// Returns the storage position of each element, in logical order.
     pub fn positions(&self) -> Positions<'_> {
         self.positions_from(0)
     }
 
-    /// The storage positions of the elements from number `first` on, in logical order.
+    /// Returns the storage positions of the elements from number `first` on, in logical order.
     pub fn positions_from(&self, first: usize) -> Positions<'_> {
         let left = self.numel().saturating_sub(first);
         let mut index: PerDim = smallvec![0; self.rank()];
@@ -257,7 +257,7 @@ impl Layout {
         Positions { layout: self, index, next, left }
     }
 
-    /// A layout without elements starts at 0: its old start may lie outside its storage.
+    /// Returns a layout without elements starts at 0: its old start may lie outside its storage.
     fn rooted(mut self) -> Layout {
         if self.numel() == 0 {
             self.offset = 0;
@@ -265,7 +265,7 @@ impl Layout {
         self
     }
 
-    /// The size of `dim`.
+    /// Returns the size of `dim`.
     pub(crate) fn size(&self, op: &'static str, dim: usize) -> Result<usize> {
         self.shape.get(dim).copied().ok_or_else(|| {
             Error::invalid(op, format!("dimension {dim} of a tensor of shape {:?}", self.shape))
@@ -310,7 +310,7 @@ impl Iterator for Positions<'_> {
     }
 }
 
-/// The number of elements of a tensor of `shape`.
+/// Returns the number of elements of a tensor of `shape`.
 ///
 /// # Errors
 ///
@@ -329,7 +329,7 @@ pub fn numel(op: &'static str, shape: &[usize]) -> Result<usize> {
 /// Elements are at most 8 bytes, and no object is larger than `isize::MAX` bytes.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 8;
 
-/// The shape that `left` and `right` broadcast to, by NumPy's rule.
+/// Returns the shape that `left` and `right` broadcast to, by NumPy's rule.
 ///
 /// # Errors
 ///

@@ -111,7 +111,7 @@ pub fn set_global(observer: Option<Arc<dyn Observer>>) {
     *global = observer.zip(listening);
 }
 
-/// The part of a training step that this thread is in.
+/// Returns the part of a training step that this thread is in.
 pub fn phase() -> Phase {
     PHASE.get()
 }
@@ -133,7 +133,7 @@ pub fn unobserved<R>(f: impl FnOnce() -> R) -> R {
     with_local(Local::Off, f)
 }
 
-/// Whether anybody may listen to any thread.
+/// Returns true if anybody may listen to any thread.
 #[inline]
 pub fn is_on() -> bool {
     LISTENERS.load(Ordering::Relaxed) != 0
@@ -152,8 +152,8 @@ pub(crate) fn tell(op: &'static str, call: &dyn Fn(&dyn Observer) -> Result<()>)
     }
 }
 
-/// The observer of the process. If the environment asks for one that nobody has set, that is an
-/// error: a run that is thought to be recorded should not end without its record.
+/// Returns the observer of the process. If the environment asks for one that nobody has set, that
+/// is an error: a run that is thought to be recorded should not end without its record.
 fn global(op: &'static str) -> Result<Option<Arc<dyn Observer>>> {
     static ENVIRONMENT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     if let Some((observer, _)) = &*GLOBAL.read() {
@@ -216,7 +216,7 @@ impl Drop for Listening {
     }
 }
 
-/// How many observers there are; the environment, until it is read, is one.
+/// The number of observers; the environment, until it is read, is one.
 static LISTENERS: AtomicUsize = AtomicUsize::new(1);
 
 static GLOBAL: RwLock<Option<(Arc<dyn Observer>, Listening)>> = RwLock::new(None);

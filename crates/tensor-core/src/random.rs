@@ -18,7 +18,7 @@ use crate::{Determinism, Device, Error, Result, determinism};
 
 /// A seed: 64 bits, written as an integer with or without a sign.
 pub trait Seed {
-    /// The bits, those of a negative number as two's complement.
+    /// Returns the bits, those of a negative number as two's complement.
     fn bits(self) -> u64;
 }
 
@@ -162,7 +162,7 @@ pub struct RngState {
     generators: Vec<(Device, Generator)>,
 }
 
-/// The state of this thread's default generators of all devices.
+/// Returns the state of this thread's default generators of all devices.
 ///
 /// # Errors
 ///
@@ -211,14 +211,14 @@ struct Defaults {
 }
 
 impl Defaults {
-    /// The generator of `device`, if it was seeded.
+    /// Returns the generator of `device`, if it was seeded.
     fn generator(&self, device: Device) -> Option<Generator> {
         let own = self.generators.get(&device).cloned();
         own.or_else(|| Some(default_generator(self.seed?, device)))
     }
 }
 
-/// The default generator of `device`. Its name keeps it apart from `Generator::new(seed)`.
+/// Returns the default generator of `device`. Its name keeps it apart from `Generator::new(seed)`.
 fn default_generator(seed: u64, device: Device) -> Generator {
     Generator::new(seed).derive("default").with_stream(device.stream())
 }
@@ -241,7 +241,7 @@ type Hook = Arc<dyn Fn(u64) + Send + Sync>;
 
 static HOOKS: Mutex<BTreeMap<String, Hook>> = Mutex::new(BTreeMap::new());
 
-/// A seed that differs from run to run.
+/// Returns a seed that differs from run to run.
 fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // The standard library keys its hasher from the operating system's generator.

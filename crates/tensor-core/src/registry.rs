@@ -59,31 +59,31 @@ pub trait Op: Send + Sync + 'static {
     /// [`inputs!`](crate::inputs) declares them.
     fn each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor));
 
-    /// The input tensors.
+    /// Returns the input tensors.
     fn inputs(&self) -> Vec<&Tensor> {
         let mut inputs = Vec::new();
         self.each_input(&mut |input| inputs.push(input));
         inputs
     }
 
-    /// The arguments that are no tensors, by name, for records of the call.
+    /// Returns the arguments that are no tensors, by name, for records of the call.
     /// [`parameters!`](crate::parameters) declares them.
     fn parameters(&self) -> Vec<(&'static str, &dyn fmt::Debug)> {
         Vec::new()
     }
 
-    /// The generator that it draws from, where the draw starts.
+    /// Returns the generator that it draws from, where the draw starts.
     fn generator(&self) -> Option<&Generator> {
         None
     }
 
-    /// The device to run on: that of the first input. An operation without inputs says.
+    /// Returns the device to run on: that of the first input. An operation without inputs says.
     fn device(&self) -> Device {
         first_input(self).map_or(Device::Cpu, Tensor::device)
     }
 
-    /// The element type that a kernel is looked up by: that of the first input. An operation
-    /// without inputs says.
+    /// Returns the element type that a kernel is looked up by: that of the first input. An
+    /// operation without inputs says.
     fn dtype(&self) -> DType {
         first_input(self).map_or(DType::F32, Tensor::dtype)
     }
@@ -222,7 +222,7 @@ pub struct Kernel<O: Op> {
 }
 
 impl<O: Op> Kernel<O> {
-    /// A host kernel that computes any call at [`Determinism::Portable`].
+    /// Returns a host kernel that computes any call at [`Determinism::Portable`].
     pub const fn portable(
         variant: &'static str,
         dtypes: &'static [DType],
@@ -240,7 +240,7 @@ impl<O: Op> Kernel<O> {
         }
     }
 
-    /// A host kernel that computes any call, with no promise on its bits.
+    /// Returns a host kernel that computes any call, with no promise on its bits.
     pub const fn fast(
         variant: &'static str,
         dtypes: &'static [DType],
@@ -333,8 +333,8 @@ pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
     dispatch_with(op, any, Some(variant))
 }
 
-/// Whether [`dispatch`] would find a kernel that can compute this call at the level in force, for
-/// operations that can also be composed of others.
+/// Returns true if [`dispatch`] would find a kernel that can compute this call at the level in
+/// force, for operations that can also be composed of others.
 pub fn is_available<O: Op>(op: &O) -> bool {
     let caller = Location::caller();
     op.plan().is_ok_and(|plan| choose(op, &plan, determinism::policy(), None, caller).is_ok())
@@ -522,8 +522,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The first kernel that can compute the call and meets the level; in warn-only mode, if none
-    /// does, the first of the highest level.
+    /// Returns the first kernel that can compute the call and meets the level; in warn-only mode,
+    /// if none does, the first of the highest level.
     fn fastest(
         &self,
         operation: TypeId,

@@ -180,7 +180,7 @@ impl Difference {
     }
 }
 
-/// True if both tensors have the same shape, type and bits.
+/// Returns true if both tensors have the same shape, type and bits.
 ///
 /// # Errors
 ///

@@ -16,10 +16,10 @@ pub enum Exact {
 
 /// An [`Element`] as a number.
 pub trait Scalar: Element {
-    /// The value of the element.
+    /// Returns the value of the element.
     fn exact(self) -> Exact;
 
-    /// The element that `value` is cast to.
+    /// Returns the element that `value` is cast to.
     ///
     /// To a float: rounded to nearest even once, NaN to the canonical NaN. From a float to an
     /// integer: truncated towards zero, then the nearest the type has, NaN to 0. Between integers: as
@@ -104,8 +104,8 @@ macro_rules! halves {
 }
 halves!(f16(5, 10), bf16(8, 7));
 
-/// An f64 that rounds to any half as `x` does. From 2^53 on, the lowest bits become one that tells
-/// whether all of them were zero.
+/// Returns an f64 that rounds to any half as `x` does. From 2^53 on, the lowest bits become one
+/// that tells whether all of them were zero.
 #[inline(always)]
 fn odd(x: i64) -> f64 {
     let size = x.unsigned_abs();
@@ -116,8 +116,8 @@ fn odd(x: i64) -> f64 {
     if x < 0 { -(kept as f64) } else { kept as f64 }
 }
 
-/// The bits of the float with so many bits of exponent and mantissa that is nearest to `x`, ties to
-/// even.
+/// Returns the bits of the float with so many bits of exponent and mantissa that is nearest to `x`,
+/// ties to even.
 #[inline(always)]
 fn narrowed<const EXPONENT: u32, const MANTISSA: u32>(x: f64) -> u16 {
     const WIDE: u32 = f64::MANTISSA_DIGITS - 1;

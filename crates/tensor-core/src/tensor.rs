@@ -45,7 +45,7 @@ enum WeakStorage {
 }
 
 impl StorageRef {
-    /// Whether a tensor still has the storage.
+    /// Returns true if a tensor still has the storage.
     pub fn is_alive(&self) -> bool {
         match &self.0 {
             WeakStorage::Host(buffer) => buffer.strong_count() > 0,
@@ -56,7 +56,7 @@ impl StorageRef {
 
 /// Making tensors.
 impl Tensor {
-    /// A host tensor of `shape` that holds `values` in row-major order.
+    /// Returns a host tensor of `shape` that holds `values` in row-major order.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Tensor {
         Ok(Tensor::from_buffer(buffer, layout, T::DTYPE))
     }
 
-    /// A host tensor of truth values.
+    /// Returns a host tensor of truth values.
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A host tensor with no dimensions and one element.
+    /// Returns a host tensor with no dimensions and one element.
     pub fn scalar<T: Element>(value: T) -> Tensor {
         Tensor::from_buffer(Buffer::of(value), Layout::default(), T::DTYPE)
     }
 
-    /// A host tensor of zeros.
+    /// Returns a host tensor of zeros.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Tensor {
         Tensor::made("zeros", shape, dtype, Buffer::zeroed)
     }
 
-    /// A host tensor of ones.
+    /// Returns a host tensor of ones.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Tensor {
         Tensor::filled("ones", shape, 1.0, dtype)
     }
 
-    /// A host tensor whose every element is `value`, converted to `dtype` as by
+    /// Returns a host tensor whose every element is `value`, converted to `dtype` as by
     /// [`Scalar::of`] (for `Bool`: whether it is not zero).
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl Tensor {
         })
     }
 
-    /// The host tensor `[0, 1, .., n - 1]` of type `I64`.
+    /// Returns the host tensor `[0, 1, .., n - 1]` of type `I64`.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Tensor {
         })
     }
 
-    /// A host tensor whose content has no meaning yet.
+    /// Returns a host tensor whose content has no meaning yet.
     ///
     /// # Determinism
     ///
@@ -199,8 +199,8 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// A host tensor whose content is unspecified and never filled, for a kernel's output that
-    /// is written whole before anyone reads it.
+    /// Returns a host tensor whose content is unspecified and never filled, for a kernel's output
+    /// that is written whole before anyone reads it.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Tensor {
         Tensor::made("scratch", shape, dtype, Buffer::scratch)
     }
 
-    /// A host tensor over the buffer that `make` makes of its size in bytes.
+    /// Returns a host tensor over the buffer that `make` makes of its size in bytes.
     fn made(
         op: &'static str,
         shape: &[usize],
@@ -222,7 +222,7 @@ impl Tensor {
         Ok(Tensor::from_buffer(buffer, layout, dtype))
     }
 
-    /// A dense tensor over a buffer that a device's kernel has written.
+    /// Returns a dense tensor over a buffer that a device's kernel has written.
     ///
     /// # Errors
     ///
@@ -252,12 +252,12 @@ impl Tensor {
 
 /// What a tensor is.
 impl Tensor {
-    /// The size of each dimension.
+    /// Returns the size of each dimension.
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The size of dimension `dim`, or an error that names `op`.
+    /// Returns the size of dimension `dim`, or an error that names `op`.
     ///
     /// # Errors
     ///
@@ -266,17 +266,17 @@ impl Tensor {
         self.layout.size(op, dim)
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
@@ -294,13 +294,13 @@ impl Tensor {
         &self.layout
     }
 
-    /// True if the logical order is the storage order, without gaps.
+    /// Returns true if the logical order is the storage order, without gaps.
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
 
-    /// The address of the storage: equal for tensors that share it, as long as they live, so that
-    /// clones and views of a parameter are known for what they are.
+    /// Returns the address of the storage: equal for tensors that share it, as long as they live,
+    /// so that clones and views of a parameter are known for what they are.
     pub fn storage_address(&self) -> usize {
         match &self.storage {
             Storage::Host(buffer) => Arc::as_ptr(buffer).addr(),
@@ -316,7 +316,7 @@ impl Tensor {
         })
     }
 
-    /// The device memory and where in it this tensor lies, for a backend's kernels.
+    /// Returns the device memory and where in it this tensor lies, for a backend's kernels.
     pub fn device_buffer(&self) -> Option<&Arc<dyn DeviceBuffer>> {
         match &self.storage {
             Storage::Host(_) => None,
@@ -327,7 +327,7 @@ impl Tensor {
 
 /// Reading and writing.
 impl Tensor {
-    /// The same values in row-major order without gaps; free if they already are.
+    /// Returns the same values in row-major order without gaps; free if they already are.
     ///
     /// # Errors
     ///
@@ -361,7 +361,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of a dense host tensor, in row-major order.
+    /// Returns the elements of a dense host tensor, in row-major order.
     ///
     /// # Errors
     ///
@@ -406,8 +406,8 @@ impl Tensor {
         }
     }
 
-    /// The elements of a dense host tensor, to be written. Copies first if they are shared, or if a
-    /// [`StorageRef`] stands for them.
+    /// Returns the elements of a dense host tensor, to be written. Copies first if they are shared,
+    /// or if a [`StorageRef`] stands for them.
     ///
     /// # Errors
     ///
@@ -426,7 +426,7 @@ impl Tensor {
         Ok(&mut buffer.as_mut_slice()[start..start + numel])
     }
 
-    /// The elements in row-major order, whatever the layout and device.
+    /// Returns the elements in row-major order, whatever the layout and device.
     ///
     /// # Errors
     ///
@@ -439,7 +439,7 @@ impl Tensor {
         memory::collected(values.iter().copied()).map_err(Error::out_of_host_memory("to_vec"))
     }
 
-    /// The truth values in row-major order.
+    /// Returns the truth values in row-major order.
     ///
     /// # Errors
     ///
@@ -451,7 +451,7 @@ impl Tensor {
         Ok(self.to_vec::<u8>()?.into_iter().map(|b| b != 0).collect())
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
     ///
@@ -468,7 +468,7 @@ impl Tensor {
         Ok(self.to_vec()?[0])
     }
 
-    /// The elements' bytes in row-major order, little-endian.
+    /// Returns the elements' bytes in row-major order, little-endian.
     ///
     /// # Errors
     ///
@@ -534,7 +534,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The dense host elements as bytes in the machine's own order.
+    /// Returns the dense host elements as bytes in the machine's own order.
     fn to_host_bytes(&self) -> &[u8] {
         let Storage::Host(buffer) = &self.storage else {
             unreachable!("callers bring the tensor to the host first");
@@ -559,7 +559,7 @@ pub fn set_fill_uninitialized(fill: bool) {
 
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
 
-/// A buffer that nobody has written, filled if the level in force asks for that.
+/// Returns a buffer that nobody has written, filled if the level in force asks for that.
 fn unread(bytes: usize, dtype: DType) -> Result<Buffer, OutOfMemory> {
     let mut buffer = Buffer::scratch(bytes)?;
     if fills_uninitialized() {

@@ -77,12 +77,12 @@ impl Golden {
         Ok(())
     }
 
-    /// The digest that a case must have, if there is one.
+    /// Returns the digest that a case must have, if there is one.
     pub fn of(&self, family: &str, case: &str) -> Option<&str> {
         Some(self.families.get(family)?.get(case)?.as_str())
     }
 
-    /// The cases of a family that have a digest.
+    /// Returns the cases of a family that have a digest.
     pub fn cases(&self, family: &str) -> impl Iterator<Item = &str> {
         self.families.get(family).into_iter().flat_map(|cases| cases.keys().map(String::as_str))
     }
@@ -92,7 +92,7 @@ fn is_hex(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)
 }
 
-/// A short digest of the results of a case.
+/// Returns a short digest of the results of a case.
 ///
 /// # Errors
 ///

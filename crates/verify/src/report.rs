@@ -35,7 +35,7 @@ impl fmt::Display for Finding {
 pub struct Outcome {
     /// The setting.
     pub setting: Setting,
-    /// How many cases were computed.
+    /// The number of cases were computed.
     pub cases: usize,
     /// The cases that differ, in the order of the corpus.
     pub findings: Vec<Finding>,
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every bit was the promised one.
+    /// Returns true if every bit was the promised one.
     pub fn holds(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.findings.is_empty())
     }

@@ -26,7 +26,8 @@ impl Options {
         Options { settings: Setting::all(), families: Vec::new() }
     }
 
-    /// The devices, and one thread at the lowest instruction set: nine seconds on two cores.
+    /// Returns the devices, and one thread at the lowest instruction set: nine seconds on two
+    /// cores.
     pub fn quick() -> Options {
         Options { settings: Setting::few(), families: Vec::new() }
     }
@@ -41,7 +42,7 @@ pub struct Progress<'a> {
     pub family: &'static str,
     /// The case.
     pub case: &'a str,
-    /// How many cases were begun before it, of all settings.
+    /// The number of cases were begun before it, of all settings.
     pub done: usize,
     /// How many there are.
     pub total: usize,
@@ -93,7 +94,7 @@ pub fn verify(
     })
 }
 
-/// The families to compute on the device of a setting.
+/// Returns the families to compute on the device of a setting.
 fn corpus(setting: Setting, wanted: &[String]) -> Result<Vec<Family>> {
     if setting.device.kind() != DeviceKind::Cpu {
         samebits::backend(setting.device)?;

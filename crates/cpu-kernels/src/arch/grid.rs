@@ -104,7 +104,7 @@ impl<'a, T: Send> TileGrid<'a, T> {
 }
 
 impl<'a, T> TileMut<'a, T> {
-    /// A contiguous slice as a tile.
+    /// Returns a contiguous slice as a tile.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl<'a, T> TileMut<'a, T> {
         TileMut { data, matrices: 1, rows, columns, stride, matrix_stride, _borrow: PhantomData }
     }
 
-    /// The part of this tile in one matrix.
+    /// Returns the part of this tile in one matrix.
     ///
     /// # Panics
     ///

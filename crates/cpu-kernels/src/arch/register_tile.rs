@@ -69,7 +69,7 @@ impl Offsets {
         self.step = step.filter(|_| even);
     }
 
-    /// A bound on the `k` offsets from `first` on, exact when the offsets ascend.
+    /// Returns a bound on the `k` offsets from `first` on, exact when the offsets ascend.
     ///
     /// # Panics
     ///
@@ -129,7 +129,7 @@ pub(crate) struct Kernels<T: 'static> {
 }
 
 impl<T: Copy + 'static> Kernels<T> {
-    /// The tiles with this many column vectors, or the next fewer that exist.
+    /// Returns the tiles with this many column vectors, or the next fewer that exist.
     pub(crate) fn with_vectors(&self, vectors: usize) -> &'static TileFns<T> {
         let mut found = &self.shapes[0];
         for shape in self.shapes {
@@ -140,8 +140,8 @@ impl<T: Copy + 'static> Kernels<T> {
         found
     }
 
-    /// The tiles that a product of this many rows and columns fills best: the fewer rows, the
-    /// more columns it takes to have enough chains under way.
+    /// Returns the tiles that a product of this many rows and columns fills best: the fewer rows,
+    /// the more columns it takes to have enough chains under way.
     pub(crate) fn fitting(&self, rows: usize, columns: usize) -> &'static TileFns<T> {
         let lanes = self.lanes();
         self.with_vectors(if columns <= lanes {
@@ -173,7 +173,7 @@ impl<T: Copy + 'static> TileFns<T> {
         TileFns { vectors, lanes, packed, even, strided }
     }
 
-    /// The most rows a tile can have.
+    /// Returns the most rows a tile can have.
     pub(crate) fn max_rows(&self) -> usize {
         self.packed.len()
     }
@@ -499,7 +499,7 @@ pub(super) use register_tiles;
 /// The tiles of each level for one element type.
 macro_rules! kernels {
     ($name:ident, $elem:ty, $tiles:ident) => {
-        /// The tiles of `level`, or of the best level this machine has if that is lower.
+        /// Returns the tiles of `level`, or of the best level this machine has if that is lower.
         pub(crate) fn $name(level: Level) -> &'static Kernels<$elem> {
             #[cfg(target_arch = "x86_64")]
             {

@@ -114,7 +114,8 @@ fn binary<T: Element>(
     })
 }
 
-/// Whether the dimensions from `dim` on are dense (`true`) or constant (`false`), if either.
+/// Returns whether the dimensions from `dim` on are dense (`true`) or constant (`false`), if
+/// either.
 fn run_kind(layout: &Layout, dim: usize) -> Option<bool> {
     let (shape, strides) = (&layout.shape()[dim..], &layout.strides()[dim..]);
     let mut expected = 1;

@@ -133,7 +133,7 @@ fn register_sums() {
     }));
 }
 
-/// Whether the tensor is one stored +0, repeated: sums that start from it need not read it.
+/// Returns whether the tensor is one stored +0, repeated: sums that start from it need not read it.
 pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
     let layout = x.layout();
     let mut sizes = layout.shape().iter().zip(layout.strides());
@@ -143,7 +143,7 @@ pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
     Ok(with_float!(x.dtype(), T => x.storage_slice::<T>()?[layout.offset()].to_bits() == 0))
 }
 
-/// The tensor that is written: the input, or one that is about to be overwritten.
+/// Returns the tensor that is written: the input, or one that is about to be overwritten.
 fn start(input: &Tensor, fresh: bool) -> Result<Tensor> {
     if fresh { Ok(Tensor::scratch(input.shape(), input.dtype())?) } else { input.contiguous() }
 }
@@ -187,8 +187,9 @@ pub(super) fn to_elements<T: Element>(
     Ok(out)
 }
 
-/// The shape (outer, dim, inner) and the index that name the places of an index per element. If
-/// the index covers a part of the tensor only, these are places in the flattened tensor.
+/// Returns the shape (outer, dim, inner) and the index that name the places of an index per
+/// element. If the index covers a part of the tensor only, these are places in the flattened
+/// tensor.
 fn places(
     op: &'static str,
     shape: &[usize],
@@ -231,7 +232,7 @@ fn put<T: Element>(
     Ok(out)
 }
 
-/// The shape (rows, width) and the rows that indices of the first dimensions name.
+/// Returns the shape (rows, width) and the rows that indices of the first dimensions name.
 fn linear(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<([usize; 2], Vec<i64>)> {
     let (sizes, rest) = x.shape().split_at(indices.len());
     let shape = indexed_shape(op, x, indices)?;

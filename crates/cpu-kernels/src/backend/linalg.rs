@@ -87,7 +87,7 @@ fn svd<T: Element>(op: &Svd) -> Result<(Tensor, Tensor, Tensor)> {
     Ok((u, s, v))
 }
 
-/// How many matrices there are, and their rows and columns.
+/// Returns the number of matrices, and their rows and columns.
 fn matrices(x: &Tensor) -> (usize, [usize; 2]) {
     match x.shape() {
         [batch @ .., m, n] => (batch.iter().product(), [*m, *n]),
@@ -95,7 +95,7 @@ fn matrices(x: &Tensor) -> (usize, [usize; 2]) {
     }
 }
 
-/// A tensor whose every element is going to be written.
+/// Returns a tensor whose every element is going to be written.
 fn scratch<T: Element>(shape: &[usize]) -> Result<Tensor> {
     Tensor::scratch(shape, T::DTYPE)
 }

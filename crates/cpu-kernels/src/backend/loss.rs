@@ -77,7 +77,7 @@ fn cross_entropy_grad<T: Element>(op: &CrossEntropyGrad) -> Result<Tensor> {
     })
 }
 
-/// The gradient of the loss of each position, and what it is divided by.
+/// Returns the gradient of the loss of each position, and what it is divided by.
 fn upstream<T: Element>(
     grad: &[T],
     reduction: Reduction,

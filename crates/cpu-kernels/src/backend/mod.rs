@@ -90,7 +90,7 @@ trait Element: Elementary + samebits_tensor_core::Element {}
 impl Element for f32 {}
 impl Element for f64 {}
 
-/// A new tensor of the shape and type whose elements `fill` writes, all of them.
+/// Returns a new tensor of the shape and type whose elements `fill` writes, all of them.
 fn filled<T: samebits_tensor_core::Element>(
     shape: &[usize],
     fill: impl FnOnce(&mut [T]) -> Result<()>,

@@ -150,7 +150,7 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
     Ok((grad_x, like_weight(&grad_weight)?, like_weight(&grad_bias)?))
 }
 
-/// The dense input as `[n, channels, spatial]`.
+/// Returns the dense input as `[n, channels, spatial]`.
 fn batch(x: &Tensor) -> Result<(Tensor, Batch)> {
     let dense = x.contiguous()?;
     let shape = dense.shape();

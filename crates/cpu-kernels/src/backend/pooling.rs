@@ -135,7 +135,7 @@ fn register_unpool() {
     ));
 }
 
-/// The gradient of any pooling whose outputs have an index each.
+/// Returns the gradient of any pooling whose outputs have an index each.
 fn indexed_grad(
     op: &'static str,
     grad: &Tensor,

@@ -65,7 +65,7 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
     })
 }
 
-/// The sum or the mean over adjacent dimensions that `inner` elements follow.
+/// Returns the sum or the mean over adjacent dimensions that `inner` elements follow.
 fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
     let mut shape = op.x.shape().to_vec();
     let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
@@ -138,7 +138,7 @@ fn is_walked(x: &Tensor) -> bool {
 /// A tensor with the reduced dimensions moved to the end.
 struct ReducedLast {
     x: Tensor,
-    /// How many dimensions are not reduced.
+    /// The number of dimensions are not reduced.
     kept: usize,
     /// The shape of the result.
     shape: Vec<usize>,

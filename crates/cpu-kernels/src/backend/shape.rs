@@ -55,8 +55,8 @@ enum Part<'a, T> {
     Same(T),
 }
 
-/// The input as one contiguous piece, or as it is if it repeats one element: padding with zeros
-/// need not write them twice.
+/// Returns the input as one contiguous piece, or as it is if it repeats one element: padding with
+/// zeros need not write them twice.
 fn dense_or_same(input: &Tensor) -> Result<Tensor> {
     let layout = input.layout();
     let same = input.numel() > 0 && layout.extent() == layout.offset() + 1;

@@ -72,7 +72,7 @@ trait Form<T> {
     /// The slopes of the odd function, if they are not made of its values; `spare` is as long.
     fn slopes(&self, x: &[T], spare: &mut [T], slopes: &mut [T]);
 
-    /// The shares of the gradient at `x`, added to `found`.
+    /// Returns the shares of the gradient at `x`, added to `found`.
     fn onto(&self, found: T, grad: T, x: T, odd: T, slope: T) -> T;
 }
 

@@ -56,19 +56,19 @@ impl<'a> Bags<'a> {
         Ok(Bags { rows, index, bounds, padding_idx })
     }
 
-    /// The number of bags.
+    /// Returns the number of bags.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bounds.len()
     }
 
-    /// True if there are no bags.
+    /// Returns true if there are no bags.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bounds.is_empty()
     }
 
-    /// The places of bag `b` and the rows they hold, without padding.
+    /// Returns the places of bag `b` and the rows they hold, without padding.
     #[inline(always)]
     fn places(&self, b: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.bounds
@@ -157,7 +157,7 @@ pub fn embedding_bag<T: Float>(
     Ok(())
 }
 
-/// The gradient of the table of [`embedding_bag`].
+/// Returns the gradient of the table of [`embedding_bag`].
 ///
 /// Row `r` is the exact sum, over the places that hold it, of the bag's gradient: times the
 /// place's weight, rounded, if there are weights; divided by the bag's size, rounded, for a
@@ -270,8 +270,8 @@ fn backward<T: Float, A: Adder<T>>(
     Ok(())
 }
 
-/// The gradient of the per-sample weights of [`embedding_bag`]: the scalar product of the bag's
-/// gradient and the place's row; 0 at padding.
+/// Returns the gradient of the per-sample weights of [`embedding_bag`]: the scalar product of the
+/// bag's gradient and the place's row; 0 at padding.
 ///
 /// # Shapes
 ///

@@ -141,7 +141,7 @@ impl<T: Real> Plan<T> {
         Plan { tiles, rows, columns, k, task_rows, task_columns, together, transpose }
     }
 
-    /// True if several tasks read the same columns, so that packing them once pays.
+    /// Returns true if several tasks read the same columns, so that packing them once pays.
     fn shares_columns(&self, b: Lanes<'_, T>) -> bool {
         let work = (self.rows * self.columns).saturating_mul(self.k);
         let small = work < SHARED_WORK && self.reads_columns_in_place(b);
@@ -337,14 +337,14 @@ impl<T: Real> Plan<T> {
         Ok(())
     }
 
-    /// True if tiles read A from the operand: for few columns packing would cost more than it
-    /// saves. Rows a multiple of a page apart fight for the same cache lines.
+    /// Returns true if tiles read A from the operand: for few columns packing would cost more than
+    /// it saves. Rows a multiple of a page apart fight for the same cache lines.
     fn reads_rows_in_place(&self, a: Lanes<'_, T>) -> bool {
         let panels = self.columns.min(self.task_columns).div_ceil(self.tiles.columns());
         a.step_stride == 1 && panels <= 2 && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
     }
 
-    /// True if tiles read B from the operand.
+    /// Returns true if tiles read B from the operand.
     fn reads_columns_in_place(&self, b: Lanes<'_, T>) -> bool {
         let near = b.step_stride * size_of::<T>() <= 1024;
         b.lane_stride == 1 && (near || self.rows <= 3 * self.tiles.max_rows())

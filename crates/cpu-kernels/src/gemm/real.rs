@@ -33,7 +33,7 @@ pub trait Real:
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// The canonical NaN for a NaN, any other value as it is.
+    /// Returns the canonical NaN for a NaN, any other value as it is.
     #[must_use]
     fn canonical(self) -> Self;
 }

@@ -38,7 +38,7 @@ impl<T: Pod> Buffer<T> {
         Ok(&mut bytemuck::cast_slice_mut(&mut self.lines)[..count])
     }
 
-    /// The first `count` elements of what [`slice`](Self::slice) gave out before.
+    /// Returns the first `count` elements of what [`slice`](Self::slice) gave out before.
     pub(crate) fn get(&self, count: usize) -> &[T] {
         &bytemuck::cast_slice(&self.lines)[..count]
     }

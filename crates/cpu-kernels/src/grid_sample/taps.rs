@@ -35,7 +35,7 @@ impl Taps {
         &self.all[..self.count]
     }
 
-    /// The places, and their weights as numbers of the type; a weight of 0 takes nothing.
+    /// Returns the places, and their weights as numbers of the type; a weight of 0 takes nothing.
     #[inline(always)]
     pub(super) fn weights<T: Float>(&self) -> impl Iterator<Item = (usize, T)> + '_ {
         let weights = self.as_slice().iter().map(|tap| (tap.place, T::from_f64(tap.weight)));
@@ -111,7 +111,7 @@ pub(super) fn find_taps<T: Float>(sampling: &Sampling, at: &[T], taps: &mut Taps
     }
 }
 
-/// The taps in a dimension of `size` elements, and the derivative of the position.
+/// Returns the taps in a dimension of `size` elements, and the derivative of the position.
 #[inline(always)]
 fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
     const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
@@ -149,7 +149,7 @@ fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
     }
 }
 
-/// The position that takes the place of one outside the input, and its derivative.
+/// Returns the position that takes the place of one outside the input, and its derivative.
 #[inline(always)]
 fn pad(params: GridParams, at: f64, size: usize) -> (f64, f64) {
     match params.padding {
@@ -198,7 +198,7 @@ fn reflect(at: f64, low: f64, high: f64) -> (f64, f64) {
     }
 }
 
-/// The derivatives of [`cubic_weights`].
+/// Returns the derivatives of [`cubic_weights`].
 #[inline(always)]
 fn cubic_slopes(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;

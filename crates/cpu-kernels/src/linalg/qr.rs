@@ -92,7 +92,7 @@ fn write_upper<T: Float>(a: &Columns, [m, n]: [usize; 2], r: &mut [T]) {
     }
 }
 
-/// The gradient of a reduced decomposition with `m >= n`.
+/// Returns the gradient of a reduced decomposition with `m >= n`.
 ///
 /// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is
 /// `(grad_q + q · M) · r⁻ᵀ`, by substitution from the last column to the first.
@@ -130,7 +130,7 @@ pub fn qr_backward<T: Float>(
     })
 }
 
-/// The gradient that [`qr_backward`] writes.
+/// Returns the gradient that [`qr_backward`] writes.
 fn solve<T: Float>(
     [grad_q, grad_r]: [&[T]; 2],
     [q, r]: [&[T]; 2],
@@ -193,8 +193,8 @@ impl Kernel for Solve<'_> {
 /// all of them in the same order.
 const PANEL: usize = 32;
 
-/// The elements of the columns of `rows` elements that a thread takes at a time, few enough to stay
-/// in its first cache while reflections pass by.
+/// Returns the elements of the columns of `rows` elements that a thread takes at a time, few enough
+/// to stay in its first cache while reflections pass by.
 fn together(rows: usize) -> usize {
     rows.max(1) * (2048 / rows.max(1)).max(4)
 }

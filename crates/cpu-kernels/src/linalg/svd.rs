@@ -302,7 +302,7 @@ impl Kernel for Remainder<'_> {
     }
 }
 
-/// Whether the first element of largest magnitude is negative.
+/// Returns true if the first element of largest magnitude is negative.
 fn leads_negative(x: &[f64]) -> bool {
     let mut lead = 0.0f64;
     for &x in x {

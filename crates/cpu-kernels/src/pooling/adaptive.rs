@@ -8,7 +8,7 @@ use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 use std::ops::Range;
 
-/// The average of each window; see [`AdaptivePool`].
+/// Returns the average of each window; see [`AdaptivePool`].
 ///
 /// # Shapes
 ///
@@ -54,7 +54,7 @@ pub fn adaptive_avg_pool<T: Float>(pool: &AdaptivePool, input: &[T], out: &mut [
     })
 }
 
-/// The gradient of [`adaptive_avg_pool`].
+/// Returns the gradient of [`adaptive_avg_pool`].
 ///
 /// # Shapes
 ///
@@ -89,8 +89,8 @@ pub fn adaptive_avg_pool_backward<T: Float>(
     Ok(())
 }
 
-/// The largest element of each window, and its position in its plane; see [`AdaptivePool`]. Its
-/// gradient is [`max_pool_backward`](super::max_pool_backward).
+/// Returns the largest element of each window, and its position in its plane; see [`AdaptivePool`].
+/// Its gradient is [`max_pool_backward`](super::max_pool_backward).
 ///
 /// # Shapes
 ///
@@ -131,7 +131,7 @@ pub fn adaptive_max_pool<T: Float>(
     Ok(())
 }
 
-/// The position of the largest element of `line` or at `best`; the earlier one of equals.
+/// Returns the position of the largest element of `line` or at `best`; the earlier one of equals.
 #[inline(always)]
 pub(super) fn first_largest<T: Float>(
     plane: &[T],
@@ -199,7 +199,7 @@ impl Rows<'_> {
         depths.len() * lines.len()
     }
 
-    /// The plane that holds output row `row`.
+    /// Returns the plane that holds output row `row`.
     #[inline(always)]
     fn plane<'a, T>(&self, input: &'a [T], row: usize) -> &'a [T] {
         let plane = self.pool.input_plane();
@@ -300,7 +300,7 @@ impl<T: Float> Kernel for AvgPlane<'_, T> {
     }
 }
 
-/// The window of output `o` of a plane.
+/// Returns the window of output `o` of a plane.
 #[inline(always)]
 fn windows([depth, height, width]: &[AdaptiveAxis; 3], o: usize) -> [Range<usize>; 3] {
     [

@@ -6,7 +6,7 @@ use crate::error::{Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
 
-/// The average of each window.
+/// Returns the average of each window.
 ///
 /// # Shapes
 ///
@@ -59,7 +59,7 @@ pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Resu
     })
 }
 
-/// The gradient of [`avg_pool`].
+/// Returns the gradient of [`avg_pool`].
 ///
 /// # Shapes
 ///
@@ -270,7 +270,7 @@ impl<T: Float> Kernel for GradRows<'_, T> {
     }
 }
 
-/// The outputs whose windows cover input position `i`, without dilation.
+/// Returns the outputs whose windows cover input position `i`, without dilation.
 #[inline(always)]
 fn covering(axis: &PoolAxis, i: usize) -> std::ops::Range<usize> {
     let padded = i + axis.padding;

@@ -6,8 +6,8 @@ use crate::error::{Error, Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 
-/// The largest element of each window, and its position in its plane; see [`FractionalPool`]. Its
-/// gradient is [`max_pool_backward`](super::max_pool_backward).
+/// Returns the largest element of each window, and its position in its plane; see
+/// [`FractionalPool`]. Its gradient is [`max_pool_backward`](super::max_pool_backward).
 ///
 /// # Shapes
 ///

@@ -10,7 +10,7 @@ use samebits_numerics::simd::{self, Kernel};
 /// Output elements per task.
 pub(super) const TASK: usize = 1 << 13;
 
-/// The largest element of each window, and its position in its plane.
+/// Returns the largest element of each window, and its position in its plane.
 ///
 /// # Shapes
 ///
@@ -72,8 +72,8 @@ pub fn max_pool<T: Float>(
     })
 }
 
-/// The gradient of [`max_pool`] and of every other maximum pooling: each output's gradient goes
-/// to the input position that its index names; the index -1 names none.
+/// Returns the gradient of [`max_pool`] and of every other maximum pooling: each output's gradient
+/// goes to the input position that its index names; the index -1 names none.
 ///
 /// # Shapes
 ///
@@ -150,7 +150,7 @@ pub fn max_pool_backward<T: Float>(
     )
 }
 
-/// The sizes of one plane of two slices.
+/// Returns the sizes of one plane of two slices.
 pub(super) fn plane_sizes(
     op: &'static str,
     planes: usize,

@@ -56,8 +56,8 @@ pub fn max_unpool<T: Float>(
     Ok(())
 }
 
-/// The gradient of [`max_unpool`]: each input's is that of the output its index names. The index
-/// -1 names none and gives `+0`; a window of [`max_pool`](super::max_pool) can be empty.
+/// Returns the gradient of [`max_unpool`]: each input's is that of the output its index names. The
+/// index -1 names none and gives `+0`; a window of [`max_pool`](super::max_pool) can be empty.
 ///
 /// # Shapes
 ///

@@ -21,7 +21,7 @@ pub use samebits_tensor_core::ops::RecurrentCell as Cell;
 pub struct Layer<'a, T> {
     /// What a step computes.
     pub cell: Cell,
-    /// Whether the last step comes first.
+    /// True if the last step comes first.
     pub reverse: bool,
     /// Sequences that take part in each step, never ascending: the first ones.
     pub batch_sizes: &'a [usize],
@@ -237,8 +237,8 @@ impl<T: Elementary + Real> Task<'_, T> {
     }
 }
 
-/// The gradient of [`forward`], with `grad` that of the output, the last hidden state and, of an
-/// LSTM, the last cells.
+/// Returns the gradient of [`forward`], with `grad` that of the output, the last hidden state and,
+/// of an LSTM, the last cells.
 ///
 /// # Determinism
 ///
@@ -399,7 +399,7 @@ struct Step {
 }
 
 impl Step {
-    /// The rows of those of `sequences` that take part.
+    /// Returns the rows of those of `sequences` that take part.
     fn rows_of(&self, sequences: &Range<usize>) -> Option<Range<usize>> {
         let end = sequences.end.min(self.count);
         (sequences.start < end).then(|| self.start + sequences.start..self.start + end)
@@ -511,7 +511,7 @@ impl<T> Layer<'_, T> {
         )
     }
 
-    /// The steps from the first to the last, or the other way round.
+    /// Returns the steps from the first to the last, or the other way round.
     fn steps(&self, reverse: bool) -> Result<Vec<Step>, OutOfMemory> {
         let mut start = 0;
         let mut steps: Vec<Step> = memory::with_capacity(self.batch_sizes.len())?;
@@ -525,7 +525,7 @@ impl<T> Layer<'_, T> {
         Ok(steps)
     }
 
-    /// The row that `sequence` had in the step before `step`, of `rows` or else of `first`.
+    /// Returns the row that `sequence` had in the step before `step`, of `rows` or else of `first`.
     fn before<'a>(
         &self,
         step: &Step,
@@ -546,8 +546,8 @@ impl<T> Layer<'_, T> {
         }
     }
 
-    /// The sequences of each thread. They do not depend on each other, so that the cut shows in
-    /// no bit.
+    /// Returns the sequences of each thread. They do not depend on each other, so that the cut
+    /// shows in no bit.
     fn groups(&self) -> Vec<Range<usize>> {
         let count = self.batch_sizes.first().copied().unwrap_or(0);
         let each = count.div_ceil(threads()).max(1);
@@ -575,12 +575,12 @@ fn zeros<T: Elementary>(rows: usize, width: usize) -> Result<Vec<T>, OutOfMemory
     memory::filled(len, T::ZERO)
 }
 
-/// The columns of the transpose of a matrix with rows of `columns`.
+/// Returns the columns of the transpose of a matrix with rows of `columns`.
 fn transposed<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
     Lanes { data: weight, lane_stride: columns, step_stride: 1 }
 }
 
-/// The columns of a matrix with rows of `columns`.
+/// Returns the columns of a matrix with rows of `columns`.
 fn as_it_is<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
     Lanes { data: weight, lane_stride: 1, step_stride: columns }
 }

@@ -5,7 +5,7 @@ use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::math::f64::exp;
 
-/// The gradient of [`cumprod`](super::cumprod).
+/// Returns the gradient of [`cumprod`](super::cumprod).
 ///
 /// With `P[j]` the product of the elements up to `j`, in f64, and `g` the gradients, element `i`
 /// is the sum of `g[j] * P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and
@@ -46,7 +46,7 @@ pub fn cumprod_backward<T: Float>(
     })
 }
 
-/// The gradient of [`cumprod_backward`], given that of its result, `v`.
+/// Returns the gradient of [`cumprod_backward`], given that of its result, `v`.
 ///
 /// With `P[k]` the product of the elements up to `k`, and in f64 all along each line:
 ///
@@ -122,7 +122,7 @@ pub fn cumprod_backward_backward<T: Float>(
     })
 }
 
-/// The gradient of [`logcumsumexp`](super::logcumsumexp).
+/// Returns the gradient of [`logcumsumexp`](super::logcumsumexp).
 ///
 /// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`. It is computed in f64 from
 /// the last element down, with a pair `(m, s)` that stands for the sum of `g[j] * exp(-y[j])` as
@@ -206,8 +206,8 @@ pub fn logcumsumexp_backward<T: Float>(
     Ok(())
 }
 
-/// The largest (or smallest) of each element and all before it, and its index in the dimension:
-/// the first of equal ones; NaN is both the largest and the smallest.
+/// Returns the largest (or smallest) of each element and all before it, and its index in the
+/// dimension: the first of equal ones; NaN is both the largest and the smallest.
 ///
 /// # Shapes
 ///
@@ -267,7 +267,7 @@ pub fn cumextreme<T: Float>(
     Ok(())
 }
 
-/// The gradient of a line of as many elements as there is room for `products`.
+/// Returns the gradient of a line of as many elements as there is room for `products`.
 fn product_line<T: Float>(
     input: &[T],
     grad_out: &[T],

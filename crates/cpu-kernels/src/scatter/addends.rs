@@ -8,7 +8,7 @@ pub trait Addends<T>: Sync {
     /// single elements, so that loops over it are vectorised.
     fn row(&self, source: usize, first: usize, count: usize) -> &[T];
 
-    /// The addend that element `x` of the row of source `source` stands for.
+    /// Returns the addend that element `x` of the row of source `source` stands for.
     fn form(&self, source: usize, x: T) -> T;
 }
 

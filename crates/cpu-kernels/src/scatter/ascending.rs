@@ -45,7 +45,7 @@ pub(crate) trait Visitor: Sync {
     /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
     fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
 
-    /// Whether [`count`](Visitor::count) is to see all sources of a stretch before any is taken.
+    /// True if [`count`](Visitor::count) is to see all sources of a stretch before any is taken.
     const COUNTS: bool = false;
 
     /// Counts sources.
@@ -278,7 +278,7 @@ impl Groups {
         })
     }
 
-    /// The group of one stretch in each chunk, with the chunk's first source.
+    /// Returns the group of one stretch in each chunk, with the chunk's first source.
     fn of(&self, stretch: usize) -> impl Iterator<Item = (usize, &[Entry])> {
         let chunks = self.entries.as_slice::<Entry>().chunks(self.room * self.stretches);
         let chunks = chunks.zip(self.spans.chunks_exact(self.stretches)).enumerate();

@@ -5,10 +5,10 @@ use samebits_numerics::simd::{self, Kernel};
 
 /// The output row that each source is sent to.
 pub trait Destinations: Sync {
-    /// The operation, for errors.
+    /// Returns the operation, for errors.
     fn op(&self) -> &'static str;
 
-    /// The number of sources.
+    /// Returns the number of sources.
     fn count(&self) -> usize;
 
     /// Writes the output rows of the sources `start..start + rows.len()`.

@@ -254,13 +254,13 @@ impl<A: Addends<f32>> Sum<'_, A> {
         }
     }
 
-    /// The addend of a source whose row is one element.
+    /// Returns the addend of a source whose row is one element.
     #[inline(always)]
     fn single(&self, source: usize) -> f32 {
         self.addends.form(source, self.addends.row(source, 0, 1)[0])
     }
 
-    /// The sums over one piece of the sources.
+    /// Returns the sums over one piece of the sources.
     fn table(
         &self,
         len: usize,

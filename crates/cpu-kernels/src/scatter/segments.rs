@@ -11,7 +11,7 @@ use samebits_tensor_core::buffer::Buffer;
 
 /// Neighbouring elements that are summed together.
 const GROUP: usize = 16;
-/// How many sources ahead rows are asked for: they lie anywhere in memory.
+/// The number of sources ahead rows are asked for: they lie anywhere in memory.
 const AHEAD: usize = 24;
 
 /// Sums addends.
@@ -80,8 +80,8 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
 
 /// A counting sort of sources by output row.
 pub(super) struct Sorted {
-    /// How many sources the row before has; then where the next source of a row goes, and in the end
-    /// where its sources end.
+    /// The number of sources the row before has; then where the next source of a row goes, and in
+    /// the end where its sources end.
     ends: Vec<usize>,
     sources: Option<Buffer>,
 }

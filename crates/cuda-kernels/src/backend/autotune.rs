@@ -25,8 +25,8 @@ pub(super) fn register_all() {
     install(ConvLibrary { kind: DeviceKind::Cuda, candidates, config });
 }
 
-/// The fingerprint names the device, the driver, and the kernels of convolutions: another kernel of
-/// this crate may change without making a file of choices useless.
+/// Returns the fingerprint names the device, the driver, and the kernels of convolutions: another
+/// kernel of this crate may change without making a file of choices useless.
 fn config(device: samebits_tensor_core::Device) -> Result<Config, BoxError> {
     let samebits_tensor_core::Device::Cuda(ordinal) = device else {
         return Err(Error::NoBackend { device }.into());

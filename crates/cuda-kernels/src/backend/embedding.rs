@@ -125,7 +125,7 @@ fn bag_grad<T: Real>(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor>
     })
 }
 
-/// The mode of a sum; nothing for maxima.
+/// Returns the mode of a sum; nothing for maxima.
 fn mode(mode: BagMode) -> Option<embedding::BagMode> {
     match mode {
         BagMode::Sum => Some(embedding::BagMode::Sum),
@@ -134,7 +134,7 @@ fn mode(mode: BagMode) -> Option<embedding::BagMode> {
     }
 }
 
-/// The weights of the places that belong to bags.
+/// Returns the weights of the places that belong to bags.
 fn weights<T: Real>(
     gpu: &Gpu<'_>,
     weights: Option<&Tensor>,
@@ -143,7 +143,8 @@ fn weights<T: Real>(
     weights.map(|x| gpu.input(&x.narrow(0, 0, bags.places())?)).transpose()
 }
 
-/// The bags. Their offsets are checked on the host, because they decide the shape of the result.
+/// Returns the bags. Their offsets are checked on the host, because they decide the shape of the
+/// result.
 fn bags(
     gpu: &Gpu<'_>,
     op: &'static str,

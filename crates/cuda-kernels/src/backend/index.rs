@@ -144,7 +144,7 @@ fn index_put_add<T: Stored + Summed>(op: &IndexPutAdd, variant: Variant) -> Tens
     })
 }
 
-/// A tensor seen along one dimension, with `n` places in the index.
+/// Returns a tensor seen along one dimension, with `n` places in the index.
 pub(super) fn rows(
     op: &'static str,
     shape: &[usize],
@@ -172,8 +172,8 @@ impl std::ops::Deref for Places {
     }
 }
 
-/// An index per element of a tensor of `shape`, and what it points into. If it covers a part of
-/// the tensor only, these are places in the flattened tensor.
+/// Returns an index per element of a tensor of `shape`, and what it points into. If it covers a
+/// part of the tensor only, these are places in the flattened tensor.
 pub(super) fn elements(
     gpu: &Gpu<'_>,
     op: &'static str,
@@ -203,8 +203,8 @@ pub(super) fn part(source: &Tensor, index: &Tensor) -> Result<Tensor, Failure> {
     Ok(source)
 }
 
-/// The rows that several indices of the first dimensions name together, and the shape of what
-/// they name.
+/// Returns the rows that several indices of the first dimensions name together, and the shape of
+/// what they name.
 fn joined(
     gpu: &Gpu<'_>,
     op: &'static str,

@@ -58,7 +58,7 @@ fn svd<T: Real>(op: &Svd) -> Tensors<(Tensor, Tensor, Tensor)> {
     })
 }
 
-/// How many matrices there are, and their rows and columns.
+/// Returns the number of matrices, and their rows and columns.
 fn matrices<O: Op>(x: &Tensor) -> Result<[usize; 3], Failure> {
     match x.shape() {
         [batch @ .., m, n] => Ok([batch.iter().product(), *m, *n]),

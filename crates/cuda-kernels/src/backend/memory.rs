@@ -23,7 +23,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The device of this number; opened later if it is not given.
+    /// Returns the device of this number; opened later if it is not given.
     pub(super) fn new(ordinal: u32, device: Option<Device>) -> Home {
         Home { ordinal, device: device.map_or_else(OnceLock::new, |device| Ok(device).into()) }
     }
@@ -33,7 +33,7 @@ impl Home {
         backend::install(self.name(), Arc::new(CudaBackend(self)));
     }
 
-    /// The open device.
+    /// Returns the open device.
     pub(super) fn device(&self) -> Result<&Device> {
         self.device
             .get_or_init(|| Device::new(self.ordinal as usize))
@@ -46,7 +46,7 @@ impl Home {
         Memory { device: self.name(), bytes: buffer.erase(), len }
     }
 
-    /// An error of `op` on this device, as tensors report it.
+    /// Returns an error of `op` on this device, as tensors report it.
     pub(super) fn error(&self, op: &'static str, error: CudaError) -> Error {
         let device = self.name();
         match error {
@@ -112,7 +112,7 @@ impl Home {
     }
 }
 
-/// An empty vector with room for `capacity` elements, whose number a caller chooses.
+/// Returns an empty vector with room for `capacity` elements, whose number a caller chooses.
 pub(super) fn on_host<T>(op: &'static str, capacity: usize) -> Result<Vec<T>, Failure> {
     let device = samebits_tensor_core::Device::Cpu;
     with_capacity(capacity)
@@ -163,7 +163,7 @@ impl<T> Deref for Input<T> {
     }
 }
 
-/// The elements of a dense tensor, without copying.
+/// Returns the elements of a dense tensor, without copying.
 pub(super) fn input<T: Word>(dense: &Tensor) -> Result<Input<T>, Failure> {
     let memory = memory(dense)?;
     memory.part(dense.layout().offset(), dense.numel())

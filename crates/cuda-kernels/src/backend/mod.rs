@@ -187,7 +187,7 @@ macro_rules! with_comparable {
 }
 use {with_comparable, with_word};
 
-/// A kernel that computes any call at `Portable`.
+/// Returns a kernel that computes any call at `Portable`.
 const fn portable<O: Op>(
     variant: &'static str,
     dtypes: &'static [DType],
@@ -199,7 +199,7 @@ const fn portable<O: Op>(
     kernel
 }
 
-/// A kernel that computes any call, with no promise on its bits.
+/// Returns a kernel that computes any call, with no promise on its bits.
 const fn atomic<O: Op>(
     dtypes: &'static [DType],
     why: &'static str,
@@ -244,7 +244,7 @@ struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
-    /// A dense tensor over what a kernel has written.
+    /// Returns a dense tensor over what a kernel has written.
     fn tensor<T: Stored>(
         &self,
         buffer: crate::Buffer<T>,
@@ -265,14 +265,14 @@ impl Gpu<'_> {
         Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype)?)
     }
 
-    /// The elements of a tensor in row-major order. A call, as is [`typed`](Gpu::typed): every operation
-    /// has several.
+    /// Returns the elements of a tensor in row-major order. A call, as is [`typed`](Gpu::typed):
+    /// every operation has several.
     #[inline(never)]
     fn input<T: Word>(&self, x: &Tensor) -> Result<Input<T>, Failure> {
         memory::input(&x.contiguous()?)
     }
 
-    /// A copy of a tensor's elements for a kernel that works in place.
+    /// Returns a copy of a tensor's elements for a kernel that works in place.
     fn copy<T: Word>(&self, x: &Tensor) -> Result<crate::Buffer<T>, Failure> {
         Ok(self.device.duplicate(&*self.input::<T>(x)?)?)
     }

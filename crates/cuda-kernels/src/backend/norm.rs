@@ -120,13 +120,13 @@ fn gradients<T: Real>(
     ))
 }
 
-/// The input as `[n, channels, spatial]`.
+/// Returns the input as `[n, channels, spatial]`.
 fn batch(x: &Tensor) -> Batch {
     let shape = x.shape();
     Batch { n: shape[0], channels: shape[1], spatial: shape[2..].iter().product() }
 }
 
-/// The input as rows of the weight's size.
+/// Returns the input as rows of the weight's size.
 fn rows(x: &Tensor, weight: &Tensor) -> [usize; 2] {
     [x.numel() / weight.numel(), weight.numel()]
 }

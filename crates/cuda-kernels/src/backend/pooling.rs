@@ -210,7 +210,7 @@ fn max_unpool<T: Real>(op: &MaxUnpool, shape: &[usize]) -> Tensors<Tensor> {
     })
 }
 
-/// The gradient of any pooling whose outputs have an index each.
+/// Returns the gradient of any pooling whose outputs have an index each.
 fn indexed_grad<T: Real, O: Op>(
     op: &O,
     grad: &Tensor,

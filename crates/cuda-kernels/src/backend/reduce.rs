@@ -137,8 +137,8 @@ fn variance<T: Real>(op: &Variance) -> Tensors<(Tensor, Tensor)> {
     })
 }
 
-/// The input as `[outer, n, inner]`, to be reduced over n. Dimensions that are not neighbours
-/// are first moved to the end.
+/// Returns the input as `[outer, n, inner]`, to be reduced over n. Dimensions that are not
+/// neighbours are first moved to the end.
 fn rows<T: Stored>(
     gpu: &Gpu<'_>,
     x: &Tensor,
@@ -158,7 +158,7 @@ fn rows<T: Stored>(
     Ok((gpu.input(&x.permute(&order)?)?, [sizes(&others), sizes(dims), 1]))
 }
 
-/// The shape of the result.
+/// Returns the shape of the result.
 fn kept(x: &Tensor, dims: &[usize]) -> Vec<usize> {
     let mut shape = x.shape().to_vec();
     for &dim in dims {

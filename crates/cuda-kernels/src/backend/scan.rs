@@ -98,7 +98,7 @@ fn integers<O: Op>(op: &O, x: &Tensor, dim: usize, kind: Scan) -> Tensors<Tensor
     })
 }
 
-/// The shape as outer, scanned and inner dimension.
+/// Returns the shape as outer, scanned and inner dimension.
 fn shape<O: Op>(_: &O, x: &Tensor, dim: usize) -> Result<[usize; 3], Failure> {
     Ok(outer_dim_inner(O::NAME, x.shape(), dim)?.into())
 }

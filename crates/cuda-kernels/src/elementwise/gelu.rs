@@ -67,7 +67,7 @@ pub fn backward<T: Float>(
     }
 }
 
-/// The function between −1 and 1 of which the share is made.
+/// Returns the function between −1 and 1 of which the share is made.
 fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
     match form {
         GeluForm::Erf => unary(device, Unary::Erf, &times(device, x, FRAC_1_SQRT_2)?),
@@ -95,7 +95,7 @@ fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer
     binary(device, Binary::Minimum, &above, &high?, splat)
 }
 
-/// The sum with -0 changes no number.
+/// Returns the sum with -0 changes no number.
 fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
     affine(device, x, T::from_f64(factor), T::from_f64(-0.0))
 }

@@ -34,7 +34,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// The function and its second operand by name, if it has no result for some of these.
+    /// Returns the function and its second operand by name, if it has no result for some of these.
     fn refuses(self) -> Option<(&'static str, &'static str)> {
         match self {
             Binary::FloorDivide => Some(("floor_divide", "divisor")),
@@ -44,7 +44,7 @@ impl Binary {
         }
     }
 
-    /// Whether there are operands that [`check`] refuses.
+    /// Returns true if there are operands that [`check`] refuses.
     pub fn is_partial(self) -> bool {
         self.refuses().is_some()
     }

@@ -105,25 +105,25 @@ pub(crate) fn ordered<R>(
     done
 }
 
-/// The size in bytes of a buffer of `len` elements, or of one, because the driver allocates nothing
-/// empty.
+/// Returns the size in bytes of a buffer of `len` elements, or of one, because the driver allocates
+/// nothing empty.
 fn size<T>(op: &'static str, len: usize) -> Result<usize> {
     let bytes = len.max(1).checked_mul(size_of::<T>());
     bytes.ok_or(CudaError::OutOfMemory { op, bytes: usize::MAX })
 }
 
 impl<T> Buffer<T> {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
@@ -133,7 +133,7 @@ impl<T> Buffer<T> {
         &self.address
     }
 
-    /// The stream in whose order the memory is used.
+    /// Returns the stream in whose order the memory is used.
     pub(super) fn stream(&self) -> &Arc<CudaStream> {
         &self.memory.stream
     }
@@ -238,7 +238,7 @@ impl<T: Pod> Buffer<T> {
         Err(CudaError::Length { op, what, expected, got: self.len })
     }
 
-    /// The bytes of the elements.
+    /// Returns the bytes of the elements.
     pub(crate) fn erase(self) -> Buffer<u8> {
         let len = self.bytes();
         Buffer { memory: self.memory, address: self.address, len, elements: PhantomData }

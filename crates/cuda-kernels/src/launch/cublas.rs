@@ -11,15 +11,15 @@ use cudarc::driver::{
 use super::{Buffer, ordered};
 use crate::error::Result;
 
-/// Whether the library can be opened. cudarc panics at the first call where it cannot.
+/// Returns true if the library can be opened. cudarc panics at the first call where it cannot.
 pub(crate) fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opening the library runs only its own initialisers.
     *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
 }
 
-/// A handle for one stream, which computes in full precision, without atomics, and in a workspace
-/// that nobody else uses.
+/// Returns a handle for one stream, which computes in full precision, without atomics, and in a
+/// workspace that nobody else uses.
 pub(crate) fn open(
     stream: &Arc<CudaStream>,
     workspace: &mut Buffer<u8>,
@@ -69,8 +69,8 @@ impl<T> DevicePtrMut<T> for Matrices<'_, T> {
     }
 }
 
-/// A product of matrices that lie inside their buffers, as the caller has checked. Those of `left`
-/// and `right` begin at the elements that go with them.
+/// Returns a product of matrices that lie inside their buffers, as the caller has checked. Those of
+/// `left` and `right` begin at the elements that go with them.
 pub(crate) fn gemm<T>(
     op: &'static str,
     stream: &CudaStream,

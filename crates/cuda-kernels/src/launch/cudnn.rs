@@ -17,7 +17,7 @@ const MOST: usize = 16;
 
 type Result<T> = std::result::Result<T, CudnnError>;
 
-/// Whether the library can be opened. cudarc panics at the first call where it cannot.
+/// Returns true if the library can be opened. cudarc panics at the first call where it cannot.
 pub(crate) fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opening the library runs only its own initialisers.
@@ -47,7 +47,7 @@ pub(crate) enum Algorithm {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) algorithm: Algorithm,
-    /// Whether it promises to repeat its bits.
+    /// True if it promises to repeat its bits.
     pub(crate) deterministic: bool,
     /// The workspace it needs.
     pub(crate) bytes: usize,
@@ -172,7 +172,8 @@ impl Convolution {
         Ok(Convolution { input, output, weight, window })
     }
 
-    /// The algorithms of a pass that cuDNN can run, in its own order, which it does not measure.
+    /// Returns the algorithms of a pass that cuDNN can run, in its own order, which it does not
+    /// measure.
     pub(crate) fn algorithms(&self, handle: &Handle, pass: Pass) -> Result<Vec<Candidate>> {
         let Convolution { input, output, weight, window } = self;
         let mut count = 0;

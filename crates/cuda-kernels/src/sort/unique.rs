@@ -21,8 +21,8 @@ pub struct Unique<T> {
     pub counts: Buffer<i64>,
 }
 
-/// The distinct elements in ascending order or, with `consecutive`, those that differ from the
-/// one before. −0 equals +0; every NaN is distinct. Waits for the device, because the result
+/// Returns the distinct elements in ascending order or, with `consecutive`, those that differ from
+/// the one before. −0 equals +0; every NaN is distinct. Waits for the device, because the result
 /// decides its own length.
 ///
 /// # Shapes
@@ -91,8 +91,8 @@ pub struct UniqueRows {
     pub counts: Buffer<i64>,
 }
 
-/// The distinct rows in ascending order or, with `consecutive`, those that differ from the one
-/// before. Rows compare like words, element by element; −0 equals +0, and a row with a NaN is
+/// Returns the distinct rows in ascending order or, with `consecutive`, those that differ from the
+/// one before. Rows compare like words, element by element; −0 equals +0, and a row with a NaN is
 /// distinct. Waits for the device, because the result decides its own length.
 ///
 /// # Shapes

@@ -28,7 +28,7 @@ impl Flags {
     const NEGATIVE: Flags = Flags(2);
     const NAN: Flags = Flags(4);
 
-    /// The flag of an infinity of this sign, or of a NaN.
+    /// Returns the flag of an infinity of this sign, or of a NaN.
     #[inline]
     pub(super) fn of(negative: bool, nan: bool) -> Flags {
         match (nan, negative) {
@@ -107,7 +107,7 @@ impl<const N: usize> Limbs<N> {
         self.flags.0 |= other.flags.0;
     }
 
-    /// The sum as a finite number or as what the flags alone decide.
+    /// Returns the sum as a finite number or as what the flags alone decide.
     pub(super) fn value(&self) -> Value<N> {
         let mut limbs = self.clone();
         limbs.carry();

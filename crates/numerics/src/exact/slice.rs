@@ -13,7 +13,7 @@ const LANES: usize = 32;
 /// Elements that share one exactness check.
 const BLOCK: usize = 8192;
 
-/// The sum of `a` and `b` rounded to nearest, and its exact error: `a + b == sum + error`,
+/// Returns the sum of `a` and `b` rounded to nearest, and its exact error: `a + b == sum + error`,
 /// unless the sum overflows or an operand is not finite, when the error is NaN.
 ///
 /// # Examples
@@ -30,8 +30,8 @@ pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - a_part) + (b - b_part))
 }
 
-/// The exact sum of `values`, rounded once: the same as that of [`ExactSum`], but memory bound
-/// when the values are of similar size.
+/// Returns the exact sum of `values`, rounded once: the same as that of [`ExactSum`], but memory
+/// bound when the values are of similar size.
 ///
 /// # Determinism
 ///
@@ -48,7 +48,7 @@ pub fn sum_f32(values: &[f32]) -> f32 {
     simd::dispatch(Sum32(values)).to_f32()
 }
 
-/// The exact sum of `values`, rounded once; the f64 counterpart of [`sum_f32`].
+/// Returns the exact sum of `values`, rounded once; the f64 counterpart of [`sum_f32`].
 ///
 /// # Determinism
 ///

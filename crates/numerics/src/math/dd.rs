@@ -105,7 +105,7 @@ impl Dd {
         Dd { high: self.high * power, low: self.low * power }
     }
 
-    /// The natural logarithm of a positive normal `x`, within 2^-99 of it relatively.
+    /// Returns the natural logarithm of a positive normal `x`, within 2^-99 of it relatively.
     #[inline(always)]
     pub(super) fn log(x: f64) -> Dd {
         let (k, m) = super::log::split(x);
@@ -162,7 +162,7 @@ impl Dd {
         Dd::new(n * HIGH).add(Dd { high: tail.high, low: n.mul_add(LOW, tail.low) })
     }
 
-    /// The f32 nearest to `self * (1 + relative)`.
+    /// Returns the f32 nearest to `self * (1 + relative)`.
     #[inline(always)]
     pub(super) fn round(self, relative: f64) -> f32 {
         let low = relative.mul_add(self.high, self.low);

@@ -3,7 +3,7 @@
 use super::exp::{expm1_reduced, reduce};
 use super::fma::{add_odd, fma, horner, nan_if, scale, select};
 
-/// The error function.
+/// Returns the error function.
 ///
 /// Below 2, x times a minimax polynomial in x^2; above, 1 - exp(-x^2) E(x), where E is a
 /// minimax polynomial in 1 / (x + 2), the kind of variable that Shepherd and Laframboise use
@@ -26,7 +26,7 @@ pub fn erf(x: f32) -> f32 {
     nan_if(x.is_nan(), erf_wide(x as f64) as f32)
 }
 
-/// The error function before the rounding to f32.
+/// Returns the error function before the rounding to f32.
 #[inline(always)]
 pub(super) fn erf_wide(x: f64) -> f64 {
     let a = x.abs();
@@ -79,8 +79,9 @@ fn erf_small(a: f64) -> f64 {
     finish_small(a, start_small(a * a))
 }
 
-/// The upper half of Horner's rule for [`erf_small`]. The compiler weaves several elements together in
-/// a loop over either half, and not in one over the whole: its constants need all registers.
+/// Returns the upper half of Horner's rule for [`erf_small`]. The compiler weaves several elements
+/// together in a loop over either half, and not in one over the whole: its constants need all
+/// registers.
 #[inline(always)]
 fn start_small(u: f64) -> f64 {
     horner!(u;
@@ -96,7 +97,7 @@ fn start_small(u: f64) -> f64 {
     )
 }
 
-/// The lower half.
+/// Returns the lower half.
 #[inline(always)]
 fn finish_small(a: f64, upper: f64) -> f64 {
     let u = a * a;

@@ -178,7 +178,7 @@ pub fn sigmoid(x: f32) -> f32 {
     nan_if(x.is_nan(), sigmoid_wide(x as f64) as f32)
 }
 
-/// The logistic function before the rounding to f32.
+/// Returns the logistic function before the rounding to f32.
 #[inline(always)]
 pub(super) fn sigmoid_wide(x: f64) -> f64 {
     let a = x.abs();
@@ -193,7 +193,7 @@ pub(super) fn sigmoid_wide(x: f64) -> f64 {
     add_odd(select(near, 0.5, select(x > 0.0, 1.0, 0.0)), low)
 }
 
-/// The hyperbolic tangent.
+/// Returns the hyperbolic tangent.
 ///
 /// # Determinism
 ///
@@ -212,7 +212,7 @@ pub fn tanh(x: f32) -> f32 {
     nan_if(x.is_nan(), tanh_wide(x as f64) as f32)
 }
 
-/// The hyperbolic tangent before the rounding to f32.
+/// Returns the hyperbolic tangent before the rounding to f32.
 #[inline(always)]
 pub(super) fn tanh_wide(x: f64) -> f64 {
     // tanh(20) rounds to 1 by a wide margin.
@@ -223,7 +223,7 @@ pub(super) fn tanh_wide(x: f64) -> f64 {
     (t / (t + 2.0)).copysign(x)
 }
 
-/// The hyperbolic sine.
+/// Returns the hyperbolic sine.
 ///
 /// # Determinism
 ///
@@ -245,7 +245,7 @@ pub fn sinh(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// The hyperbolic sine before the rounding to f32.
+/// Returns the hyperbolic sine before the rounding to f32.
 #[inline(always)]
 pub(super) fn sinh_wide(x: f64) -> f64 {
     // sinh(90) rounds to infinity.
@@ -256,7 +256,7 @@ pub(super) fn sinh_wide(x: f64) -> f64 {
     (0.5 * (t + t / (t + 1.0))).copysign(x)
 }
 
-/// The hyperbolic cosine.
+/// Returns the hyperbolic cosine.
 ///
 /// # Determinism
 ///
@@ -275,7 +275,7 @@ pub fn cosh(x: f32) -> f32 {
     nan_if(x.is_nan(), cosh_wide(x as f64) as f32)
 }
 
-/// The hyperbolic cosine before the rounding to f32.
+/// Returns the hyperbolic cosine before the rounding to f32.
 #[inline(always)]
 pub(super) fn cosh_wide(x: f64) -> f64 {
     // cosh(90) rounds to infinity.

@@ -12,7 +12,7 @@ const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
-/// The arc tangent.
+/// Returns the arc tangent.
 ///
 /// # Determinism
 ///
@@ -30,7 +30,7 @@ pub fn atan(x: f32) -> f32 {
     nan_if(x.is_nan(), atan_wide(x as f64) as f32)
 }
 
-/// The arc tangent before the rounding to f32.
+/// Returns the arc tangent before the rounding to f32.
 #[inline(always)]
 pub(super) fn atan_wide(x: f64) -> f64 {
     // atan(2^30) rounds to pi / 2.
@@ -62,7 +62,7 @@ pub(super) fn atan_wide(x: f64) -> f64 {
     add_odd(first, second).copysign(x)
 }
 
-/// The arc sine.
+/// Returns the arc sine.
 ///
 /// # Determinism
 ///
@@ -81,7 +81,7 @@ pub fn asin(x: f32) -> f32 {
     nan_if(x.is_nan() | (x.abs() > 1.0), asin_wide(x as f64) as f32)
 }
 
-/// The arc sine before the rounding to f32, for |x| <= 1.
+/// Returns the arc sine before the rounding to f32, for |x| <= 1.
 #[inline(always)]
 pub(super) fn asin_wide(x: f64) -> f64 {
     let (near, t, tail) = asin_parts(x.abs());
@@ -91,7 +91,7 @@ pub(super) fn asin_wide(x: f64) -> f64 {
     add_odd(first, second).copysign(x)
 }
 
-/// The arc cosine.
+/// Returns the arc cosine.
 ///
 /// # Determinism
 ///
@@ -110,7 +110,7 @@ pub fn acos(x: f32) -> f32 {
     nan_if(x.is_nan() | (x.abs() > 1.0), acos_wide(x as f64) as f32)
 }
 
-/// The arc cosine before the rounding to f32, for |x| <= 1.
+/// Returns the arc cosine before the rounding to f32, for |x| <= 1.
 #[inline(always)]
 pub(super) fn acos_wide(x: f64) -> f64 {
     let (near, t, tail) = asin_parts(x.abs());

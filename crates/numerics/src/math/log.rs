@@ -14,7 +14,7 @@ const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
 const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
 
-/// The natural logarithm.
+/// Returns the natural logarithm.
 ///
 /// # Determinism
 ///
@@ -34,7 +34,7 @@ pub fn log(x: f32) -> f32 {
     finish(x, log_wide(x as f64))
 }
 
-/// The natural logarithm of a positive normal f64 that is a finite f32.
+/// Returns the natural logarithm of a positive normal f64 that is a finite f32.
 #[inline(always)]
 pub(super) fn log_wide(x: f64) -> f64 {
     let (k, m) = split(x);
@@ -42,7 +42,7 @@ pub(super) fn log_wide(x: f64) -> f64 {
     add_odd(k * LN_2_HI, s2 + fma(k, LN_2_LO, rest))
 }
 
-/// The logarithm to base 2.
+/// Returns the logarithm to base 2.
 ///
 /// # Determinism
 ///
@@ -60,14 +60,15 @@ pub fn log2(x: f32) -> f32 {
     finish(x, log2_wide(x as f64))
 }
 
-/// The logarithm to base 2 of a positive normal f64 that is a finite f32.
+/// Returns the logarithm to base 2 of a positive normal f64 that is a finite f32.
 #[inline(always)]
 pub(super) fn log2_wide(x: f64) -> f64 {
     let (k, low) = log2_split(x);
     add_odd(k, low)
 }
 
-/// The logarithm to base 2 of a positive finite f32 as a sum of two, within 2^-51 relatively.
+/// Returns the logarithm to base 2 of a positive finite f32 as a sum of two, within 2^-51
+/// relatively.
 #[inline(always)]
 pub(super) fn log2_parts(x: f64) -> (f64, f64) {
     let (k, low) = log2_split(x);
@@ -75,7 +76,7 @@ pub(super) fn log2_parts(x: f64) -> (f64, f64) {
     (high, low - (high - k))
 }
 
-/// The same as an integer and at most 1/2.
+/// Returns the same as an integer and at most 1/2.
 #[inline(always)]
 fn log2_split(x: f64) -> (f64, f64) {
     let (k, m) = split(x);
@@ -85,7 +86,7 @@ fn log2_split(x: f64) -> (f64, f64) {
     (k, fma(s2, LOG2_E, fma(s2, LOG2_E_LO, rest * LOG2_E)))
 }
 
-/// The logarithm to base 10.
+/// Returns the logarithm to base 10.
 ///
 /// # Determinism
 ///
@@ -103,7 +104,7 @@ pub fn log10(x: f32) -> f32 {
     finish(x, log10_wide(x as f64))
 }
 
-/// The logarithm to base 10 of a positive normal f64 that is a finite f32.
+/// Returns the logarithm to base 10 of a positive normal f64 that is a finite f32.
 #[inline(always)]
 pub(super) fn log10_wide(x: f64) -> f64 {
     let (k, m) = split(x);

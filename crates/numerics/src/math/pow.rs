@@ -128,7 +128,7 @@ impl simd::Kernel for PowSlice<'_> {
     }
 }
 
-/// A pass without branches, and if it leaves an element undecided, one with.
+/// Returns a pass without branches, and if it leaves an element undecided, one with.
 #[inline(always)]
 fn pow_chunk(x: &[f32], y: impl Fn(usize) -> f32, output: &mut [f32]) {
     let x = &x[..output.len()];
@@ -214,7 +214,7 @@ pub(super) fn decide(x: f32, y: f32) -> f32 {
     if parity(b).1 & x.is_sign_negative() { -magnitude } else { magnitude }
 }
 
-/// Whether m = a^b exactly, for an `m` of at most 25 bits and f32 `a` and `b`.
+/// Returns true if m = a^b exactly, for an `m` of at most 25 bits and f32 `a` and `b`.
 ///
 /// Say b = n / 2^i in lowest terms. If `a` is not a power of two, a^b has a finite binary
 /// expansion only for n > 0 and `a` a 2^i-th power, say of c. The odd parts of c^n and c^(2^i)
@@ -247,7 +247,7 @@ fn is_power(m: f64, a: f64, b: f64) -> bool {
     power == m
 }
 
-/// Whether an f32 is an integer, and whether it is an odd one. Infinities count as even.
+/// Returns whether an f32 is an integer, and whether it is an odd one. Infinities count as even.
 #[inline(always)]
 fn parity(b: f64) -> (bool, bool) {
     // From 2^24 on, all f32 are even.

@@ -6,7 +6,7 @@ use crate::Ieee as _;
 use super::fma::{NAN, ROUND, fma, horner, nan_if, scale, select};
 use super::log::split;
 
-/// The square root, as IEEE 754 defines it, with one NaN.
+/// Returns the square root, as IEEE 754 defines it, with one NaN.
 ///
 /// # Determinism
 ///
@@ -61,7 +61,7 @@ pub(super) fn rsqrt_wide(x: f32) -> f64 {
     fma(y * e, fma(e, 0.375, 0.5), y)
 }
 
-/// The cube root.
+/// Returns the cube root.
 ///
 /// # Determinism
 ///
@@ -82,7 +82,7 @@ pub fn cbrt(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// The cube root of a finite f32 other than 0, before the rounding to f32.
+/// Returns the cube root of a finite f32 other than 0, before the rounding to f32.
 #[inline(always)]
 pub(super) fn cbrt_wide(x: f64) -> f64 {
     // |x| = 2^(3q + r) m with r = -1, 0 or 1.

@@ -71,7 +71,7 @@ pub(super) fn cospi_wide(x: f64) -> (f64, bool) {
     (flip_if_odd(sin_pi_r(r), n), r == 0.0)
 }
 
-/// The sine of an angle in radians.
+/// Returns the sine of an angle in radians.
 ///
 /// # Determinism
 ///
@@ -91,7 +91,7 @@ pub fn sin(x: f32) -> f32 {
     nan_if(!x.is_finite(), y)
 }
 
-/// The cosine of an angle in radians.
+/// Returns the cosine of an angle in radians.
 ///
 /// # Determinism
 ///
@@ -115,7 +115,7 @@ pub fn cos(x: f32) -> f32 {
     nan_if(!x.is_finite(), y)
 }
 
-/// The tangent of an angle in radians.
+/// Returns the tangent of an angle in radians.
 ///
 /// # Determinism
 ///
@@ -141,7 +141,7 @@ pub(super) fn tan_near(x: f32) -> f32 {
     mend_tan(x, tan_r(n, r) as f32)
 }
 
-/// The tangent of a finite f32 before the rounding to f32.
+/// Returns the tangent of a finite f32 before the rounding to f32.
 #[inline(always)]
 pub(super) fn tan_wide(x: f64) -> f64 {
     let near = x.abs() < NEAR;
@@ -176,7 +176,7 @@ fn mend_sin(x: f32, y: f32) -> f32 {
     if x == 0.0 { x } else { y }
 }
 
-/// Whether [`reduce_near`] is precise enough for `x`; false for NaN.
+/// Returns true if [`reduce_near`] is precise enough for `x`; false for NaN.
 #[inline(always)]
 pub(super) fn is_near(x: f32) -> bool {
     x.abs() < NEAR as f32

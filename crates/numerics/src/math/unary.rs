@@ -22,7 +22,7 @@ pub trait UnaryF32: Copy + Send + Sync {
     /// The function's name in [`math`](crate::math).
     const NAME: &'static str;
 
-    /// The function's value at `x`. Implementations are `#[inline(always)]`.
+    /// Returns the function's value at `x`. Implementations are `#[inline(always)]`.
     fn eval(self, x: f32) -> f32;
 
     /// The loop that [`map`](UnaryF32::map) compiles for each level.

@@ -57,8 +57,8 @@ pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out
     }
 }
 
-/// The partials of one block of at most [`BLOCK`] rows, for the columns
-/// `first..first + out.len()`.
+/// Returns the partials of one block of at most [`BLOCK`] rows, for the columns `first..first +
+/// out.len()`.
 ///
 /// # Shapes
 ///

@@ -6,8 +6,8 @@ use crate::math::f64::pow;
 /// to 2^64 of them is within the range too.
 const REACH: f64 = 900.0;
 
-/// True if `p`-th powers of numbers of a type may lie outside 2^-900 to 2^900. The magnitudes of the
-/// type are between 2^-`exponent` and 2^`exponent`: 149 for f32 and 1074 for f64.
+/// Returns true if `p`-th powers of numbers of a type may lie outside 2^-900 to 2^900. The
+/// magnitudes of the type are between 2^-`exponent` and 2^`exponent`: 149 for f32 and 1074 for f64.
 ///
 /// # Examples
 ///

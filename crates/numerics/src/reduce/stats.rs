@@ -15,15 +15,15 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// The variance with divisor `count - correction`: 0 for the population, 1 for a sample.
-    /// NaN or infinite if the divisor is not positive, as in PyTorch.
+    /// Returns the variance with divisor `count - correction`: 0 for the population, 1 for a
+    /// sample. NaN or infinite if the divisor is not positive, as in PyTorch.
     #[must_use]
     pub fn variance(&self, correction: f64) -> f64 {
         self.squared_deviations / (self.count as f64 - correction).max(0.0)
     }
 }
 
-/// The sum of `values`.
+/// Returns the sum of `values`.
 ///
 /// # Determinism
 ///
@@ -39,7 +39,7 @@ pub fn sum<T: Copy + Into<f64>>(values: &[T]) -> f64 {
     simd::dispatch(Sum(values))
 }
 
-/// The sum of the squares of `values`; each square is rounded to f64 (exact for f32).
+/// Returns the sum of the squares of `values`; each square is rounded to f64 (exact for f32).
 ///
 /// # Determinism
 ///
@@ -49,7 +49,7 @@ pub fn sum_squares<T: Copy + Into<f64>>(values: &[T]) -> f64 {
     simd::dispatch(SumSquares(values))
 }
 
-/// The scalar product of `x` and `y`; each product is rounded to f64 (exact for f32).
+/// Returns the scalar product of `x` and `y`; each product is rounded to f64 (exact for f32).
 ///
 /// # Determinism
 ///
@@ -64,7 +64,7 @@ pub fn dot<T: Copy + Into<f64>>(x: &[T], y: &[T]) -> f64 {
     simd::dispatch(Dot(x, y))
 }
 
-/// The mean of `values` and the sum of their squared deviations, in two passes: the second
+/// Returns the mean of `values` and the sum of their squared deviations, in two passes: the second
 /// subtracts the f64 mean, so nothing cancels. Call it inside a [`simd`] kernel.
 ///
 /// # Determinism

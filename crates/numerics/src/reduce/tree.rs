@@ -5,14 +5,14 @@ use super::{BLOCK, LANES};
 /// Levels above the terms: 4096^6 exceeds what fits in memory.
 const LEVELS: usize = 6;
 
-/// The number of blocks that `n` terms are cut into: `ceil(n / BLOCK)`.
+/// Returns the number of blocks that `n` terms are cut into: `ceil(n / BLOCK)`.
 #[inline(always)]
 #[must_use]
 pub fn blocks(n: usize) -> usize {
     n.div_ceil(BLOCK)
 }
 
-/// The sum of `term(x)` over `values`.
+/// Returns the sum of `term(x)` over `values`.
 ///
 /// # Determinism
 ///
@@ -41,7 +41,8 @@ pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     sum_of_partials(upper)
 }
 
-/// The sum of `term(x, y)` over two slices; the shorter one decides how many terms there are.
+/// Returns the sum of `term(x, y)` over two slices; the shorter one decides how many terms there
+/// are.
 ///
 /// # Determinism
 ///
@@ -83,7 +84,7 @@ pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) ->
     sum_of_partials(upper)
 }
 
-/// The sum of `term(i)` for `i` in `0..n`: for rows with a stride and for composite terms.
+/// Returns the sum of `term(i)` for `i` in `0..n`: for rows with a stride and for composite terms.
 ///
 /// # Determinism
 ///
@@ -134,14 +135,14 @@ fn push_partial(upper: &mut Option<Accumulator>, partial: f64) {
     upper.get_or_insert_default().push(partial);
 }
 
-/// The sum of all partials handed over; `+0` if there were none.
+/// Returns the sum of all partials handed over; `+0` if there were none.
 #[inline(never)]
 fn sum_of_partials(upper: Option<Accumulator>) -> f64 {
     upper.map_or(0.0, Accumulator::finish)
 }
 
-/// The partial of one block: the sum of `term(x)` over `block`, whose first element is term 0
-/// of the block.
+/// Returns the partial of one block: the sum of `term(x)` over `block`, whose first element is term
+/// 0 of the block.
 ///
 /// # Determinism
 ///
@@ -167,7 +168,7 @@ pub fn block_partial<T: Copy>(block: &[T], term: impl Fn(T) -> f64) -> f64 {
     block_of(block, &term, Sum)
 }
 
-/// The sum from the partials of all blocks, in block order.
+/// Returns the sum from the partials of all blocks, in block order.
 ///
 /// # Determinism
 ///
@@ -223,7 +224,7 @@ impl Default for Accumulator {
 }
 
 impl Accumulator {
-    /// A sum of no terms.
+    /// Returns a sum of no terms.
     #[inline(always)]
     #[must_use]
     pub fn new() -> Accumulator {
@@ -275,7 +276,7 @@ impl Accumulator {
         }
     }
 
-    /// The sum of all terms pushed; `+0` if there were none.
+    /// Returns the sum of all terms pushed; `+0` if there were none.
     #[must_use]
     pub fn finish(mut self) -> f64 {
         for l in 0..self.depth {
@@ -315,7 +316,7 @@ impl Accumulator {
 pub(super) trait Join: Copy {
     /// What a lane without a term holds: it changes nothing that it is joined with.
     const IDENTITY: f64;
-    /// A node, of the value before and the one after.
+    /// Returns a node, of the value before and the one after.
     fn join(self, a: f64, b: f64) -> f64;
 }
 
@@ -370,7 +371,7 @@ fn halve_apart<J: Join>(lanes: [f64; LANES], join: J) -> f64 {
     halve(core::hint::black_box(lanes), join)
 }
 
-/// The halving tree over the lanes, a power of two of them.
+/// Returns the halving tree over the lanes, a power of two of them.
 #[inline(always)]
 pub(super) fn halve<const L: usize, J: Join>(mut lanes: [f64; L], join: J) -> f64 {
     for w in [16, 8, 4, 2, 1] {

@@ -27,7 +27,7 @@ pub(crate) fn window(space: MemSpace) -> u64 {
     }
 }
 
-/// The state space that a generic address points into, and the address there.
+/// Returns the state space that a generic address points into, and the address there.
 pub(crate) fn of_generic(address: u64) -> (MemSpace, u64) {
     for space in [MemSpace::Shared, MemSpace::Local, MemSpace::EntryParam] {
         let offset = address.wrapping_sub(window(space));
@@ -38,7 +38,7 @@ pub(crate) fn of_generic(address: u64) -> (MemSpace, u64) {
     (MemSpace::Generic, address)
 }
 
-/// Whether a generic address points into `space`.
+/// Returns true if a generic address points into `space`.
 pub(crate) fn is_in(context: &Context<'_>, space: MemSpace, address: u64) -> bool {
     let constant = || context.memory.is_constant(address);
     match (space, of_generic(address).0) {
@@ -70,7 +70,7 @@ pub(crate) fn local_base(context: &Context<'_>, depth: u32) -> u64 {
     }
 }
 
-/// The address of each lane.
+/// Returns the address of each lane.
 #[inline(always)]
 pub(crate) fn addresses(context: &Context<'_>, warp: &Warp, address: &Address) -> V64 {
     let offset = address.offset as u64;
@@ -213,7 +213,7 @@ pub(crate) fn locate(
     }
 }
 
-/// Whether an address means something in another state space.
+/// Returns true if an address means something in another state space.
 fn is_elsewhere(context: &Context<'_>, space: Space, address: u64) -> bool {
     space != Space::Generic
         && (of_generic(address).0 != MemSpace::Generic || context.memory.find(address).is_some())
@@ -230,7 +230,7 @@ fn wrong_space<T>(context: &Context<'_>, space: Space, address: u64, lane: usize
     Err(Trouble::new(FaultKind::InvalidSpace { space, address, found }, lane as u32))
 }
 
-/// The region of a place.
+/// Returns the region of a place.
 #[inline]
 pub(crate) fn region<'r>(
     context: &'r mut Context<'_>,

@@ -47,7 +47,7 @@ pub(super) fn prmt(mode: PrmtMode, x: u32, y: u32, selector: u32) -> u32 {
     u32::from_le_bytes([pick(0), pick(1), pick(2), pick(3)])
 }
 
-/// The n-th set bit counted from `base`: the pseudocode of the PTX ISA.
+/// Returns the n-th set bit counted from `base`: the pseudocode of the PTX ISA.
 pub(super) fn fns(value: u32, base: u32, offset: u32) -> u32 {
     let base = (base & 31) as i32;
     let offset = offset as i32;

@@ -143,7 +143,7 @@ fn release(context: &Context<'_>, warps: &mut [Warp], arrived: &mut Arrived) -> 
     any
 }
 
-/// A predicate in the registers of an activation other than the running one.
+/// Returns a predicate in the registers of an activation other than the running one.
 fn predicate(warp: &Warp, depth: u32, context: &Context<'_>, value: crate::op::SP) -> u32 {
     match value {
         crate::op::SP::Reg { index, negated } => {

@@ -147,7 +147,7 @@ pub(crate) fn run(context: &mut Context<'_>, warp: &mut Warp, op: &Op, mask: u32
     Ok(())
 }
 
-/// A source of either class, as 64-bit values.
+/// Returns a source of either class, as 64-bit values.
 pub(crate) fn wide(context: &Context<'_>, warp: &Warp, source: Src) -> V64 {
     match source {
         Src::S32(a) => warp.s32(context, a).map(u64::from),

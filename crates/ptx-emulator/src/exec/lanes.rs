@@ -107,7 +107,7 @@ fn combine(op: IntOp, x: u32, y: u32) -> u32 {
     }
 }
 
-/// The lane that `lane` reads from, and whether that lies inside its segment. This is the
+/// Returns the lane that `lane` reads from, and whether that lies inside its segment. This is the
 /// pseudocode of the PTX ISA.
 fn source(mode: ShflMode, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let by = b & 31;

@@ -144,7 +144,7 @@ pub(crate) fn launch(
     Ok(Stats { counts, ..context.stats })
 }
 
-/// The entry point, if it can be launched like this.
+/// Returns the entry point, if it can be launched like this.
 pub(crate) fn check<'a>(
     loaded: &'a Loaded,
     kernel: &str,

@@ -84,7 +84,7 @@ pub(crate) fn run(
     stop
 }
 
-/// Whether an instruction neither moves the program counter nor involves other lanes.
+/// Returns true if an instruction neither moves the program counter nor involves other lanes.
 #[inline(always)]
 fn is_plain(op: &Op) -> bool {
     !matches!(
@@ -363,7 +363,7 @@ fn leave(context: &Context<'_>, warp: &mut Warp, mask: u32) {
     }
 }
 
-/// The function that the instruction at `pc` belongs to.
+/// Returns the function that the instruction at `pc` belongs to.
 fn function_at<'a>(context: &'a Context<'_>, pc: u32) -> &'a crate::module::Function {
     let functions = &context.target.loaded.module.functions;
     functions

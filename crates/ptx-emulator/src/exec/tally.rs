@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const SECTOR: u64 = 32;
 const BANKS: u64 = 32;
 
-/// How many loads a value comes after.
+/// The number of loads a value comes after.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
     /// Loads whose addresses depend on one another.
@@ -216,7 +216,7 @@ impl Tally {
     }
 }
 
-/// The state space of an access, and the addresses in it.
+/// Returns the state space of an access, and the addresses in it.
 fn whereabouts(
     context: &Context<'_>,
     warp: &Warp,
@@ -236,7 +236,7 @@ fn whereabouts(
     (space, addresses)
 }
 
-/// The different values, in ascending order.
+/// Returns the different values, in ascending order.
 fn distinct(buffer: &mut V64, values: impl Iterator<Item = u64>) -> &[u64] {
     let mut len = 0;
     for value in values {

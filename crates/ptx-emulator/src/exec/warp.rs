@@ -192,7 +192,7 @@ impl Warp {
         self.valid & !self.exited
     }
 
-    /// Whether the lanes are spread over several groups.
+    /// Returns true if the lanes are spread over several groups.
     pub(crate) fn is_split(&self) -> bool {
         !self.others.is_empty()
     }

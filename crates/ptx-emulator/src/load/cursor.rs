@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An integer, negative ones as two's complement.
+    /// Returns an integer, negative ones as two's complement.
     pub(crate) fn int(&mut self) -> Result<u64, Error> {
         let negative = self.eat('-');
         match self.peek() {
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A type directive.
+    /// Returns a type directive.
     pub(crate) fn ty(&mut self) -> Result<Ty, Error> {
         let line = self.line();
         let name = self.directive()?;
@@ -144,7 +144,7 @@ impl<'a> Mods<'a> {
         Mods { full, line, parts: full.split('.').collect(), at: 1 }
     }
 
-    /// The instruction's name, without modifiers.
+    /// Returns the instruction's name, without modifiers.
     pub(crate) fn name(&self) -> &'a str {
         self.parts[0]
     }
@@ -190,7 +190,7 @@ impl<'a> Mods<'a> {
         })
     }
 
-    /// A type that must be one of `allowed`.
+    /// Returns a type that must be one of `allowed`.
     pub(crate) fn ty_of(&mut self, allowed: &[Ty]) -> Result<Ty, Error> {
         let ty = self.ty()?;
         if allowed.contains(&ty) { Ok(ty) } else { Err(self.error("type does not fit")) }

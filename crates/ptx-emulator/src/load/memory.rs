@@ -144,7 +144,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Op::St { mem: MemOp { space, ty, count, strong, address }, s })
     }
 
-    /// The `count` elements of a vector operand, or the operand itself.
+    /// Returns the `count` elements of a vector operand, or the operand itself.
     fn elements(
         &self,
         operand: &Operand<'a>,

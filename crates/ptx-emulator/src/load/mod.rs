@@ -88,7 +88,7 @@ impl Pools {
         })
     }
 
-    /// A constant that becomes the address of `symbol` plus `addend`.
+    /// Returns a constant that becomes the address of `symbol` plus `addend`.
     pub(crate) fn address(&mut self, symbol: Symbol, addend: i64) -> u32 {
         let same = |r: &&Relocation| r.symbol == symbol && r.addend == addend;
         if let Some(known) = self.relocations.iter().find(same) {
@@ -254,7 +254,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// An entry point or function, after its `.entry` or `.func`.
+    /// Returns an entry point or function, after its `.entry` or `.func`.
     fn function(&mut self, is_entry: bool, external: bool) -> Result<(), Error> {
         let line = self.cursor.line();
         let mut function = Function { is_entry, line, ..Function::default() };
@@ -336,7 +336,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A parameter list after its opening parenthesis.
+    /// Returns a parameter list after its opening parenthesis.
     pub(crate) fn params(
         &mut self,
         params: &mut Vec<Param>,
@@ -360,7 +360,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A parameter after its `.param`; it is placed at the next suitable offset of `frame`.
+    /// Returns a parameter after its `.param`; it is placed at the next suitable offset of `frame`.
     pub(crate) fn param(&mut self, frame: &mut u32) -> Result<(&'a str, Param), Error> {
         let line = self.cursor.line();
         let mut declared = self.declarator()?;

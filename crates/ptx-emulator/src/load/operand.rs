@@ -181,7 +181,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// A destination. `wider` lets the register be wider than the type, as loads and
+    /// Returns a destination. `wider` lets the register be wider than the type, as loads and
     /// conversions do.
     pub(crate) fn dst(&self, operand: &Operand<'a>, bits: u32, wider: bool) -> Result<Dst, Error> {
         let Operand::Word(name) = operand else {
@@ -243,7 +243,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// A source of up to 32 bits.
+    /// Returns a source of up to 32 bits.
     pub(crate) fn src32(&mut self, at: usize, bits: u32) -> Result<S32, Error> {
         match self.src(self.op(at)?, bits, false, false)? {
             Src::S32(src) => Ok(src),
@@ -258,7 +258,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// A source of either width. `float` refuses integers where a float is meant.
+    /// Returns a source of either width. `float` refuses integers where a float is meant.
     pub(crate) fn src(
         &mut self,
         operand: &Operand<'a>,
@@ -299,7 +299,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         })
     }
 
-    /// A constant that is an address, where `bits` allow it.
+    /// Returns a constant that is an address, where `bits` allow it.
     fn fit(&mut self, symbol: Src, bits: u32) -> Result<Src, Error> {
         match (symbol, bits) {
             (Src::S64(_), 64) => Ok(symbol),
@@ -315,7 +315,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// The address of a variable, in its own state space, as a constant.
+    /// Returns the address of a variable, in its own state space, as a constant.
     fn symbol(&mut self, name: &str, addend: i64) -> Result<Option<Src>, Error> {
         let constant = match self.body.find(name) {
             Some(Name::Shared(address)) => self.pools.c64(address.wrapping_add_signed(addend)),
@@ -340,7 +340,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         Ok(Some(Src::S64(S64::Const(constant))))
     }
 
-    /// The offset of a local variable.
+    /// Returns the offset of a local variable.
     pub(crate) fn local(&self, operand: &Operand<'a>) -> Option<u64> {
         let (name, addend) = match operand {
             Operand::Word(name) => (name, 0),
@@ -353,7 +353,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// A memory address. Returns the frame parameter if the base is one.
+    /// Returns a memory address. Returns the frame parameter if the base is one.
     pub(crate) fn address(&mut self, at: usize) -> Result<(Address, Option<Name<'a>>), Error> {
         let Operand::Address(base, offset) = *self.op(at)? else {
             return Err(self.error("expected an address in brackets"));

@@ -94,7 +94,7 @@ impl<'a> Loader<'a> {
         Ok(declared)
     }
 
-    /// A `.global` or `.const` variable, after its state space.
+    /// Returns a `.global` or `.const` variable, after its state space.
     pub(crate) fn module_variable(&mut self, constant: bool, external: bool) -> Result<(), Error> {
         loop {
             let line = self.cursor.line();
@@ -129,7 +129,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A `.shared` variable at module level.
+    /// Returns a `.shared` variable at module level.
     pub(crate) fn module_shared(&mut self, external: bool) -> Result<(), Error> {
         let line = self.cursor.line();
         let declared = self.declarator()?;
@@ -181,7 +181,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A value or nested braces of values. `grows` lets the data take the initializer's size.
+    /// Returns a value or nested braces of values. `grows` lets the data take the initializer's
+    /// size.
     fn initializer(
         &mut self,
         ty: Ty,

@@ -93,9 +93,9 @@ pub(crate) enum CountOp {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carry {
     pub(crate) op: CarryOp,
-    /// Whether the carry flag is an input (`addc`).
+    /// True if the carry flag is an input (`addc`).
     pub(crate) take: bool,
-    /// Whether the carry flag is an output (`.cc`).
+    /// True if the carry flag is an output (`.cc`).
     pub(crate) give: bool,
 }
 

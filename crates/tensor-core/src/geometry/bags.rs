@@ -29,9 +29,9 @@ pub struct BagBounds {
 }
 
 impl BagBounds {
-    /// The bounds of bags of `places` places: bag `b` starts at `offsets[b]` and ends where the
-    /// next one starts. The last one ends with the places, unless `include_last_offset` says that
-    /// the last offset is not a bag but the end of the last one.
+    /// Returns the bounds of bags of `places` places: bag `b` starts at `offsets[b]` and ends where
+    /// the next one starts. The last one ends with the places, unless `include_last_offset` says
+    /// that the last offset is not a bag but the end of the last one.
     ///
     /// # Errors
     ///
@@ -67,12 +67,12 @@ impl BagBounds {
         Ok(BagBounds { bounds })
     }
 
-    /// The number of bags.
+    /// Returns the number of bags.
     pub fn len(&self) -> usize {
         self.bounds.len() - 1
     }
 
-    /// True if there are no bags.
+    /// Returns true if there are no bags.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -82,13 +82,13 @@ impl BagBounds {
         &self.bounds
     }
 
-    /// The places of bag `bag`.
+    /// Returns the places of bag `bag`.
     #[inline(always)]
     pub fn places(&self, bag: usize) -> Range<usize> {
         self.bounds[bag] as usize..self.bounds[bag + 1] as usize
     }
 
-    /// The number of places that lie in bags.
+    /// Returns the number of places that lie in bags.
     pub fn total(&self) -> usize {
         self.bounds[self.len()] as usize
     }

@@ -60,7 +60,7 @@ fn integer(x: f64) -> (BigInt, u64) {
     (if x.is_sign_negative() { -size } else { size }, exponent - normal)
 }
 
-/// The least number of the type that is not below `x / divisor · 2^unit`.
+/// Returns the least number of the type that is not below `x / divisor · 2^unit`.
 fn rounded_up(x: &BigInt, divisor: usize, unit: i64, dtype: DType) -> f64 {
     let (digits, least) = if dtype == DType::F64 { (53, LEAST) } else { (24, -149) };
     // The quotient lies above 2^(top − 2) and below 2^top: at least all digits of the type.

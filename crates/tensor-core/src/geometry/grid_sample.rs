@@ -70,8 +70,8 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// The sampling of an input of shape `[n, channels, height, width]`, or with a depth before
-    /// the height, at the points of a grid of shape `[n, .., 2]` or `[n, .., 3]`.
+    /// Returns the sampling of an input of shape `[n, channels, height, width]`, or with a depth
+    /// before the height, at the points of a grid of shape `[n, .., 2]` or `[n, .., 3]`.
     ///
     /// # Errors
     ///
@@ -123,23 +123,23 @@ impl Sampling {
         })
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub fn op(&self) -> &'static str {
         self.op
     }
 
-    /// The number of images or volumes.
+    /// Returns the number of images or volumes.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// The number of channels.
+    /// Returns the number of channels.
     #[inline(always)]
     pub fn channels(&self) -> usize {
         self.channels
     }
 
-    /// The number of coordinates of a point: 2 or 3.
+    /// Returns the number of coordinates of a point: 2 or 3.
     #[inline(always)]
     pub fn dims(&self) -> usize {
         self.dims
@@ -151,7 +151,7 @@ impl Sampling {
         self.input
     }
 
-    /// The number of points of each image or volume.
+    /// Returns the number of points of each image or volume.
     pub fn points(&self) -> usize {
         self.points
     }
@@ -162,12 +162,12 @@ impl Sampling {
         self.params
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     pub fn output_shape(&self) -> &[usize] {
         &self.output_shape
     }
 
-    /// The most taps that a point can have.
+    /// Returns the most taps that a point can have.
     pub fn most_taps(&self) -> usize {
         let each: usize = match self.params.mode {
             GridMode::Nearest => 1,

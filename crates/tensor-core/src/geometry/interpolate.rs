@@ -89,7 +89,7 @@ impl Axis for ResizedAxis {
 }
 
 impl Resize {
-    /// The resizing of an input of shape `[n, channels, ..]`, with one to three spatial
+    /// Returns the resizing of an input of shape `[n, channels, ..]`, with one to three spatial
     /// dimensions, to size `output`. A scale that is given (outputs per input) takes the place of
     /// `output / input` in the coordinates, unless the corners are aligned.
     ///
@@ -150,7 +150,8 @@ impl ResizedAxis {
         })
     }
 
-    /// How many inputs so many outputs cover: exact where that is an integer or a half of one.
+    /// Returns the number of inputs so many outputs cover: exact where that is an integer or a half
+    /// of one.
     fn covered(&self, outputs: f64, align_corners: bool) -> f64 {
         let (inputs, per) = match self.scale {
             _ if align_corners && self.output <= 1 => return 0.0,
@@ -167,7 +168,7 @@ impl ResizedAxis {
         self.covered(1.0, align_corners)
     }
 
-    /// The most taps that an output can have.
+    /// Returns the most taps that an output can have.
     fn most_taps(&self) -> usize {
         // Two for the ends of the range, whichever way they are rounded.
         let under = |align_corners: bool, radius: f64| {
@@ -260,8 +261,8 @@ fn cubic_kernel(x: f64) -> f64 {
     }
 }
 
-/// The weights of cubic convolution with a = -0.75 for a point `t` of the way from the second to the third of
-/// four neighbours, in f64.
+/// Returns the weights of cubic convolution with a = -0.75 for a point `t` of the way from the
+/// second to the third of four neighbours, in f64.
 #[inline(always)]
 pub fn cubic_weights(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
@@ -290,7 +291,7 @@ pub struct Taps<W = f64> {
 }
 
 impl Taps {
-    /// The same lists with each weight converted, in most cases rounded to an element type.
+    /// Returns the same lists with each weight converted, in most cases rounded to an element type.
     ///
     /// # Errors
     ///
@@ -319,12 +320,12 @@ impl<W: Copy> Taps<W> {
         self.starts.push(self.places.len());
     }
 
-    /// The number of lists.
+    /// Returns the number of lists.
     pub fn lists(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The places and weights of list `at`.
+    /// Returns the places and weights of list `at`.
     ///
     /// # Panics
     ///
@@ -341,12 +342,12 @@ impl<W: Copy> Taps<W> {
         &self.starts
     }
 
-    /// The places of all lists.
+    /// Returns the places of all lists.
     pub fn places(&self) -> &[usize] {
         &self.places
     }
 
-    /// The weights of all lists.
+    /// Returns the weights of all lists.
     pub fn weights(&self) -> &[W] {
         &self.weights
     }

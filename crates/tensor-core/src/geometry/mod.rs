@@ -27,8 +27,8 @@ use std::ops::RangeInclusive;
 
 use crate::{Error, Result};
 
-/// The batch and channel dimensions of a shape, and its spatial ones, of which there must be as
-/// many as `dims` allows.
+/// Returns the batch and channel dimensions of a shape, and its spatial ones, of which there must
+/// be as many as `dims` allows.
 pub(crate) fn spatial<'a>(
     op: &'static str,
     shape: &'a [usize],

@@ -46,7 +46,7 @@ pub struct PaddedAxis {
     pub input: usize,
     /// The size of the output.
     pub output: usize,
-    /// How many outputs lie in front of the input; negative if the front is cut off.
+    /// The number of outputs lie in front of the input; negative if the front is cut off.
     pub before: i64,
     /// What the padding is filled with.
     pub mode: PadMode,
@@ -65,7 +65,7 @@ impl Axis for PaddedAxis {
 }
 
 impl Padding {
-    /// The padding of the last dimensions of a tensor of shape `input` by `pads`: elements
+    /// Returns the padding of the last dimensions of a tensor of shape `input` by `pads`: elements
     /// `[before, after]` for each of them, in their order. Negative numbers cut off: from the input
     /// before circular padding, and from the padded input in the other modes, so that reflection
     /// still reads elements that are cut off.
@@ -96,7 +96,8 @@ impl Padding {
 }
 
 impl PaddedAxis {
-    /// The input position that position `output` copies; `None` if it is filled with a value.
+    /// Returns the input position that position `output` copies; `None` if it is filled with a
+    /// value.
     pub fn source(&self, output: usize) -> Option<usize> {
         let (size, at) = (self.input as i64, output as i64 - self.before);
         let source = match self.mode {
@@ -126,7 +127,7 @@ impl PaddedAxis {
     }
 }
 
-/// The size of a dimension of `size` elements with `before` and `after` more.
+/// Returns the size of a dimension of `size` elements with `before` and `after` more.
 fn padded(
     op: &'static str,
     size: usize,

@@ -19,16 +19,16 @@ pub trait Axis: Copy {
     /// A dimension that is not there: of size 1 and left as it is.
     const UNIT: Self;
 
-    /// The size of the input.
+    /// Returns the size of the input.
     fn input(&self) -> usize;
 
-    /// The size of the output.
+    /// Returns the size of the output.
     fn output(&self) -> usize;
 }
 
 impl<A: Axis> Planes<A> {
-    /// The planes of a tensor of shape `input` whose last `dims` dimensions are those that `axis`
-    /// makes of their number and size.
+    /// Returns the planes of a tensor of shape `input` whose last `dims` dimensions are those that
+    /// `axis` makes of their number and size.
     pub(super) fn build(
         op: &'static str,
         input: &[usize],
@@ -54,37 +54,37 @@ impl<A: Axis> Planes<A> {
         Ok(Planes { op, planes: outer.iter().product(), dims, axes, output_shape })
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub fn op(&self) -> &'static str {
         self.op
     }
 
-    /// The number of planes.
+    /// Returns the number of planes.
     pub fn planes(&self) -> usize {
         self.planes
     }
 
-    /// The number of dimensions, without the leading ones of size 1.
+    /// Returns the number of dimensions, without the leading ones of size 1.
     pub fn dims(&self) -> usize {
         self.dims
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn axes(&self) -> &[A; 3] {
         &self.axes
     }
 
-    /// The sizes of an input plane.
+    /// Returns the sizes of an input plane.
     pub fn input(&self) -> [usize; 3] {
         self.axes.map(|axis| axis.input())
     }
 
-    /// The sizes of an output plane.
+    /// Returns the sizes of an output plane.
     pub fn output(&self) -> [usize; 3] {
         self.axes.map(|axis| axis.output())
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     pub fn output_shape(&self) -> &[usize] {
         &self.output_shape
     }

@@ -17,12 +17,12 @@ pub struct PoolParams {
     pub padding: Vec<usize>,
     /// The distance between neighbouring taps; 1 for average pooling.
     pub dilation: Vec<usize>,
-    /// Whether a last window may reach past the padded input.
+    /// True if a last window may reach past the padded input.
     pub ceil_mode: bool,
 }
 
 impl PoolParams {
-    /// A window of `kernel` on `rank` dimensions that moves by its own size.
+    /// Returns a window of `kernel` on `rank` dimensions that moves by its own size.
     pub fn square(rank: usize, kernel: usize) -> PoolParams {
         PoolParams {
             kernel: vec![kernel; rank],
@@ -33,7 +33,7 @@ impl PoolParams {
         }
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Axis for PoolAxis {
 }
 
 impl Pool {
-    /// The windows over an input of shape `[n, channels, ..]`, with one to three spatial
+    /// Returns the windows over an input of shape `[n, channels, ..]`, with one to three spatial
     /// dimensions.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl PoolAxis {
         Ok(PoolAxis { input, output, kernel, stride, padding, dilation })
     }
 
-    /// The elements of the window of output `o` that are inside the input.
+    /// Returns the elements of the window of output `o` that are inside the input.
     #[inline(always)]
     pub fn taps(&self, o: usize) -> Range<usize> {
         let (start, padding) = (o * self.stride, self.padding);
@@ -168,7 +168,7 @@ impl PoolAxis {
         first.min(end)..end
     }
 
-    /// The outputs whose window has its element `tap` inside the input.
+    /// Returns the outputs whose window has its element `tap` inside the input.
     #[inline(always)]
     pub fn outputs_of_tap(&self, tap: usize) -> Range<usize> {
         let (stride, shift) = (self.stride, tap * self.dilation);
@@ -178,7 +178,7 @@ impl PoolAxis {
         first.min(end)..end
     }
 
-    /// The elements of a window that some output has inside the input, ascending, and these
+    /// Returns the elements of a window that some output has inside the input, ascending, and these
     /// outputs. Steps over what is in the padding for all of them.
     #[inline(always)]
     pub fn taps_of_all(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
@@ -200,7 +200,7 @@ impl PoolAxis {
         })
     }
 
-    /// The input position of element `tap` of the window of output `o`, which is inside.
+    /// Returns the input position of element `tap` of the window of output `o`, which is inside.
     #[inline(always)]
     pub fn position(&self, o: usize, tap: usize) -> usize {
         o * self.stride + tap * self.dilation - self.padding
@@ -216,8 +216,8 @@ pub struct Average {
 }
 
 impl Average {
-    /// The averages of the windows of `pool`. Padding counts as elements if `count_include_pad`;
-    /// `divisor_override` stands in place of the number of elements.
+    /// Returns the averages of the windows of `pool`. Padding counts as elements if
+    /// `count_include_pad`; `divisor_override` stands in place of the number of elements.
     ///
     /// # Errors
     ///
@@ -237,17 +237,17 @@ impl Average {
         Ok(Average { pool, count_include_pad, divisor_override })
     }
 
-    /// The windows.
+    /// Returns the windows.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Whether padding counts as elements.
+    /// Returns true if padding counts as elements.
     pub fn count_include_pad(&self) -> bool {
         self.count_include_pad
     }
 
-    /// The divisor of every window, if one was given.
+    /// Returns the divisor of every window, if one was given.
     pub fn divisor_override(&self) -> Option<i64> {
         self.divisor_override
     }
@@ -302,7 +302,7 @@ impl Axis for AdaptiveAxis {
 }
 
 impl AdaptivePool {
-    /// The windows over an input of shape `[n, channels, ..]`, with one to three spatial
+    /// Returns the windows over an input of shape `[n, channels, ..]`, with one to three spatial
     /// dimensions, that give results of size `output`.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl AdaptivePool {
 }
 
 impl AdaptiveAxis {
-    /// The inputs of output `o`.
+    /// Returns the inputs of output `o`.
     #[inline(always)]
     pub fn window(&self, o: usize) -> Range<usize> {
         o * self.input / self.output..((o + 1) * self.input).div_ceil(self.output)
@@ -407,7 +407,7 @@ impl FractionalPool {
         })
     }
 
-    /// The samples of each plane.
+    /// Returns the samples of each plane.
     pub fn samples_len(&self) -> usize {
         self.planes() * self.dims()
     }

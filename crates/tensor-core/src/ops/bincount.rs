@@ -62,7 +62,7 @@ impl Op for BincountWeighted {
 pub struct Histc {
     /// The elements.
     pub x: Tensor,
-    /// How many bins.
+    /// The number of bins.
     pub bins: usize,
     /// The lower limit.
     pub min: f64,

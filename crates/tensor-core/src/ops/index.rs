@@ -242,7 +242,8 @@ impl Op for Nonzero {
     }
 }
 
-/// The shape of `x[indices..]`: that of the broadcast indices, then the dimensions not indexed.
+/// Returns the shape of `x[indices..]`: that of the broadcast indices, then the dimensions not
+/// indexed.
 ///
 /// # Errors
 ///
@@ -285,7 +286,7 @@ fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The rules of an index per slice.
+/// Returns the rules of an index per slice.
 pub(super) fn check_slices(
     op: &'static str,
     input: &Tensor,
@@ -301,7 +302,7 @@ pub(super) fn check_slices(
     expect_shape(op, "the source", source, &expected)
 }
 
-/// The rules of an index per element.
+/// Returns the rules of an index per element.
 pub(super) fn check_elements(
     op: &'static str,
     input: &Tensor,
@@ -326,7 +327,7 @@ pub(super) fn check_elements(
     ))
 }
 
-/// The rules of the values that go with an index per element.
+/// Returns the rules of the values that go with an index per element.
 pub(super) fn check_source(
     op: &'static str,
     input: &Tensor,

@@ -26,7 +26,7 @@ pub struct Qr {
 }
 
 impl Qr {
-    /// The shapes of Q and R.
+    /// Returns the shapes of Q and R.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ pub struct Svd {
 }
 
 impl Svd {
-    /// The shapes of U, S and V.
+    /// Returns the shapes of U, S and V.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Op for Svd {
     }
 }
 
-/// The batch dimensions, rows and columns.
+/// Returns the batch dimensions, rows and columns.
 fn matrix<'a>(op: &'static str, x: &'a Tensor) -> Result<(&'a [usize], usize, usize)> {
     match x.shape() {
         [batch @ .., m, n] => Ok((batch, *m, *n)),

@@ -89,7 +89,7 @@ pub struct NllLoss {
 }
 
 impl NllLoss {
-    /// The mean with equal weights, ignoring targets of −100 as PyTorch does.
+    /// Returns the mean with equal weights, ignoring targets of −100 as PyTorch does.
     pub fn mean(log_probs: Tensor, target: Tensor) -> NllLoss {
         NllLoss { log_probs, target, weight: None, ignore_index: -100, reduction: Reduction::Mean }
     }
@@ -192,7 +192,7 @@ impl Op for CrossEntropyGrad {
     }
 }
 
-/// The gradient of a loss is of the targets' shape, or a scalar if they were put together.
+/// Returns the gradient of a loss is of the targets' shape, or a scalar if they were put together.
 fn expect_gradient(
     op: &'static str,
     grad: &Tensor,

@@ -14,7 +14,7 @@ pub struct Matmul {
 }
 
 impl Matmul {
-    /// The batch dimensions of the result.
+    /// Returns the batch dimensions of the result.
     ///
     /// # Errors
     ///

@@ -202,7 +202,7 @@ fn check_per_channel(
     expect_shape(op, what, x, &[channels])
 }
 
-/// The number of rows.
+/// Returns the number of rows.
 fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<usize> {
     expect_float(op, "the input", input)?;
     expect_dtype(op, "the weight", weight, input.dtype())?;

@@ -61,7 +61,7 @@ pub struct AdamParams {
     pub eps: f64,
     /// How much the parameter decays in each step.
     pub weight_decay: f64,
-    /// Whether the decay is taken off the parameter (AdamW) and not added to the gradient.
+    /// True if the decay is taken off the parameter (AdamW) and not added to the gradient.
     pub decoupled: bool,
 }
 

@@ -75,7 +75,7 @@ pub struct AvgPool {
     pub input: Tensor,
     /// How the window moves.
     pub params: PoolParams,
-    /// Whether padding counts in the divisor.
+    /// True if padding counts in the divisor.
     pub count_include_pad: bool,
     /// A divisor to use instead of the number of elements.
     pub divisor_override: Option<i64>,

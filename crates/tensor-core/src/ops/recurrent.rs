@@ -147,7 +147,7 @@ impl Op for GruCellGrad {
     }
 }
 
-/// The width of `gates` gates of a state.
+/// Returns the width of `gates` gates of a state.
 fn check_state(
     op: &'static str,
     what: &'static str,

@@ -19,7 +19,7 @@ pub enum RecurrentCell {
 }
 
 impl RecurrentCell {
-    /// The number of gates.
+    /// Returns the number of gates.
     #[must_use]
     pub fn gates(self) -> usize {
         match self {
@@ -43,9 +43,9 @@ impl RecurrentCell {
 pub struct RecurrentLayer {
     /// What a step computes.
     pub cell: RecurrentCell,
-    /// Whether the last step comes first.
+    /// True if the last step comes first.
     pub reverse: bool,
-    /// How many sequences take part in each step, the first ones; never ascending.
+    /// The number of sequences take part in each step, the first ones; never ascending.
     pub batch_sizes: Vec<usize>,
     /// `[rows, gates · size]`: the inputs times their weights.
     pub gates: Tensor,
@@ -61,7 +61,7 @@ pub struct RecurrentLayer {
     pub hidden: Tensor,
     /// `[n, size]`, of an LSTM.
     pub cells: Option<Tensor>,
-    /// Whether there will be a gradient.
+    /// True if there will be a gradient.
     pub keep: bool,
 }
 
@@ -72,7 +72,7 @@ impl RecurrentLayer {
         self.gates.shape().get(1).map_or(0, |width| width / self.cell.gates())
     }
 
-    /// The number of elements of the flat result, of operands that fit each other.
+    /// Returns the number of elements of the flat result, of operands that fit each other.
     fn flat(&self, rows: usize, n: usize, state: usize) -> Result<usize> {
         let cells = if self.cell == RecurrentCell::Lstm { self.size() } else { 0 };
         let states = rows.checked_add(n).and_then(|rows| rows.checked_mul(state));

@@ -62,7 +62,7 @@ pub struct ScatterReduce {
     pub source: Tensor,
     /// How.
     pub kind: ScatterReduceKind,
-    /// Whether the element that is there counts.
+    /// True if the element that is there counts.
     pub include_self: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct IndexReduce {
     pub source: Tensor,
     /// How.
     pub kind: ScatterReduceKind,
-    /// Whether the element that is there counts.
+    /// True if the element that is there counts.
     pub include_self: bool,
 }
 

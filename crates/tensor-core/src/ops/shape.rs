@@ -13,7 +13,7 @@ pub struct Cat {
 }
 
 impl Cat {
-    /// The shape of the result.
+    /// Returns the shape of the result.
     ///
     /// # Errors
     ///

@@ -103,7 +103,7 @@ pub struct Median {
     pub x: Tensor,
     /// The dimension, which is not empty.
     pub dim: usize,
-    /// Whether NaNs are left out; otherwise one NaN makes the median NaN.
+    /// True if NaNs are left out; otherwise one NaN makes the median NaN.
     pub ignore_nan: bool,
 }
 

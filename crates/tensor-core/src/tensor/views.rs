@@ -6,7 +6,7 @@ use crate::{Error, Layout, Result};
 
 /// Views: other shapes over the same elements, without copying.
 impl Tensor {
-    /// The same elements under another shape; copies only if the strides allow no view.
+    /// Returns the same elements under another shape; copies only if the strides allow no view.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Tensor {
         Ok(self.with_layout(self.layout.stepped(dim, start, step)?))
     }
 
-    /// The slice at `index` of dimension `dim`, with that dimension removed.
+    /// Returns the slice at `index` of dimension `dim`, with that dimension removed.
     ///
     /// # Errors
     ///

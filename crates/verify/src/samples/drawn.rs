@@ -34,7 +34,7 @@ struct Draw {
 }
 
 impl Draw {
-    /// A number of `from..to`.
+    /// Returns a number of `from..to`.
     fn number(&mut self, from: usize, to: usize) -> usize {
         let mut value = [0i64];
         let range = (from as i64, to as i64);

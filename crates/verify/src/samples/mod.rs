@@ -89,7 +89,7 @@ pub fn tiny_families(device: Device) -> Vec<Family> {
     all(Make { tiny: true, ..Make::on(device) })
 }
 
-/// The differentiable functions of every family.
+/// Returns the differentiable functions of every family.
 pub fn samples() -> Vec<(&'static str, Samples)> {
     let samples = |&(name, _, add): &(_, Add, AddSamples)| (name, Samples::of(add));
     FAMILIES.iter().map(samples).collect()
@@ -134,8 +134,8 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("stored", stored::add, |_| {}),
 ];
 
-/// The kernels of a kind of device that promise `level` or more and that have not run in this
-/// process.
+/// Returns the kernels of a kind of device that promise `level` or more and that have not run in
+/// this process.
 pub fn unreached(device: DeviceKind, level: Determinism) -> Vec<KernelInfo> {
     let is_meant = |info: &KernelInfo| {
         // The vendor's libraries, which a build may use and a machine not have.
@@ -272,7 +272,7 @@ impl Make {
         self.here(indices(count, bound, seed))
     }
 
-    /// The same in a shape.
+    /// Returns the same in a shape.
     fn indices_of(self, shape: &[usize], bound: i64, seed: u64) -> Value {
         let flat = indices(shape.iter().product(), bound, seed);
         self.here(flat.reshape(shape).expect("as many indices"))
@@ -306,7 +306,7 @@ impl Make {
         self.here(tensor.expect("as many values"))
     }
 
-    /// A tensor on the device of the cases, in their layout.
+    /// Returns a tensor on the device of the cases, in their layout.
     fn here(self, tensor: Value) -> Value {
         let tensor = tensor.to(self.device).expect("room on the device");
         let placed = match self.placed {
@@ -328,7 +328,8 @@ impl Make {
         assert_eq!(found, None, "{case}: an input that is not {:?}", self.placed);
     }
 
-    /// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
+    /// Returns the value of a function and, for a seeded gradient of it, the gradients of its
+    /// arguments.
     fn with_gradients(
         self,
         arguments: &[Value],
@@ -340,7 +341,7 @@ impl Make {
         self.gradients(&function(&variables)?, &variables)
     }
 
-    /// A value and, for a seeded gradient of it, the gradients of the variables.
+    /// Returns a value and, for a seeded gradient of it, the gradients of the variables.
     fn gradients(self, value: &Tensor, variables: &[Tensor]) -> Result<Vec<Value>> {
         let seed = self.here(normal_of(value.shape(), value.dtype(), 99));
         let gradients = value.backward_from(Tensor::from(seed), false)?;
@@ -350,8 +351,8 @@ impl Make {
     }
 }
 
-/// The same tensor with its first dimension last in memory, in every second place from the second
-/// on. In the others are numbers that would show, and indices that are out of range.
+/// Returns the same tensor with its first dimension last in memory, in every second place from the
+/// second on. In the others are numbers that would show, and indices that are out of range.
 fn spread(x: &Value) -> Result<Value> {
     let reversed: Vec<usize> = (0..x.rank()).rev().collect();
     let x = x.permute(&reversed)?;
@@ -361,7 +362,7 @@ fn spread(x: &Value) -> Result<Value> {
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
 }
 
-/// The same tensor after `offset` numbers that would show.
+/// Returns the same tensor after `offset` numbers that would show.
 fn shifted(x: &Value, offset: usize) -> Result<Value> {
     let other = Value::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(&[offset])?;
     let both = Cat { inputs: vec![other, x.reshape(&[x.numel()])?], dim: 0 };

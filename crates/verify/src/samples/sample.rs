@@ -124,7 +124,7 @@ impl Sample {
         self.digest_as(self.name.clone(), inputs)
     }
 
-    /// The same under another name than the sample's.
+    /// Returns the same under another name than the sample's.
     pub(super) fn digest_as(
         &mut self,
         name: impl Into<String>,
@@ -241,32 +241,32 @@ pub(super) fn given(x: Result<Value, impl fmt::Debug>) -> Input {
 }
 
 impl Input {
-    /// The same with another seed than its place among the arguments gives.
+    /// Returns the same with another seed than its place among the arguments gives.
     pub(super) fn seed(self, seed: u64) -> Self {
         Input { seed: Some(seed), ..self }
     }
 
-    /// The same with the batch in dimension `dim`.
+    /// Returns the same with the batch in dimension `dim`.
     pub(super) fn along(self, dim: usize) -> Self {
         Input { batch: Some(dim), ..self }
     }
 
-    /// The same, which the function is not differentiated with respect to.
+    /// Returns the same, which the function is not differentiated with respect to.
     pub(super) fn constant(self) -> Self {
         Input { constant: true, ..self }
     }
 
-    /// The same, which the function is differentiated with respect to.
+    /// Returns the same, which the function is differentiated with respect to.
     pub(super) fn variable(self) -> Self {
         Input { constant: false, ..self }
     }
 
-    /// The same with zeros at these places in row-major order.
+    /// Returns the same with zeros at these places in row-major order.
     pub(super) fn zeros_at(self, zeros: &[usize]) -> Self {
         Input { zeros: zeros.to_vec(), ..self }
     }
 
-    /// The same, changed by a differentiable function on its way.
+    /// Returns the same, changed by a differentiable function on its way.
     pub(super) fn by(self, prepare: fn(&Tensor) -> Result<Tensor>) -> Self {
         Input { prepare, ..self }
     }
@@ -296,7 +296,7 @@ impl Input {
         &self.shape
     }
 
-    /// The tensor, as argument number `place`.
+    /// Returns the tensor, as argument number `place`.
     pub fn make(&self, make: Make, dtype: DType, place: usize) -> Value {
         let seed = self.seed.unwrap_or(100 + place as u64);
         match &self.fill {

@@ -125,7 +125,7 @@ fn scalar(y: Tensor) -> Result<Tensor> {
     shaped(y, &[])
 }
 
-/// A result that must have this shape.
+/// Returns a result that must have this shape.
 fn shaped(y: Tensor, shape: &[usize]) -> Result<Tensor> {
     if y.shape() == shape {
         return Ok(y);

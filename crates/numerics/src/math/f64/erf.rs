@@ -4,7 +4,7 @@ use super::super::fma::{ROUND, fma, horner, scale, select};
 use super::exp::parts;
 use super::{nan_if, ordered_sum, product, sum};
 
-/// The error function.
+/// Returns the error function.
 ///
 /// As the f32 function, [`math::erf`](crate::math::erf()), but that its two ways meet at 0.9.
 ///

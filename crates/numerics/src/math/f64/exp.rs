@@ -104,7 +104,7 @@ pub fn sigmoid(x: f64) -> f64 {
     nan_if(x.is_nan(), select(x < -40.0, exp(x), y))
 }
 
-/// The hyperbolic tangent.
+/// Returns the hyperbolic tangent.
 ///
 /// # Determinism
 ///

@@ -13,7 +13,7 @@ const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
 const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
 
-/// The natural logarithm.
+/// Returns the natural logarithm.
 ///
 /// # Determinism
 ///
@@ -33,8 +33,8 @@ pub fn log(x: f64) -> f64 {
     finish(x, high + low)
 }
 
-/// The natural logarithm of a positive normal number, correctly rounded unless it is nearer than
-/// 2^-99 of itself to the middle of two numbers; takes many times as long as [`log`].
+/// Returns the natural logarithm of a positive normal number, correctly rounded unless it is nearer
+/// than 2^-99 of itself to the middle of two numbers; takes many times as long as [`log`].
 ///
 /// # Determinism
 ///
@@ -52,7 +52,7 @@ pub fn log_rounded(x: f64) -> f64 {
     Dd::log(x).high
 }
 
-/// The logarithm to base 2.
+/// Returns the logarithm to base 2.
 ///
 /// # Determinism
 ///
@@ -75,7 +75,7 @@ pub fn log2(x: f64) -> f64 {
     finish(x, high + (lost + rest))
 }
 
-/// The logarithm to base 10.
+/// Returns the logarithm to base 10.
 ///
 /// # Determinism
 ///

@@ -6,7 +6,7 @@ use crate::Ieee as _;
 use super::super::fma::{fma, select};
 use super::nan_if;
 
-/// The square root, correctly rounded as IEEE 754 defines it, with one NaN.
+/// Returns the square root, correctly rounded as IEEE 754 defines it, with one NaN.
 ///
 /// # Determinism
 ///

@@ -10,7 +10,7 @@ use crate::Ieee as _;
 use super::super::fma::{ROUND, fma, horner, select};
 use super::{nan_if, ordered_sum, product, sum};
 
-/// The sine of an angle in radians.
+/// Returns the sine of an angle in radians.
 ///
 /// # Determinism
 ///
@@ -30,7 +30,7 @@ pub fn sin(x: f64) -> f64 {
     nan_if(!x.is_finite(), select(x == 0.0, x, y))
 }
 
-/// The cosine of an angle in radians.
+/// Returns the cosine of an angle in radians.
 ///
 /// # Determinism
 ///
