@@ -1,4 +1,4 @@
-//! What a device must be able to do besides running kernels: hold memory and move it.
+//! A device's memory, as tensors need it: allocation and copies.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::{Device, Error, Layout, Result};
 
-/// A device's memory. Kernels are registered separately, with [`Kernel`](crate::Kernel).
+/// The memory of a device. Kernels are registered separately, with [`Kernel`](crate::Kernel).
 ///
 /// The host needs no implementation: tensor-core holds host memory itself.
 pub trait Backend: Send + Sync + Debug {
@@ -31,9 +31,9 @@ pub trait Backend: Send + Sync + Debug {
         size: usize,
     ) -> Result<Arc<dyn DeviceBuffer>>;
 
-    /// Starts to add up the terms that the digest of a ledger is made of, over the elements of `size`
-    /// bytes in a range of a buffer, and returns what waits for the sum. Nothing if the device has no
-    /// kernel for it: the elements are then downloaded.
+    /// Starts the sum behind a ledger digest over a range of a buffer, whose elements have `size`
+    /// bytes, and returns a function that waits for it. Returns `None` if the device has no kernel
+    /// for the sum; the caller then downloads the elements.
     fn digest(
         &self,
         buffer: &dyn DeviceBuffer,
@@ -45,29 +45,29 @@ pub trait Backend: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// Waits until everything asked of the device is done, and reports what went wrong.
+    /// Waits until the device has finished all its work, and reports any error of that work.
     fn synchronize(&self) -> Result<()>;
 }
 
-/// What the sum of a digest covers, and which elements are NaN.
+/// Parameters of the sum behind a digest: the words that it covers, and how to recognise NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestSum {
-    /// In how many parts the words are divided; each has a block that is covered.
+    /// The number of parts that the words are divided into. The sum covers one block of each part.
     pub blocks: u64,
-    /// The words of a block.
+    /// The number of words in a block.
     pub block: u64,
-    /// The largest pattern of bits, without the sign, of an element that is not NaN.
+    /// The largest bit pattern, without the sign, of an element that is not NaN.
     pub infinity: u64,
-    /// What stands for every NaN.
+    /// The bit pattern that replaces every NaN.
     pub quiet: u64,
 }
 
-/// Waits for a sum that a device computes, on any thread.
+/// A function that waits for a sum on the device; any thread may call it.
 pub type LateSum = Box<dyn FnOnce() -> Result<u64> + Send>;
 
 /// A piece of a device's memory.
 pub trait DeviceBuffer: Send + Sync + Debug {
-    /// Which device holds it.
+    /// Returns the device that holds the memory.
     fn device(&self) -> Device;
     /// Returns the number of bytes.
     fn len(&self) -> usize;
@@ -75,7 +75,7 @@ pub trait DeviceBuffer: Send + Sync + Debug {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Returns the concrete type, for the backend's own kernels.
+    /// Returns `self` as its concrete type, for the backend's own kernels.
     fn as_any(&self) -> &dyn Any;
 }
 

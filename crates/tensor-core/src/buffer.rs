@@ -1,13 +1,13 @@
 //! Host memory for tensors: aligned, recycled, never uninitialised.
 //!
-//! Safe Rust has no uninitialised memory, and zeroing every output would cost a pass over it.
-//! Freed buffers are therefore kept and handed out again: their old contents are valid, only
-//! meaningless. In debug builds such a buffer is filled with NaN, so that a kernel that reads
-//! what it has not written shows at once.
+//! Safe Rust has no uninitialised memory, and zeroing every output would cost a pass over it. So
+//! freed buffers are kept and used again: their old contents are valid, but meaningless. Debug
+//! builds fill a reused buffer with NaN, so that a kernel which reads an element before writing it
+//! is noticed at once.
 //!
-//! The kept buffers are a cache: [`set_cache_limit`] bounds it, the buffer that has been in it for
-//! longest leaves first, [`empty_cache`] empties it, and an allocation that finds no memory empties
-//! it too before it fails. [`cache_stats`] tells how much it helps.
+//! The kept buffers are a cache. [`set_cache_limit`] limits its size; beyond the limit, the oldest
+//! buffer is freed first. [`empty_cache`] empties it, and so does an allocation that would
+//! otherwise fail for lack of memory. [`cache_stats`] returns its counters.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `bytes` zero bytes.
+    /// Allocates `bytes` zero bytes.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`] if there is no memory for them, as for the other functions that make a
-    /// buffer.
+    /// [`OutOfMemory`] if the allocation fails; the other functions that return a buffer fail
+    /// alike.
     pub fn zeroed(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let class = size_class(bytes);
         let Some(words) = recycled(class) else {
@@ -40,8 +40,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// `bytes` bytes of unspecified content, for an output that is about to be written whole.
-    /// In debug builds every byte is 0xff: NaN for floats, out of range for indices.
+    /// Allocates `bytes` bytes of unspecified content, for an output that the caller overwrites
+    /// completely. In debug builds every byte is 0xff: NaN for floats, out of range for indices.
     pub fn scratch(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let class = size_class(bytes);
         let words = recycled(class).map_or_else(|| allocate(class, bytes), Ok)?;
@@ -59,8 +59,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Returns a buffer that holds `value` alone. A few bytes that no caller chose are always
-    /// there.
+    /// Returns a buffer that holds only `value`. It cannot fail: a few bytes of fixed size are
+    /// assumed to be available.
     pub fn of<T: bytemuck::Pod>(value: T) -> Buffer {
         let bytes = size_of::<T>();
         let mut buffer = Buffer::over(vec![0; size_class(bytes)], bytes);
@@ -83,14 +83,14 @@ impl Buffer {
         self.bytes == 0
     }
 
-    /// Returns the contents as elements; a trailing part of an element is left out.
+    /// Returns the contents as elements; an incomplete last element is left out.
     pub fn as_slice<T: bytemuck::Pod>(&self) -> &[T] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.words[self.start..]);
         let whole = self.bytes / size_of::<T>() * size_of::<T>();
         bytemuck::cast_slice(&bytes[..whole])
     }
 
-    /// Returns the contents as elements, to be written.
+    /// Returns the contents as mutable elements, like [`as_slice`](Buffer::as_slice).
     pub fn as_mut_slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words[self.start..]);
         let whole = self.bytes / size_of::<T>() * size_of::<T>();
@@ -98,7 +98,8 @@ impl Buffer {
     }
 
     fn over(words: Vec<u64>, bytes: usize) -> Buffer {
-        // `align_offset` may say "impossible" (usize::MAX); alignment is for speed alone.
+        // `align_offset` may return "impossible" (usize::MAX). Then the start is unaligned, which
+        // costs only speed.
         let start = words.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT / 8);
         Buffer { words, start, bytes }
     }
@@ -107,34 +108,34 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.words.len() >= SMALLEST_KEPT {
-            // The lock is released before memory goes back to the system.
+            // Releases the lock before memory goes back to the system.
             let _evicted = POOL.lock().put(std::mem::take(&mut self.words));
         }
     }
 }
 
-/// How the memory of freed tensors was used again, in this process so far; see [`cache_stats`].
+/// Statistics of the cache of freed host buffers, since the process started; see [`cache_stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// The bytes kept for later use.
+    /// The bytes that the cache holds.
     pub kept: usize,
-    /// The most bytes that are kept; see [`set_cache_limit`].
+    /// The most bytes that the cache may hold; see [`set_cache_limit`].
     pub limit: usize,
-    /// Buffers that were used again.
+    /// The number of allocations served from the cache.
     pub reused: u64,
-    /// Buffers of a size that is worth keeping that were new memory.
+    /// The number of allocations served with new memory, of sizes that the cache keeps.
     pub allocated: u64,
-    /// Buffers that were given back to the system to stay within the limit.
+    /// The number of buffers returned to the system to stay within the limit.
     pub evicted: u64,
 }
 
-/// What the cache of freed host buffers holds and has done.
+/// Returns the statistics of the cache of freed host buffers.
 pub fn cache_stats() -> CacheStats {
     let pool = POOL.lock();
     CacheStats { kept: 8 * pool.kept, limit: 8 * pool.limit, ..pool.stats }
 }
 
-/// Keeps at most `bytes` of freed host memory for later use (512 MiB unless set); 0 keeps none.
+/// Limits the cache of freed host memory to `bytes` (512 MiB by default); 0 disables it.
 pub fn set_cache_limit(bytes: usize) {
     let _evicted = {
         let mut pool = POOL.lock();
@@ -143,17 +144,17 @@ pub fn set_cache_limit(bytes: usize) {
     };
 }
 
-/// Gives all kept host memory back to the system.
+/// Returns all cached host memory to the system.
 pub fn empty_cache() {
     let _emptied = POOL.lock().empty();
 }
 
-/// Returns a freed buffer of `class` words.
+/// Takes a freed buffer of `class` words from the cache, if there is one.
 fn recycled(class: usize) -> Option<Vec<u64>> {
     (class >= SMALLEST_KEPT).then(|| POOL.lock().take(class))?
 }
 
-/// `class` new zero words for a buffer of `bytes` bytes.
+/// Allocates `class` zero words for a buffer of `bytes` bytes.
 fn allocate(class: usize, bytes: usize) -> Result<Vec<u64>, OutOfMemory> {
     memory::zeroed(class)
         .or_else(|_| {
@@ -164,18 +165,18 @@ fn allocate(class: usize, bytes: usize) -> Result<Vec<u64>, OutOfMemory> {
 }
 
 const ALIGNMENT: usize = 64;
-/// Smaller buffers are cheap to get from the allocator.
+/// The smallest buffer worth keeping, in words: the allocator provides smaller ones cheaply.
 const SMALLEST_KEPT: usize = 4096 / 8;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new(512 << 17));
 
 /// Freed buffers. Lengths are in words.
 struct Pool {
-    /// The buffers, by length and then by when they were freed.
+    /// The buffers, by length and then by the time at which they were freed.
     free: BTreeMap<(usize, u64), Vec<u64>>,
-    /// The length of each, by when it was freed.
+    /// The length of each buffer, by the time at which it was freed.
     lengths: BTreeMap<u64, usize>,
-    /// When the next buffer is freed: counts the buffers that have come.
+    /// The time of the next release: the number of buffers freed so far.
     now: u64,
     kept: usize,
     limit: usize,
@@ -188,7 +189,7 @@ impl Pool {
         Pool { free: BTreeMap::new(), lengths: BTreeMap::new(), now: 0, kept: 0, limit, stats }
     }
 
-    /// Returns the buffer of `length` that was freed last: its pages are likeliest to be in a
+    /// Takes the most recently freed buffer of `length`: its pages are the likeliest to be in a CPU
     /// cache.
     fn take(&mut self, length: usize) -> Option<Vec<u64>> {
         let Some((&(_, freed), _)) = self.free.range((length, 0)..=(length, u64::MAX)).next_back()
@@ -202,7 +203,7 @@ impl Pool {
         self.free.remove(&(length, freed))
     }
 
-    /// Keeps `words`; returns what has to go for it.
+    /// Keeps `words`; returns the buffers that must be freed to stay within the limit.
     fn put(&mut self, words: Vec<u64>) -> Vec<Vec<u64>> {
         let length = words.len();
         if length > self.limit {
@@ -215,7 +216,7 @@ impl Pool {
         self.evict()
     }
 
-    /// Takes out the buffers that were freed first, down to the limit.
+    /// Removes the oldest buffers until the limit is met.
     fn evict(&mut self) -> Vec<Vec<u64>> {
         let mut evicted = Vec::new();
         while self.kept > self.limit
@@ -235,8 +236,9 @@ impl Pool {
     }
 }
 
-/// Returns the number of words allocated for `bytes`: room to align, rounded up to an eighth of a
-/// power of two, so that near sizes share freed buffers and at most an eighth is wasted.
+/// Returns the number of words to allocate for `bytes`. It includes room to align, and is rounded
+/// up to an eighth of a power of two: near sizes share freed buffers, and at most an eighth is
+/// wasted.
 fn size_class(bytes: usize) -> usize {
     let words = bytes.div_ceil(8) + ALIGNMENT / 8;
     if words < SMALLEST_KEPT {
@@ -282,13 +284,13 @@ mod tests {
         for length in [n, 2 * n, n] {
             assert_eq!(pool.put(vec![0; length]), Vec::<Vec<u64>>::new());
         }
-        // Four units are kept; a fifth drives out the oldest, not itself.
+        // The cache has room for four units; a fifth evicts the oldest, not itself.
         let lengths = |gone: Vec<Vec<u64>>| gone.iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(lengths(pool.put(vec![1; n])), [n]);
         assert_eq!(pool.take(n), Some(vec![1; n]));
         assert_eq!(lengths(pool.put(vec![0; 3 * n])), [2 * n]);
         assert_eq!(pool.take(2 * n), None);
-        // What can never be kept drives nothing out.
+        // A buffer larger than the limit evicts nothing.
         assert_eq!(lengths(pool.put(vec![0; 5 * n])), [5 * n]);
         assert_eq!(pool.kept, 4 * n);
         let CacheStats { reused, allocated, evicted, .. } = pool.stats;

@@ -1,22 +1,23 @@
-//! How far the bits of a result can be relied on, and how a caller says what it requires.
+//! Determinism levels: the scope in which the bits of a result repeat, and the level a caller
+//! requires.
 //!
-//! The level in force is the innermost scope of the calling thread, or the process default if
-//! the thread is in no scope. It is read once, when an operation is entered: a scope never
-//! reaches into another thread, and a backward pass obeys the level in force when *it* runs.
+//! The level in force is that of the innermost scope of the calling thread, or the process default
+//! if the thread is in no scope. An operation reads it once, when it is called. A scope never
+//! applies to another thread, and a backward pass obeys the level in force when *it* runs.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 pub use samebits_numerics::Determinism;
 
-/// What happens when no variant meets the level in force; PyTorch's three debug modes.
+/// The reaction when no variant meets the level in force; PyTorch's three debug modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugMode {
-    /// Nothing is required: PyTorch's `"default"`.
+    /// Requires nothing: PyTorch's `"default"`.
     Default,
-    /// [`Determinism::Portable`] is preferred and a warning is written where it cannot be had.
+    /// Prefers [`Determinism::Portable`], and writes a warning if no variant has it.
     Warn,
-    /// [`Determinism::Portable`] is required and its absence is an error.
+    /// Requires [`Determinism::Portable`]; its absence is an error.
     Error,
 }
 
@@ -25,7 +26,7 @@ pub fn required() -> Determinism {
     policy().level
 }
 
-/// Returns true if a missing level is a warning on this thread, not an error.
+/// Returns true if a missing level is only a warning on this thread.
 pub fn is_warn_only() -> bool {
     policy().warn_only
 }
@@ -36,10 +37,10 @@ pub fn set_default(level: Determinism) {
     store_default(Policy { level, warn_only });
 }
 
-/// Makes a missing level a warning (once per operation and call site) and not an error, for every
-/// thread that is in no scope. A deterministic variant is still taken where there is one.
+/// Turns a missing level into a warning (once per operation and call site) instead of an error, for
+/// every thread that is in no scope. If there is a deterministic variant, it still runs.
 ///
-/// Warnings go to the thread's `tracing` subscriber, without one to standard error.
+/// Warnings go to the thread's `tracing` subscriber, or to standard error if it has none.
 pub fn set_warn_only(warn_only: bool) {
     let level = load_default().level;
     store_default(Policy { level, warn_only });
@@ -54,7 +55,7 @@ pub fn set_debug_mode(mode: DebugMode) {
     });
 }
 
-/// Returns the debug mode that the policy in force amounts to.
+/// Returns the debug mode that matches the policy in force.
 pub fn debug_mode() -> DebugMode {
     match policy() {
         Policy { level: Determinism::NotGuaranteed, .. } => DebugMode::Default,
@@ -63,7 +64,7 @@ pub fn debug_mode() -> DebugMode {
     }
 }
 
-/// Runs `f` with `level` in force on this thread, and restores what was before, also when `f`
+/// Runs `f` with `level` in force on this thread, and restores the previous level, even if `f`
 /// panics.
 #[track_caller]
 pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
@@ -71,8 +72,8 @@ pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` with `level` preferred on this thread: where it cannot be had, a warning is
-/// written, as [`set_warn_only`] describes, and the best variant runs.
+/// Runs `f` with `level` preferred on this thread: if no variant meets it, the best variant runs
+/// and a warning is written, as [`set_warn_only`] describes.
 pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
     let _guard = push(Policy { level, warn_only: true });
     f()
@@ -80,17 +81,17 @@ pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
 
 /// Puts `level` in force on this thread until the guard is dropped.
 ///
-/// Guards may be dropped in any order: the level in force is that of the youngest guard alive.
+/// Guards may be dropped in any order: the youngest guard alive decides the level.
 #[must_use = "the level is in force only while the guard lives"]
 pub fn enter(level: Determinism) -> ScopeGuard {
     push(Policy { level, warn_only: false })
 }
 
-/// Keeps a level in force on the thread that made it; see [`enter`].
+/// A guard that keeps a level in force on the thread that made it; see [`enter`].
 #[derive(Debug)]
 pub struct ScopeGuard {
     id: u64,
-    /// The scope stack is the thread's own, so the guard must not leave it.
+    /// Makes the guard `!Send`: the scope stack belongs to the thread.
     not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -123,7 +124,8 @@ thread_local! {
     static SCOPES: RefCell<Scopes> = RefCell::default();
 }
 
-/// Level in the low bits, warn-only in bit 7, so that both are read at once.
+/// The process default: the level in the low bits and warn-only in bit 7, so that one load reads
+/// both.
 static DEFAULT: AtomicU8 = AtomicU8::new(Determinism::Portable as u8);
 
 const WARN_ONLY: u8 = 0x80;

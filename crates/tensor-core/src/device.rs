@@ -1,4 +1,4 @@
-//! Where a tensor lives.
+//! Devices: the places where tensors live.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Device {
         }
     }
 
-    /// Returns the kind of device, which kernels are registered for.
+    /// Returns the kind of this device; kernels are registered by kind.
     pub fn kind(self) -> DeviceKind {
         match self {
             Device::Cpu => DeviceKind::Cpu,

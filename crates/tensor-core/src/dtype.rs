@@ -6,8 +6,8 @@ use half::{bf16, f16};
 
 /// The type of a tensor's elements.
 ///
-/// Every type can be stored, moved, cast, compared and printed. Arithmetic is for `F32`, `F64` and
-/// `I64`; an operation that does not take a type says so by an error.
+/// Every type can be stored, moved, cast, compared and printed. Arithmetic is defined for `F32`,
+/// `F64` and `I64`; an operation returns an error for a type it does not support.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -21,7 +21,7 @@ pub enum DType {
     I64,
     /// 8-bit unsigned integer.
     U8,
-    /// Truth value, one byte, 0 or 1.
+    /// Truth value in one byte: 0 or 1.
     Bool,
     /// 32-bit signed integer.
     I32,
@@ -47,7 +47,7 @@ impl DType {
         DType::BF16,
     ];
 
-    /// Bytes per element.
+    /// Returns the number of bytes per element.
     pub fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 => 8,
@@ -57,12 +57,12 @@ impl DType {
         }
     }
 
-    /// True for `F32`, `F64`, `F16` and `BF16`.
+    /// Returns true for `F32`, `F64`, `F16` and `BF16`.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
-    /// True for the floats that operations compute in: `F32` and `F64`.
+    /// Returns true for the floats that operations compute in: `F32` and `F64`.
     pub fn is_full_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
@@ -89,9 +89,9 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that tensor elements are read and written as. `u8` reads both `U8` and `Bool`.
+/// A Rust type in which tensor elements are read and written. `u8` reads both `U8` and `Bool`.
 pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug + Send + Sync + sealed::Sealed {
-    /// The element type that a new tensor of `Self` has.
+    /// The element type of a new tensor of `Self`.
     const DTYPE: DType;
 
     /// Returns true if a tensor of `dtype` stores `Self`.
@@ -121,8 +121,8 @@ impl Element for u8 {
 
 impl sealed::Sealed for u8 {}
 
-/// The bits of an element of any type of this width, for operations that only move elements: one
-/// compiled body serves all types of a width. See [`with_bits!`](crate::with_bits).
+/// The bits of an element of a given width. Operations that only move elements use it, so that one
+/// compiled body serves all types of the width. See [`with_bits!`](crate::with_bits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct Bits<W>(W);
@@ -142,7 +142,7 @@ macro_rules! bits {
 }
 bits!(u8 is U8, u16 is F16, u32 is U32, u64 is I64);
 
-/// Evaluates `$body` with `$t` standing for a float type: f32 for [`DType::F32`], else f64.
+/// Evaluates `$body` with `$t` as a float type: f32 for [`DType::F32`], else f64.
 ///
 /// # Examples
 ///
@@ -168,7 +168,7 @@ macro_rules! with_float {
     };
 }
 
-/// Evaluates `$body` with `$t` standing for the [`Element`] type, truth values as bytes.
+/// Evaluates `$body` with `$t` as the [`Element`] type; truth values are bytes.
 #[macro_export]
 macro_rules! with_element {
     ($dtype:expr, $t:ident => $body:expr) => {
@@ -198,7 +198,7 @@ macro_rules! with_element {
     };
 }
 
-/// Evaluates `$body` with `$t` standing for the [`Bits`] of the elements' width.
+/// Evaluates `$body` with `$t` as the [`Bits`] of the elements' width.
 ///
 /// # Examples
 ///
@@ -237,8 +237,8 @@ macro_rules! with_bits {
     };
 }
 
-/// Evaluates `$body` with `$t` standing for a type with an order: i64 for [`DType::I64`], else the
-/// float type.
+/// Evaluates `$body` with `$t` as a type with an order: i64 for [`DType::I64`], else the float
+/// type.
 #[macro_export]
 macro_rules! with_ordered {
     ($dtype:expr, $t:ident => $body:expr) => {

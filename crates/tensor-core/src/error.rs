@@ -1,4 +1,4 @@
-//! Everything that can go wrong, named so that a caller can match on it.
+//! The error type, with a variant per cause.
 
 use samebits_numerics::memory::OutOfMemory;
 
@@ -7,32 +7,32 @@ use crate::{DType, Determinism, Device, Pass};
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Anything that can go wrong in an operation on tensors.
+/// The error of an operation on tensors.
 ///
 /// Messages start with the operation's name and give both sides of a mismatch.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two shapes had to agree and did not.
+    /// Two shapes that must agree differ.
     #[error("{op}: expected {what} of shape {expected:?}, got {got:?}")]
     ShapeMismatch {
         /// The operation.
         op: &'static str,
-        /// Which argument.
+        /// The name of the argument.
         what: &'static str,
-        /// The shape it should have had.
+        /// The expected shape.
         expected: Vec<usize>,
-        /// The shape it had.
+        /// The given shape.
         got: Vec<usize>,
     },
-    /// Two shapes cannot be broadcast to one.
+    /// Two shapes cannot be broadcast together.
     #[error("{op}: shapes {left:?} and {right:?} cannot be broadcast together")]
     Broadcast {
         /// The operation.
         op: &'static str,
         /// One shape.
         left: Vec<usize>,
-        /// The other.
+        /// The other shape.
         right: Vec<usize>,
     },
     /// An argument is outside what the operation accepts.
@@ -40,7 +40,7 @@ pub enum Error {
     InvalidArgument {
         /// The operation.
         op: &'static str,
-        /// What was expected and what was given.
+        /// The value that was expected and the one that was given.
         message: String,
     },
     /// A tensor has the wrong element type.
@@ -48,11 +48,11 @@ pub enum Error {
     DTypeMismatch {
         /// The operation.
         op: &'static str,
-        /// Which argument.
+        /// The name of the argument.
         what: &'static str,
-        /// The type it should have had.
+        /// The expected type.
         expected: DType,
-        /// The type it had.
+        /// The given type.
         got: DType,
     },
     /// Two tensors live on different devices.
@@ -60,24 +60,24 @@ pub enum Error {
     DeviceMismatch {
         /// The operation.
         op: &'static str,
-        /// One device.
+        /// The device of one tensor.
         left: Device,
-        /// The other.
+        /// The device of the other tensor.
         right: Device,
     },
-    /// An index does not lie inside the dimension it indexes.
+    /// An index lies outside the dimension it indexes.
     #[error("{op}: index {index} at position {position} is out of range for size {size}")]
     IndexOutOfRange {
         /// The operation.
         op: &'static str,
-        /// Where in the index tensor, counted in its logical order.
+        /// The position in the index tensor, in its logical order.
         position: usize,
-        /// The index found there.
+        /// The index at that position.
         index: i64,
-        /// The size it should have been below.
+        /// The size of the dimension; the index must be below it.
         size: usize,
     },
-    /// No variant of the operation meets the level that is required.
+    /// No variant of the operation meets the required level.
     #[error(
         "{op} ({pass}): requires {required}, but the best variant on {device} for {dtype} is {best}; \
          require {best} for this call with `determinism::scope`, or use \
@@ -88,30 +88,30 @@ pub enum Error {
         op: &'static str,
         /// Forward or backward.
         pass: Pass,
-        /// The device it was to run on.
+        /// The device of the call.
         device: Device,
         /// The element type.
         dtype: DType,
         /// The level in force.
         required: Determinism,
-        /// The best level that a variant has.
+        /// The best level among the variants.
         best: Determinism,
     },
-    /// No kernel at all is registered for the operation on this device and type.
+    /// No kernel is registered for the operation on this device and type.
     #[error("{op} ({pass}): no kernel on {device} for {dtype}{hint}")]
     NoKernel {
         /// The operation.
         op: &'static str,
         /// Forward or backward.
         pass: Pass,
-        /// The device it was to run on.
+        /// The device of the call.
         device: Device,
         /// The element type.
         dtype: DType,
-        /// What to do, if anything is known.
+        /// Advice for the user, if there is any.
         hint: &'static str,
     },
-    /// No backend is registered for the device.
+    /// No backend is installed for the device.
     #[error(
         "{device} cannot be used: `samebits::environment()` lists the devices of this machine, or \
          says what is missing for them"
@@ -131,28 +131,28 @@ pub enum Error {
         pass: Pass,
         /// The kernel variant that ran.
         variant: &'static str,
-        /// Which repeat differed, counted from 1.
+        /// The repeat that differed, counted from 1.
         run: usize,
-        /// Where the first difference is.
+        /// The position of the first difference.
         what: String,
         /// The shapes of the inputs.
         inputs: String,
     },
-    /// An environment variable holds none of the values that it can have.
+    /// An environment variable has an invalid value.
     #[error(
         "{op}: the environment variable {variable} is {found:?}, but must be {expected}, or not set"
     )]
     InvalidVariable {
         /// The operation.
         op: &'static str,
-        /// The variable.
+        /// The name of the variable.
         variable: &'static str,
-        /// What it holds.
+        /// The value found.
         found: &'static str,
-        /// What it can hold.
+        /// The valid values.
         expected: &'static str,
     },
-    /// A draw from the default generator before anyone seeded it.
+    /// A draw from the default generator before it was seeded.
     #[error(
         "{op}: the default generator of this thread was never seeded, so the run could not be \
          repeated; call `manual_seed(seed)` first, or pass a generator"
@@ -170,7 +170,7 @@ pub enum Error {
         /// The operation.
         op: &'static str,
     },
-    /// A draw from the default generator where every draw must name its generator.
+    /// A draw from the default generator in a place that allows only explicit generators.
     #[error(
         "{op}: there is no default generator in the functions that a data loader calls, whatever \
          its number of workers; draw from the sample's generator, or pass one"
@@ -179,23 +179,23 @@ pub enum Error {
         /// The operation.
         op: &'static str,
     },
-    /// The bytes given as a saved state are not one.
+    /// A saved state cannot be read.
     #[error("{op}: {message}")]
     InvalidState {
         /// The operation.
         op: &'static str,
-        /// What is wrong with it.
+        /// The defect of the state.
         message: String,
     },
-    /// An [`Observer`](crate::observe::Observer) refused to go on.
+    /// An [`Observer`](crate::observe::Observer) returned an error.
     #[error("{op}: {message}")]
     Observer {
         /// The operation.
         op: &'static str,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// A device has no memory left for a result.
+    /// The device has too little memory for a result.
     #[error(
         "{op}: {device} has no memory left for {bytes} bytes; free tensors or use a smaller batch"
     )]
@@ -207,14 +207,14 @@ pub enum Error {
         /// The size of the buffer.
         bytes: usize,
     },
-    /// A device or its driver failed.
+    /// The device or its driver failed.
     #[error("{op}: {device}: {message}")]
     Backend {
         /// The operation.
         op: &'static str,
         /// The device.
         device: Device,
-        /// What the driver said.
+        /// The driver's message.
         message: String,
     },
 }
@@ -227,7 +227,7 @@ impl Error {
         Error::InvalidArgument { op, message: message.into() }
     }
 
-    /// Returns the error of `op` if the host has no memory left.
+    /// Returns a function that maps an allocation failure on the host to the error of `op`.
     ///
     /// # Examples
     ///
@@ -242,9 +242,9 @@ impl Error {
         move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
     }
 
-    /// Returns the same error under the name of `op`, which the user called, and not of the step of
-    /// it that failed. [`Error::NoBackend`] names no operation, and [`Error::RerunDiffers`] keeps
-    /// the name of the kernel that did not repeat.
+    /// Returns the same error with the name of `op`, the function that the user called, instead of
+    /// the name of the step that failed. [`Error::NoBackend`] names no operation, and
+    /// [`Error::RerunDiffers`] keeps the name of the kernel that did not repeat.
     ///
     /// # Examples
     ///

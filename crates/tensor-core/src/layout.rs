@@ -1,10 +1,10 @@
-//! How a tensor's logical elements lie in its storage.
+//! The layout: positions of a tensor's logical elements in its storage.
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::{Error, Result};
 
-/// A number for each dimension; up to the usual four take no memory of their own.
+/// One number per dimension; up to four are stored without an allocation.
 pub type PerDim = SmallVec<[usize; 4]>;
 
 /// Shape, strides and offset, all counted in elements.
@@ -22,7 +22,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if a machine cannot address that many elements.
+    /// [`Error::InvalidArgument`] if no machine can address that many elements.
     pub fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
         numel(op, shape)?;
         Ok(Layout { shape: shape.into(), strides: contiguous_strides(shape), offset: 0 })
@@ -64,7 +64,7 @@ impl Layout {
         &self.strides
     }
 
-    /// Where the first element lies.
+    /// Returns the storage position of the first element.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -121,7 +121,7 @@ impl Layout {
         })
     }
 
-    /// Elements `start..start + length` of dimension `dim`.
+    /// Selects elements `start..start + length` of dimension `dim`.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Layout {
         Ok(layout.rooted())
     }
 
-    /// Every `step`-th element of dimension `dim`, from `start`.
+    /// Selects every `step`-th element of dimension `dim`, from `start`.
     ///
     /// # Errors
     ///
@@ -158,16 +158,16 @@ impl Layout {
         }
         let mut layout = self.narrow(dim, start, size - start)?;
         layout.shape[dim] = (size - start).div_ceil(step);
-        // No element lies a step away from another if there is only one.
+        // With one element the stride is never used.
         layout.strides[dim] = layout.strides[dim].saturating_mul(step);
         Ok(layout)
     }
 
-    /// Repeats dimensions of size 1 without copying, so that the shape becomes `shape`.
+    /// Expands dimensions of size 1 to `shape`, without copying.
     ///
     /// # Errors
     ///
-    /// [`Error::Broadcast`] if a dimension is neither 1 nor already right.
+    /// [`Error::Broadcast`] if a dimension is neither 1 nor already of the wanted size.
     pub fn expand(&self, op: &'static str, shape: &[usize]) -> Result<Layout> {
         let mismatch = || Error::Broadcast { op, left: self.shape.to_vec(), right: shape.to_vec() };
         let new = shape.len().checked_sub(self.rank()).ok_or_else(mismatch)?;
@@ -221,7 +221,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Returns the same elements under another shape, if that needs no copy.
+    /// Returns the same elements with another shape, or `None` if that needs a copy.
     pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
         if numel("reshape", shape) != Ok(self.numel()) {
             return None;
@@ -238,7 +238,7 @@ impl Layout {
         self.positions_from(0)
     }
 
-    /// Returns the storage positions of the elements from number `first` on, in logical order.
+    /// Returns the storage positions of the elements from index `first` on, in logical order.
     pub fn positions_from(&self, first: usize) -> Positions<'_> {
         let left = self.numel().saturating_sub(first);
         let mut index: PerDim = smallvec![0; self.rank()];
@@ -248,7 +248,7 @@ impl Layout {
             for dim in (0..self.rank()).rev() {
                 index[dim] = rest % self.shape[dim];
                 rest /= self.shape[dim];
-                // A stride that no element lies along may be any number.
+                // The stride of a dimension with one element may be any number, so it is not used.
                 if index[dim] > 0 {
                     next += index[dim] * self.strides[dim];
                 }
@@ -257,7 +257,8 @@ impl Layout {
         Positions { layout: self, index, next, left }
     }
 
-    /// Returns a layout without elements starts at 0: its old start may lie outside its storage.
+    /// Sets the offset of a layout without elements to 0: the old offset may lie outside its
+    /// storage.
     fn rooted(mut self) -> Layout {
         if self.numel() == 0 {
             self.offset = 0;
@@ -273,7 +274,7 @@ impl Layout {
     }
 }
 
-/// Iterates over storage positions in logical order; see [`Layout::positions`].
+/// Iterator over storage positions in logical order; see [`Layout::positions`].
 #[derive(Debug)]
 pub struct Positions<'a> {
     layout: &'a Layout,
@@ -293,7 +294,7 @@ impl Iterator for Positions<'_> {
         let position = self.next;
         for dim in (0..self.index.len()).rev() {
             let stride = self.layout.strides[dim];
-            // Only positions of elements are computed: one beyond the last might not fit.
+            // Computes positions of elements only: one beyond the last might not fit.
             if self.index[dim] + 1 < self.layout.shape[dim] {
                 self.index[dim] += 1;
                 self.next += stride;
@@ -314,8 +315,8 @@ impl Iterator for Positions<'_> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if it is more than a machine can address. Sizes of 0 do not hide
-/// that the other sizes are too large.
+/// [`Error::InvalidArgument`] if it is more than a machine can address. A size of 0 does not hide
+/// other sizes that are too large.
 pub fn numel(op: &'static str, shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n.max(1)));
     match product {
@@ -370,7 +371,8 @@ pub fn outer_dim_inner(
     Ok((shape[..dim].iter().product(), size, shape[dim + 1..].iter().product()))
 }
 
-/// Of a shape that [`numel`] accepts: no product of some of its sizes is too large.
+/// Returns the row-major strides of a shape that [`numel`] accepts, so that no partial product
+/// overflows.
 fn contiguous_strides(shape: &[usize]) -> PerDim {
     let mut strides: PerDim = smallvec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!(one.expand("test", &[0]).unwrap().offset(), 0);
     }
 
-    /// The stride of a dimension of one element may be any number: nothing lies a step away.
+    /// The stride of a dimension with one element may be any number: it is never used.
     #[test]
     fn strides_that_lead_nowhere_are_not_followed() {
         let last = dense(&[5, 2]).stepped(0, 3, usize::MAX).unwrap();

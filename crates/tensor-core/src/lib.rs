@@ -1,12 +1,12 @@
 //! Tensors, layouts, devices, determinism levels and the kernel registry of samebits.
 //!
-//! This crate defines *what* an operation is: its name, its arguments, the checks that every
-//! device makes in the same words, and the level that each kernel variant promises. *How* it is
-//! computed is the business of the kernel crates, which register their variants here.
+//! This crate defines an operation: its name, its arguments, the checks that are the same on every
+//! device, and the level that each kernel variant promises. The kernel crates compute it, and
+//! register their variants here.
 //!
 //! * [`Tensor`] is a value: cloning is cheap, and writing to one never shows in another.
-//! * [`Determinism`] says how far the bits of a result can be relied on; a caller requires a
-//!   level with [`determinism::scope`] or [`determinism::set_default`].
+//! * [`Determinism`] is the scope in which the bits of a result repeat; a caller requires a level
+//!   with [`determinism::scope`] or [`determinism::set_default`].
 //! * [`Op`] and [`Kernel`] are the registry's two halves; [`dispatch`] brings them together.
 //!
 //! Unsafe code: none.

@@ -1,10 +1,10 @@
-//! Observers of operations: what ledgers and comparisons of two runs are built on.
+//! Observers of operations: the basis of ledgers and of comparisons of two runs.
 //!
-//! An [`Observer`] sees every operation of the threads that it listens to, after its result is
-//! computed: once, however often re-run mode computes it. Listening never changes a bit. Without
+//! An [`Observer`] sees each operation of the threads that it listens to once, after the result is
+//! computed, even if re-run mode computes it several times. Observing never changes a bit. Without
 //! an observer a call costs one load of a counter.
 //!
-//! The observer of a thread is that of the innermost [`scope`], or else the one of the process
+//! The observer of a thread is that of the innermost [`scope`], or else that of the process
 //! ([`set_global`]).
 
 use std::cell::{Cell, RefCell};
@@ -18,13 +18,13 @@ use samebits_rng::Generator;
 
 use crate::{Determinism, Error, Pass, Result, Tensor};
 
-/// The environment variable that asks for a ledger of the process.
+/// The environment variable that requests a ledger of the process.
 pub const LEDGER_VARIABLE: &str = "SAMEBITS_LEDGER";
 
 /// The part of a training step that a thread is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Anything that is none of the others.
+    /// Everything outside the other phases.
     #[default]
     Forward,
     /// A backward pass.
@@ -35,9 +35,9 @@ pub enum Phase {
 
 /// An operation that has computed its result.
 pub struct Call<'a> {
-    /// The operation.
+    /// The operation's name.
     pub op: &'static str,
-    /// Whether it computes a result or a gradient.
+    /// The pass: result or gradient.
     pub pass: Pass,
     /// The part of a training step that it belongs to.
     pub phase: Phase,
@@ -45,17 +45,17 @@ pub struct Call<'a> {
     pub inputs: &'a [&'a Tensor],
     /// Its results.
     pub outputs: &'a [&'a Tensor],
-    /// Its arguments that are no tensors, by name.
+    /// Its arguments other than tensors, by name.
     pub parameters: &'a [(&'static str, &'a dyn fmt::Debug)],
-    /// The generator that it drew from, where the draw started.
+    /// Its generator, at the start of the draw, if it draws.
     pub generator: Option<&'a Generator>,
-    /// The level that was required.
+    /// The level in force.
     pub required: Determinism,
     /// The level that the kernel promises.
     pub level: Determinism,
-    /// The kernel that was chosen.
+    /// The kernel variant that ran.
     pub variant: &'static str,
-    /// Where the operation was called.
+    /// The source location of the call.
     pub caller: &'static Location<'static>,
 }
 
@@ -65,17 +65,18 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// Listens to operations.
+/// A listener to operations.
 pub trait Observer: Send + Sync {
-    /// Is told of a call on the thread that made it. Operations in here are not observed.
+    /// Receives a call, on the thread that made it. Operations inside this function are not
+    /// observed.
     ///
     /// # Errors
     ///
-    /// What the call is to return in place of its result; [`Error::Observer`] is meant for it.
+    /// The call returns this error in place of its result; [`Error::Observer`] is meant for it.
     fn observe(&self, call: &Call<'_>) -> Result<()>;
 }
 
-/// Runs `f` with `observer` listening to this thread, in place of any other.
+/// Runs `f` with `observer` listening to this thread, instead of any other observer.
 ///
 /// # Examples
 ///
@@ -116,7 +117,8 @@ pub fn phase() -> Phase {
     PHASE.get()
 }
 
-/// Runs `f` as a part of a training step. Backward passes and optimisers do so themselves.
+/// Runs `f` as the given part of a training step. Backward passes and optimisers call it
+/// themselves.
 pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
     struct Restore(Phase);
     impl Drop for Restore {
@@ -128,12 +130,12 @@ pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f` with nobody listening to this thread: for what looks at a run and is no part of it.
+/// Runs `f` unobserved on this thread, for code that inspects a run without being part of it.
 pub fn unobserved<R>(f: impl FnOnce() -> R) -> R {
     with_local(Local::Off, f)
 }
 
-/// Returns true if anybody may listen to any thread.
+/// Returns true if any thread may have an observer.
 #[inline]
 pub fn is_on() -> bool {
     LISTENERS.load(Ordering::Relaxed) != 0
@@ -152,8 +154,8 @@ pub(crate) fn tell(op: &'static str, call: &dyn Fn(&dyn Observer) -> Result<()>)
     }
 }
 
-/// Returns the observer of the process. If the environment asks for one that nobody has set, that
-/// is an error: a run that is thought to be recorded should not end without its record.
+/// Returns the observer of the process. If the environment requests a ledger but no observer is
+/// set, this is an error, so that a run does not end without the record it should have.
 fn global(op: &'static str) -> Result<Option<Arc<dyn Observer>>> {
     static ENVIRONMENT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     if let Some((observer, _)) = &*GLOBAL.read() {
@@ -162,7 +164,7 @@ fn global(op: &'static str) -> Result<Option<Arc<dyn Observer>>> {
     let asked = *ENVIRONMENT.get_or_init(|| {
         let asked = std::env::var_os(LEDGER_VARIABLE).is_some_and(|path| !path.is_empty());
         if !asked {
-            // The environment counted as a listener until now.
+            // Until now, the environment counted as a listener.
             LISTENERS.fetch_sub(1, Ordering::Relaxed);
         }
         asked
@@ -188,19 +190,19 @@ fn with_local<R>(local: Local, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Who listens to a thread.
+/// The observer of a thread.
 #[derive(Default)]
 enum Local {
     /// The observer of the process.
     #[default]
     Global,
-    /// That of a scope.
+    /// The observer of a scope.
     Scope(Arc<dyn Observer>),
-    /// Nobody, while an observer is being told, or in [`unobserved`].
+    /// None: an observer is being called, or the thread is in [`unobserved`].
     Off,
 }
 
-/// One of the listeners, for as long as it lives.
+/// A guard that counts one listener while it lives.
 struct Listening;
 
 impl Listening {
@@ -216,7 +218,7 @@ impl Drop for Listening {
     }
 }
 
-/// The number of observers; the environment, until it is read, is one.
+/// The number of observers. Until the environment is read, it counts as one.
 static LISTENERS: AtomicUsize = AtomicUsize::new(1);
 
 static GLOBAL: RwLock<Option<(Arc<dyn Observer>, Listening)>> = RwLock::new(None);

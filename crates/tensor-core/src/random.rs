@@ -1,10 +1,10 @@
 //! The default generators: one per device and thread, seeded by one call.
 //!
-//! A shared generator that several threads draw from gives each of them whatever the others
-//! left, and the run is lost. The default generators therefore belong to the thread that called
-//! [`manual_seed`]; another thread gets its own by seeding, or better, is handed a generator
-//! that was split off. Inside [`explicit_only`](samebits_rng::explicit_only), as in the functions
-//! that a data loader calls, there are none: draws are errors, and seeding reaches only the hooks.
+//! If several threads drew from one shared generator, each would get the numbers that the others
+//! left, and the run would not repeat. So the default generators belong to the thread that called
+//! [`manual_seed`]. Another thread gets its own by seeding, or better, receives a generator that
+//! was split off. Inside [`explicit_only`](samebits_rng::explicit_only), as in the functions that a
+//! data loader calls, there are none: draws are errors, and seeding reaches only the hooks.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::{Determinism, Device, Error, Result, determinism};
 
 /// A seed: 64 bits, written as an integer with or without a sign.
 pub trait Seed {
-    /// Returns the bits, those of a negative number as two's complement.
+    /// Returns the bits of the seed; a negative number in two's complement.
     fn bits(self) -> u64;
 }
 
@@ -33,14 +33,14 @@ macro_rules! seeds {
 }
 seeds!(u64, i64, u32, i32);
 
-/// Seeds the default generators of every device, for this thread, and calls every registered
-/// seeding hook. Returns the generator of the CPU.
+/// Seeds the default generators of every device for this thread, and calls every registered seeding
+/// hook. Returns the generator of the CPU.
 ///
 /// # Determinism
 ///
-/// The CPU and `cuda:0` draw the same numbers from one seed, `cuda:1` draws others: the generator of
-/// a device is `Generator::new(seed).derive("default")` on the stream of the device's ordinal. So a
-/// program may use `Generator::new` with the same seed and draw other numbers.
+/// The CPU and `cuda:0` draw the same numbers from one seed; `cuda:1` draws others. The generator
+/// of a device is `Generator::new(seed).derive("default")` on the stream of the device's ordinal.
+/// So a program that uses `Generator::new` with the same seed draws other numbers.
 ///
 /// # Examples
 ///
@@ -63,9 +63,9 @@ pub fn manual_seed(seed: impl Seed) -> Generator {
     default_generator(seed, Device::Cpu)
 }
 
-/// Seeds the default generator of one device, for this thread, and calls no hook: PyTorch's
-/// `torch.cuda.manual_seed`. It then draws what it draws after [`manual_seed`] with this seed; those
-/// of other devices stay as they are.
+/// Seeds the default generator of one device for this thread, and calls no hook: PyTorch's
+/// `torch.cuda.manual_seed`. It draws the same numbers as after [`manual_seed`] with this seed; the
+/// generators of other devices are unchanged.
 ///
 /// # Examples
 ///
@@ -88,15 +88,15 @@ pub fn manual_seed_device(device: Device, seed: impl Seed) {
     });
 }
 
-/// Seeds the default generators of this thread from the operating system and returns the seed,
-/// so that the run can be repeated after all.
+/// Seeds the default generators of this thread from the operating system and returns the seed, so
+/// that the run can be repeated.
 pub fn seed() -> u64 {
     let seed = entropy();
     manual_seed(seed);
     seed
 }
 
-/// What [`manual_seed`] seeded this thread with, if it did.
+/// Returns the seed that [`manual_seed`] gave this thread, if any.
 pub fn initial_seed() -> Option<u64> {
     if is_explicit_only() {
         return None;
@@ -104,8 +104,8 @@ pub fn initial_seed() -> Option<u64> {
     DEFAULTS.with_borrow(|defaults| defaults.seed)
 }
 
-/// Registers a function that [`manual_seed`] calls with the seed, for a library with generators
-/// of its own. A second hook of the same name replaces the first.
+/// Registers a function that [`manual_seed`] calls with the seed, for a library with its own
+/// generators. A second hook of the same name replaces the first.
 ///
 /// Hooks are called on the thread that seeds, in the order of their names.
 pub fn register_seed_hook(name: &str, hook: impl Fn(u64) + Send + Sync + 'static) {
@@ -117,8 +117,8 @@ pub fn remove_seed_hook(name: &str) {
     HOOKS.lock().remove(name);
 }
 
-/// Draws from this thread's default generator of `device`: `draw` gets the generator, and
-/// whatever it reserves is gone for the next draw.
+/// Draws from this thread's default generator of `device`. `draw` gets the generator; the next draw
+/// starts after the blocks it reserves.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ pub fn with_default<R>(
     if is_explicit_only() {
         return Err(Error::ExplicitOnly { op });
     }
-    // The generator is taken out while it draws, so that `draw` may draw again.
+    // Takes the generator out during the draw, so that `draw` may draw again.
     let mut generator = match DEFAULTS.with_borrow(|defaults| defaults.generator(device)) {
         Some(generator) => generator,
         None if determinism::required() >= Determinism::RunToRun => {
@@ -183,14 +183,14 @@ pub fn get_rng_state() -> Result<RngState> {
     })
 }
 
-/// Puts this thread's default generators where `state` says.
+/// Sets this thread's default generators to the positions in `state`.
 pub fn set_rng_state(state: &RngState) {
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
     let generators = state.generators.iter().cloned().collect();
     set_defaults(|defaults| *defaults = Defaults { seed: state.seed, generators });
 }
 
-/// Runs `f` and puts this thread's default generators back to where they were, also when `f`
+/// Runs `f` and restores this thread's default generators to their positions before, even if `f`
 /// panics.
 pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(Defaults);
@@ -205,7 +205,7 @@ pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
 
 #[derive(Clone, Debug, Default)]
 struct Defaults {
-    /// Of all devices that have no generator yet.
+    /// The seed of all devices that have no generator yet.
     seed: Option<u64>,
     generators: BTreeMap<Device, Generator>,
 }
@@ -218,12 +218,13 @@ impl Defaults {
     }
 }
 
-/// Returns the default generator of `device`. Its name keeps it apart from `Generator::new(seed)`.
+/// Returns the default generator of `device`. The derived name keeps it apart from
+/// `Generator::new(seed)`.
 fn default_generator(seed: u64, device: Device) -> Generator {
     Generator::new(seed).derive("default").with_stream(device.stream())
 }
 
-/// Changes this thread's default generators, where it may have any.
+/// Changes this thread's default generators, if it may have any.
 fn set_defaults(change: impl FnOnce(&mut Defaults)) {
     if !is_explicit_only() {
         DEFAULTS.with_borrow_mut(change);
@@ -244,7 +245,7 @@ static HOOKS: Mutex<BTreeMap<String, Hook>> = Mutex::new(BTreeMap::new());
 /// Returns a seed that differs from run to run.
 fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    // The standard library keys its hasher from the operating system's generator.
+    // The standard library seeds its hasher from the operating system's random numbers.
     std::hash::RandomState::new().build_hasher().finish()
 }
 
@@ -281,7 +282,7 @@ mod tests {
         assert_eq!(next(Device::Cuda(1)), Ok(second));
         assert_ne!(next(Device::Cuda(0)), Ok(first));
         assert_ne!(next(Device::Cpu), Ok(cpu));
-        // A thread on which nothing else was seeded.
+        // On a thread that seeded nothing else.
         std::thread::spawn(move || {
             manual_seed_device(Device::Cuda(1), 5);
             assert_eq!(initial_seed(), None);

@@ -1,11 +1,11 @@
-//! The one list of kernels: which variants of which operation exist, and what each promises.
+//! The registry of kernels: the variants of each operation, and the level of each.
 //!
-//! An operation is a value that implements [`Op`]: it holds its inputs and parameters and knows
-//! how to turn them into a checked plan. A kernel crate registers [`Kernel`]s for it.
-//! [`dispatch`] plans the operation, reads the level in force, and runs the first kernel that
-//! meets it: kernels are registered fastest first. There is no silent downgrade.
+//! An operation is a value that implements [`Op`]: it holds its inputs and parameters and turns
+//! them into a checked plan. A kernel crate registers [`Kernel`]s for it. [`dispatch`] plans the
+//! operation, reads the level in force, and runs the first kernel that meets it: kernels are
+//! registered fastest first. If none meets it, the call is an error; there is no silent downgrade.
 //!
-//! User code registers its own operations in the same way and is refused by the same rule.
+//! User code registers its own operations in the same way, and the same rules apply to them.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,12 +26,12 @@ use crate::observe::{self, Call};
 use crate::rerun::{self, Output};
 use crate::{DType, Determinism, Device, Error, Result, Tensor};
 
-/// Whether an operation computes a result or a gradient.
+/// The pass of an operation: result or gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pass {
-    /// A result.
+    /// Computes a result.
     Forward,
-    /// A gradient.
+    /// Computes a gradient.
     Backward,
 }
 
@@ -44,15 +44,15 @@ impl fmt::Display for Pass {
     }
 }
 
-/// An operation: its inputs, its parameters, and the plan that every device makes alike.
+/// An operation: its inputs, its parameters, and the plan that is the same on every device.
 pub trait Op: Send + Sync + 'static {
-    /// The operation's name: PyTorch's where it has one.
+    /// The operation's name: PyTorch's name if it has one.
     const NAME: &'static str;
-    /// Whether this computes a result or a gradient.
+    /// The pass: result or gradient.
     const PASS: Pass = Pass::Forward;
-    /// What the checks found out and kernels need: a geometry, the shape of the result, or `()`.
+    /// The outcome of the checks, for the kernels: a geometry, the shape of the result, or `()`.
     type Plan;
-    /// What it returns.
+    /// The type of the result.
     type Output: Output;
 
     /// Calls `visit` with each input tensor; all must be on one device.
@@ -66,30 +66,31 @@ pub trait Op: Send + Sync + 'static {
         inputs
     }
 
-    /// Returns the arguments that are no tensors, by name, for records of the call.
+    /// Returns the arguments other than tensors, by name, for records of the call.
     /// [`parameters!`](crate::parameters) declares them.
     fn parameters(&self) -> Vec<(&'static str, &dyn fmt::Debug)> {
         Vec::new()
     }
 
-    /// Returns the generator that it draws from, where the draw starts.
+    /// Returns its generator, at the start of the draw, if it draws.
     fn generator(&self) -> Option<&Generator> {
         None
     }
 
-    /// Returns the device to run on: that of the first input. An operation without inputs says.
+    /// Returns the device to run on: that of the first input. An operation without inputs overrides
+    /// this.
     fn device(&self) -> Device {
         first_input(self).map_or(Device::Cpu, Tensor::device)
     }
 
-    /// Returns the element type that a kernel is looked up by: that of the first input. An
-    /// operation without inputs says.
+    /// Returns the element type by which a kernel is chosen: that of the first input. An operation
+    /// without inputs overrides this.
     fn dtype(&self) -> DType {
         first_input(self).map_or(DType::F32, Tensor::dtype)
     }
 
     /// Checks shapes, types and parameters. This is the only check of a call: kernels rely on it,
-    /// and take what it has computed from the plan.
+    /// and take computed sizes from the plan.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ fn first_input<O: Op + ?Sized>(op: &O) -> Option<&Tensor> {
     first
 }
 
-/// A field of an operation that holds input tensors: one, perhaps one, or many.
+/// A field of an operation that holds input tensors: one, an optional one, or several.
 pub trait Inputs {
     /// Calls `visit` with each tensor.
     fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor));
@@ -204,20 +205,20 @@ macro_rules! parameters {
 
 /// One way to compute an operation on one kind of device.
 pub struct Kernel<O: Op> {
-    /// The variant's name, unique for the operation, the device and the type.
+    /// The variant's name, unique per operation, device and type.
     pub variant: &'static str,
     /// The kind of device it runs on.
     pub device: DeviceKind,
-    /// The element types ([`Op::dtype`]) that it takes.
+    /// The element types ([`Op::dtype`]) that it supports.
     pub dtypes: &'static [DType],
     /// The level it promises.
     pub level: Determinism,
-    /// One line: why the level holds.
+    /// The reason why the level holds, in one line.
     pub why: &'static str,
-    /// Whether this variant can compute this very call. A variant that is race-free only for
-    /// some arguments is registered twice, with a higher level for those.
+    /// Returns true if this variant can compute the call. A variant that is race-free only for some
+    /// arguments is registered twice, with the higher level for those arguments.
     pub applies: fn(&O, &O::Plan) -> bool,
-    /// The computation, of an operation and its plan.
+    /// Computes an operation from its plan.
     pub run: fn(&O, &O::Plan) -> Result<O::Output>,
 }
 
@@ -240,7 +241,7 @@ impl<O: Op> Kernel<O> {
         }
     }
 
-    /// Returns a host kernel that computes any call, with no promise on its bits.
+    /// Returns a host kernel that computes any call, without a promise on its bits.
     pub const fn fast(
         variant: &'static str,
         dtypes: &'static [DType],
@@ -259,12 +260,12 @@ impl<O: Op> fmt::Debug for Kernel<O> {
     }
 }
 
-/// Adds `kernel` to the registry, after the ones already there: register the fastest first.
+/// Adds `kernel` to the registry, after those already there: register the fastest first.
 ///
 /// # Panics
 ///
-/// If the same variant is already registered for this operation, device and type: two kernels
-/// under one name could not be told apart in a report.
+/// If the same variant is already registered for this operation, device and type: a report could
+/// not tell the two apart.
 pub fn register<O: Op>(kernel: Kernel<O>) {
     let info = KernelInfo {
         op: O::NAME,
@@ -278,7 +279,7 @@ pub fn register<O: Op>(kernel: Kernel<O>) {
     add(TypeId::of::<O>(), info, Box::new(kernel));
 }
 
-/// What [`register`] does alike for every operation.
+/// Adds a kernel; the part of [`register`] that does not depend on the operation's type.
 fn add(op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
     let mut registry = REGISTRY.write();
     let kernels = Arc::make_mut(registry.entry(op).or_default());
@@ -304,15 +305,15 @@ fn add(op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
 ///
 /// # Errors
 ///
-/// What [`Op::plan`] finds; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
+/// The errors of [`Op::plan`]; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
 /// that can compute this call meets the level, unless in warn-only mode; [`Error::NoKernel`];
-/// [`Error::RerunDiffers`] in re-run mode; [`Error::Observer`] if one listens and refuses.
+/// [`Error::RerunDiffers`] in re-run mode; [`Error::Observer`] if an observer returns an error.
 #[track_caller]
 pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
     dispatch_with(op, determinism::policy(), None)
 }
 
-/// [`dispatch`] with `level` required for this one call.
+/// Runs [`dispatch`] with `level` required for this one call.
 ///
 /// # Errors
 ///
@@ -322,7 +323,7 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
     dispatch_with(op, Policy { level, warn_only: false }, None)
 }
 
-/// [`dispatch`] that takes the named variant whatever its level, for tests and benchmarks.
+/// Runs [`dispatch`] with the named variant, whatever its level, for tests and benchmarks.
 ///
 /// # Errors
 ///
@@ -333,19 +334,19 @@ pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
     dispatch_with(op, any, Some(variant))
 }
 
-/// Returns true if [`dispatch`] would find a kernel that can compute this call at the level in
-/// force, for operations that can also be composed of others.
+/// Returns true if [`dispatch`] would find a kernel for this call at the level in force. Functions
+/// use it for operations that can also be composed of others.
 pub fn is_available<O: Op>(op: &O) -> bool {
     let caller = Location::caller();
     op.plan().is_ok_and(|plan| choose(op, &plan, determinism::policy(), None, caller).is_ok())
 }
 
-/// What the registry knows of one kernel.
+/// The registry's description of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelInfo {
     /// The operation.
     pub op: &'static str,
-    /// Result or gradient.
+    /// The pass: result or gradient.
     pub pass: Pass,
     /// The kind of device.
     pub device: DeviceKind,
@@ -355,15 +356,15 @@ pub struct KernelInfo {
     pub variant: &'static str,
     /// The level it promises.
     pub level: Determinism,
-    /// Why the level holds.
+    /// The reason why the level holds.
     pub why: &'static str,
 }
 
-/// Every registered kernel and how often it has run in this process, sorted by operation, pass,
-/// device and then from fastest to slowest.
+/// Returns every registered kernel and how often it has run in this process, sorted by operation,
+/// pass, device and then from fastest to slowest.
 pub fn kernels() -> Vec<(KernelInfo, u64)> {
     let registry = REGISTRY.read();
-    // Types come in an order that changes from build to build; two of them may share a name.
+    // The order of types changes from build to build, and two of them may share a name.
     let mut entries: Vec<_> = registry.values().collect();
     entries.sort_by_key(|kernels| kernels.first().map(|kernel| kernel.info.variant));
     let mut all: Vec<_> = entries
@@ -378,7 +379,7 @@ pub fn kernels() -> Vec<(KernelInfo, u64)> {
 struct Registered {
     info: KernelInfo,
     runs: AtomicU64,
-    /// The [`Kernel`] of the operation under whose type this is kept.
+    /// The [`Kernel`] of the operation whose type is the key.
     kernel: Box<dyn Any + Send + Sync>,
 }
 
@@ -391,16 +392,16 @@ impl Registered {
 /// The kernels of each operation, by its type.
 static REGISTRY: RwLock<BTreeMap<TypeId, Arc<Vec<Arc<Registered>>>>> = RwLock::new(BTreeMap::new());
 
-/// Operations and call sites that have been warned about a missing level.
+/// Operations and call sites that have already been warned about a missing level.
 static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
 
 type Site = (&'static str, Pass, &'static Location<'static>);
 
-/// What other libraries do to a thread's floating-point mode is reported once.
+/// Ensures that a repaired floating-point mode (changed by another library) is reported once.
 static REPORT_REPAIR: Once = Once::new();
 
-/// What does not depend on the operation's type is in functions of its own: this one is compiled for
-/// each operation.
+/// Code that does not depend on the operation's type is in separate functions: this one is compiled
+/// for each operation.
 #[track_caller]
 fn dispatch_with<O: Op>(op: &O, policy: Policy, variant: Option<&str>) -> Result<O::Output> {
     let caller = Location::caller();
@@ -466,8 +467,8 @@ fn report_repair(op: &'static str, caller: &Location<'_>) {
     });
 }
 
-/// Refuses what would otherwise be ignored in silence: a misspelt instruction set costs speed, a
-/// misspelt number of runs compares nothing.
+/// Checks the environment variables, which would otherwise be ignored silently: a misspelt
+/// instruction set costs speed, and a misspelt number of runs compares nothing.
 fn check_environment(op: &'static str) -> Result<()> {
     let invalid =
         |variable, found, expected| Error::InvalidVariable { op, variable, found, expected };
@@ -480,7 +481,7 @@ fn check_environment(op: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// [`Op::each_input`] of some operation.
+/// The function [`Op::each_input`] of an operation.
 type EachInput<'a> = dyn Fn(&mut dyn FnMut(&'a Tensor)) + 'a;
 
 fn check_devices<'a>(op: &'static str, each_input: &EachInput<'a>) -> Result<()> {
@@ -509,21 +510,21 @@ fn choose<O: Op>(
         .fastest(TypeId::of::<O>(), &|kernel| (kernel.kernel::<O>().applies)(op, plan))
 }
 
-/// What a call asks of a kernel.
+/// The requirements of a call on its kernel.
 struct Wanted<'a> {
     op: &'static str,
     pass: Pass,
     device: Device,
     dtype: DType,
     policy: Policy,
-    /// The only variant to take, if any.
+    /// The only variant to use, if given.
     variant: Option<&'a str>,
     caller: &'static Location<'static>,
 }
 
 impl Wanted<'_> {
-    /// Returns the first kernel that can compute the call and meets the level; in warn-only mode,
-    /// if none does, the first of the highest level.
+    /// Returns the first kernel that can compute the call and meets the level. If none does,
+    /// warn-only mode returns the first kernel of the highest level.
     fn fastest(
         &self,
         operation: TypeId,
@@ -560,8 +561,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Reports what warn-only mode lets pass: to the subscriber of this thread, or, as nobody would see
-/// it without one, on standard error.
+/// Reports a missing level in warn-only mode to the subscriber of this thread, or, if there is
+/// none, on standard error.
 fn warn(refusal: &Error, caller: &Location<'_>) {
     let unseen = tracing::dispatcher::get_default(|current| current.is::<NoSubscriber>());
     if unseen {

@@ -1,8 +1,8 @@
 //! Re-run mode: every operation runs several times and the bits must agree.
 //!
-//! Set the environment variable `SAMEBITS_RERUN=n`, or put a part of a program in [`scope`]. The
-//! first operation whose bits differ is named in [`Error::RerunDiffers`]. Variants that promise
-//! nothing run once. If the variable holds anything but a number from 1, every operation returns
+//! Set the environment variable `SAMEBITS_RERUN=n`, or run a part of a program in [`scope`].
+//! [`Error::RerunDiffers`] names the first operation whose bits differ. Variants without a promise
+//! run once. If the variable holds anything but a number from 1, every operation returns
 //! [`Error::InvalidVariable`].
 //!
 //! # References
@@ -14,16 +14,16 @@ use std::sync::OnceLock;
 
 use crate::{Device, Error, KernelInfo, Result, Tensor};
 
-/// What an operation returns: tensors, comparable by bits.
+/// The result of an operation: tensors, compared by their bits.
 pub trait Output: Sized {
-    /// Where the first bit lies in which `self` and `other` differ.
+    /// Returns the position of the first bit in which `self` and `other` differ.
     ///
     /// # Errors
     ///
-    /// [`Error::Backend`] if a device fails to hand its bits over.
+    /// [`Error::Backend`] if a device cannot return its bits.
     fn first_difference(&self, other: &Self) -> Result<Option<String>>;
 
-    /// Adds the tensors that it is made of to `tensors`.
+    /// Appends the tensors in this result to `tensors`.
     fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>);
 }
 
@@ -121,20 +121,20 @@ pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// How often each operation runs on this thread: 1 unless re-run mode is on.
+/// Returns how often each operation runs on this thread: 1 unless re-run mode is on.
 pub fn times() -> usize {
     SCOPE.get().unwrap_or_else(|| request().unwrap_or(1)).max(1)
 }
 
-/// The environment variable that says how often each operation runs.
+/// The environment variable that sets the number of runs of each operation.
 pub const VARIABLE: &str = "SAMEBITS_RERUN";
 
-/// What [`VARIABLE`] holds, if that is no number of runs. Read once.
+/// Returns the value of [`VARIABLE`] if it is not a valid number of runs. Read once.
 pub fn unknown_request() -> Option<&'static str> {
     request().err()
 }
 
-/// How often the environment asks for, or what it holds instead of a number from 1.
+/// Returns the number of runs that the environment requests, or its invalid value.
 fn request() -> Result<usize, &'static str> {
     static REQUEST: OnceLock<Result<usize, String>> = OnceLock::new();
     let request = REQUEST.get_or_init(|| match std::env::var_os(VARIABLE) {
@@ -151,7 +151,7 @@ thread_local! {
     static SCOPE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Runs a kernel again, as often as the mode says, until a result differs from the first.
+/// Runs a kernel again, as often as the mode requires, until a result differs from the first.
 pub(crate) fn difference<R: Output>(
     first: &R,
     run: &dyn Fn() -> Result<R>,
@@ -164,7 +164,7 @@ pub(crate) fn difference<R: Output>(
     Ok(None)
 }
 
-/// Which run differs from the first, and where.
+/// A difference between two runs: the number of the run, and the position.
 pub(crate) struct Difference {
     run: usize,
     what: String,
@@ -184,7 +184,7 @@ impl Difference {
 ///
 /// # Errors
 ///
-/// [`Error::Backend`] if a device fails to hand its bits over.
+/// [`Error::Backend`] if a device cannot return its bits.
 pub fn same_bits(a: &Tensor, b: &Tensor) -> Result<bool> {
     Ok(a.to(Device::Cpu)?.first_difference(&b.to(Device::Cpu)?)?.is_none())
 }

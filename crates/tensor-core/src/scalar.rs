@@ -8,9 +8,9 @@ use crate::Element;
 /// The value of an element, exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exact {
-    /// That of an integer or a truth value.
+    /// The value of an integer or a truth value.
     Integer(i64),
-    /// That of a float.
+    /// The value of a float.
     Float(f64),
 }
 
@@ -19,11 +19,11 @@ pub trait Scalar: Element {
     /// Returns the value of the element.
     fn exact(self) -> Exact;
 
-    /// Returns the element that `value` is cast to.
+    /// Casts `value` to this type.
     ///
-    /// To a float: rounded to nearest even once, NaN to the canonical NaN. From a float to an
-    /// integer: truncated towards zero, then the nearest the type has, NaN to 0. Between integers: as
-    /// many of the low bits as the type has, as two's complement.
+    /// To a float: rounded once, to nearest even; NaN becomes the canonical NaN. From a float to an
+    /// integer: truncated towards zero, then saturated; NaN becomes 0. Between integers: the low
+    /// bits, as two's complement.
     ///
     /// # Examples
     ///
@@ -81,8 +81,8 @@ macro_rules! floats {
 }
 floats!(f32, f64);
 
-// `half` rounds an f64 by way of f32 where the machine has an instruction for that, and elsewhere cuts
-// the lower half of its bits off first. So the rounding is done here.
+// The conversion is done here because `half` is not consistent: it rounds an f64 by way of f32 if
+// the machine has an instruction for that, and otherwise cuts off the low half of the bits first.
 macro_rules! halves {
     ($($half:ident($exponent:literal, $mantissa:literal)),*) => {$(
         impl Scalar for $half {
@@ -105,7 +105,7 @@ macro_rules! halves {
 halves!(f16(5, 10), bf16(8, 7));
 
 /// Returns an f64 that rounds to any half as `x` does. From 2^53 on, the lowest bits become one
-/// that tells whether all of them were zero.
+/// sticky bit, which is set if any of them was.
 #[inline(always)]
 fn odd(x: i64) -> f64 {
     let size = x.unsigned_abs();
@@ -116,8 +116,8 @@ fn odd(x: i64) -> f64 {
     if x < 0 { -(kept as f64) } else { kept as f64 }
 }
 
-/// Returns the bits of the float with so many bits of exponent and mantissa that is nearest to `x`,
-/// ties to even.
+/// Returns the bits of the float with `EXPONENT` and `MANTISSA` bits that is nearest to `x`, ties
+/// to even.
 #[inline(always)]
 fn narrowed<const EXPONENT: u32, const MANTISSA: u32>(x: f64) -> u16 {
     const WIDE: u32 = f64::MANTISSA_DIGITS - 1;
@@ -127,24 +127,24 @@ fn narrowed<const EXPONENT: u32, const MANTISSA: u32>(x: f64) -> u16 {
     }
     let sign = if x.is_sign_negative() { 1 << 15 } else { 0 };
     let bits = x.abs().to_bits();
-    // The exponent field that a normal number of this value has in the narrow type.
+    // The exponent field of a normal number of this value in the narrow type.
     let field = (bits >> WIDE) as i64 - 1023 + ((1 << (EXPONENT - 1)) - 1);
     let mantissa = bits & ((1 << WIDE) - 1);
     let (number, dropped) = if field > 0 {
         ((field as u64) << WIDE | mantissa, WIDE - MANTISSA)
     } else {
-        // A subnormal one: from 2^-2 of its unit on nothing is left.
+        // A subnormal number: below 2^-2 of its unit nothing is left.
         let dropped = u64::from(WIDE - MANTISSA) + field.abs_diff(1);
         (1 << WIDE | mantissa, dropped.min(63) as u32)
     };
     let (kept, rest) = (number >> dropped, number & ((1 << dropped) - 1));
     let half = 1 << (dropped - 1);
     let up = rest > half || (rest == half && kept & 1 == 1);
-    // A carry out of the mantissa goes into the exponent.
+    // A carry out of the mantissa increments the exponent.
     (kept + u64::from(up)).min(infinity) as u16 | sign
 }
 
-/// The elements of `from`, each cast to `R`.
+/// Casts each element of `from` to `R`.
 ///
 /// # Panics
 ///

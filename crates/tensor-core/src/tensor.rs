@@ -16,9 +16,9 @@ use crate::{
 
 /// A dense or strided block of elements on one device.
 ///
-/// A tensor is a value. Cloning it shares storage, views share storage, and the first write to a
-/// shared storage copies it: no write ever shows through another tensor, and no operation can be
-/// handed memory that overlaps itself.
+/// Cloning a tensor and taking a view share its storage, and the first write to shared storage
+/// copies it: a write never shows through another tensor, and no operation receives memory that
+/// overlaps itself.
 #[derive(Clone)]
 pub struct Tensor {
     storage: Storage,
@@ -32,9 +32,9 @@ enum Storage {
     Device(Arc<dyn DeviceBuffer>),
 }
 
-/// Stands for the storage of a [`Tensor`] and keeps its [address](Tensor::storage_address) from
-/// being given to another one, but not its elements. What it stands for never changes: writing to a
-/// tensor that has such a reference copies first.
+/// A reference to the storage of a [`Tensor`]. It reserves the [address](Tensor::storage_address),
+/// but does not keep the elements alive. The elements of the storage it names never change: a write
+/// to a tensor with such a reference copies first.
 #[derive(Clone, Debug)]
 pub struct StorageRef(WeakStorage);
 
@@ -45,7 +45,7 @@ enum WeakStorage {
 }
 
 impl StorageRef {
-    /// Returns true if a tensor still has the storage.
+    /// Returns true if a tensor still uses the storage.
     pub fn is_alive(&self) -> bool {
         match &self.0 {
             WeakStorage::Host(buffer) => buffer.strong_count() > 0,
@@ -54,7 +54,7 @@ impl StorageRef {
     }
 }
 
-/// Making tensors.
+/// Constructors.
 impl Tensor {
     /// Returns a host tensor of `shape` that holds `values` in row-major order.
     ///
@@ -120,8 +120,8 @@ impl Tensor {
         Tensor::filled("ones", shape, 1.0, dtype)
     }
 
-    /// Returns a host tensor whose every element is `value`, converted to `dtype` as by
-    /// [`Scalar::of`] (for `Bool`: whether it is not zero).
+    /// Returns a host tensor with every element `value`, converted to `dtype` as by [`Scalar::of`]
+    /// (for `Bool`: true unless 0).
     ///
     /// # Errors
     ///
@@ -158,13 +158,13 @@ impl Tensor {
         })
     }
 
-    /// Returns a host tensor whose content has no meaning yet.
+    /// Returns a host tensor of meaningless content.
     ///
     /// # Determinism
     ///
-    /// At [`Determinism::RunToRun`] and above the content is filled, so that a program which
-    /// reads it repeats: NaN for floats, the maximum for integers, true for truth values.
-    /// [`set_fill_uninitialized`] switches that off.
+    /// At [`Determinism::RunToRun`] and above the content is filled, so that a program which reads
+    /// it repeats: NaN for floats, the maximum for integers, true for truth values.
+    /// [`set_fill_uninitialized`] disables that.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Tensor {
         Tensor::made("empty", shape, dtype, |bytes| unread(bytes, dtype))
     }
 
-    /// [`empty`](Tensor::empty) with the shape and type of this tensor.
+    /// Returns [`empty`](Tensor::empty) with the shape and type of this tensor.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Tensor {
         Tensor::empty(self.shape(), self.dtype)
     }
 
-    /// [`empty`](Tensor::empty) with explicit strides.
+    /// Returns [`empty`](Tensor::empty) with explicit strides.
     ///
     /// # Errors
     ///
@@ -199,8 +199,8 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Returns a host tensor whose content is unspecified and never filled, for a kernel's output
-    /// that is written whole before anyone reads it.
+    /// Returns a host tensor of unspecified content that is never filled, for the output of a
+    /// kernel that overwrites all of it.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl Tensor {
         Tensor::made("scratch", shape, dtype, Buffer::scratch)
     }
 
-    /// Returns a host tensor over the buffer that `make` makes of its size in bytes.
+    /// Returns a host tensor over the buffer that `make` allocates for its size in bytes.
     fn made(
         op: &'static str,
         shape: &[usize],
@@ -217,7 +217,7 @@ impl Tensor {
         make: impl FnOnce(usize) -> Result<Buffer, OutOfMemory>,
     ) -> Result<Tensor> {
         let layout = Layout::contiguous(op, shape)?;
-        // A layout's elements are few enough for eight bytes each.
+        // The limit on a layout's elements allows eight bytes for each, so the product fits.
         let buffer = make(layout.numel() * dtype.size()).map_err(Error::out_of_host_memory(op))?;
         Ok(Tensor::from_buffer(buffer, layout, dtype))
     }
@@ -250,7 +250,7 @@ impl Tensor {
     }
 }
 
-/// What a tensor is.
+/// Properties.
 impl Tensor {
     /// Returns the size of each dimension.
     pub fn shape(&self) -> &[usize] {
@@ -281,7 +281,7 @@ impl Tensor {
         self.dtype
     }
 
-    /// Where the elements are.
+    /// Returns the device of the elements.
     pub fn device(&self) -> Device {
         match &self.storage {
             Storage::Host(_) => Device::Cpu,
@@ -289,7 +289,7 @@ impl Tensor {
         }
     }
 
-    /// Shape, strides and offset.
+    /// Returns shape, strides and offset.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -299,8 +299,8 @@ impl Tensor {
         self.layout.is_contiguous()
     }
 
-    /// Returns the address of the storage: equal for tensors that share it, as long as they live,
-    /// so that clones and views of a parameter are known for what they are.
+    /// Returns the address of the storage. Tensors that share storage have the same address while
+    /// they live, so that clones and views of a parameter can be recognised.
     pub fn storage_address(&self) -> usize {
         match &self.storage {
             Storage::Host(buffer) => Arc::as_ptr(buffer).addr(),
@@ -308,7 +308,8 @@ impl Tensor {
         }
     }
 
-    /// Stands for the storage without keeping it, for what is remembered about its contents.
+    /// Returns a reference to the storage that does not keep it alive, for caches of facts about
+    /// its contents.
     pub fn storage(&self) -> StorageRef {
         StorageRef(match &self.storage {
             Storage::Host(buffer) => WeakStorage::Host(Arc::downgrade(buffer)),
@@ -316,7 +317,7 @@ impl Tensor {
         })
     }
 
-    /// Returns the device memory and where in it this tensor lies, for a backend's kernels.
+    /// Returns the device memory, for a backend's kernels; the layout gives the position in it.
     pub fn device_buffer(&self) -> Option<&Arc<dyn DeviceBuffer>> {
         match &self.storage {
             Storage::Host(_) => None,
@@ -388,7 +389,7 @@ impl Tensor {
         }
     }
 
-    /// Everything in a host tensor's storage, to be read at its [`layout`](Tensor::layout)'s
+    /// Returns the whole storage of a host tensor, to be read at its [`layout`](Tensor::layout)'s
     /// positions.
     ///
     /// # Errors
@@ -406,8 +407,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the elements of a dense host tensor, to be written. Copies first if they are shared,
-    /// or if a [`StorageRef`] stands for them.
+    /// Returns the elements of a dense host tensor as a mutable slice. Copies first if they are
+    /// shared, or if a [`StorageRef`] names them.
     ///
     /// # Errors
     ///
@@ -486,7 +487,7 @@ impl Tensor {
         Ok(bytes)
     }
 
-    /// This tensor on `device`; free if it is already there.
+    /// Returns this tensor on `device`; free if it is already there.
     ///
     /// # Errors
     ///
@@ -514,14 +515,13 @@ impl Tensor {
         Tensor::from_device_buffer(uploaded, self.shape(), self.dtype)
     }
 
-    /// Changes the shape in place as PyTorch's `resize_` does: the elements that were there keep
-    /// their place in row-major storage, and a newly grown part is filled as
-    /// [`empty`](Tensor::empty) fills it.
+    /// Changes the shape in place as PyTorch's `resize_` does: previous elements keep their
+    /// position in row-major storage, and new ones are filled as by [`empty`](Tensor::empty).
     ///
     /// # Errors
     ///
-    /// As [`zeros`](Tensor::zeros); [`Error::Backend`] if the device fails. The tensor is then what
-    /// it was.
+    /// As [`zeros`](Tensor::zeros); [`Error::Backend`] if the device fails. The tensor is then
+    /// unchanged.
     pub fn resize_(&mut self, shape: &[usize]) -> Result<()> {
         let old = self.to(Device::Cpu)?.contiguous()?;
         let new = Tensor::made("resize_", shape, self.dtype, |bytes| {
@@ -534,7 +534,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns the dense host elements as bytes in the machine's own order.
+    /// Returns the dense host elements as bytes in native byte order.
     fn to_host_bytes(&self) -> &[u8] {
         let Storage::Host(buffer) = &self.storage else {
             unreachable!("callers bring the tensor to the host first");
@@ -552,14 +552,14 @@ impl Tensor {
     }
 }
 
-/// Whether user-visible uninitialised memory is filled at `RunToRun` and above (the default).
+/// Sets whether user-visible uninitialised memory is filled at `RunToRun` and above (the default).
 pub fn set_fill_uninitialized(fill: bool) {
     FILL.store(fill, std::sync::atomic::Ordering::Relaxed);
 }
 
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
 
-/// Returns a buffer that nobody has written, filled if the level in force asks for that.
+/// Returns an uninitialised buffer, filled if the level in force requires it.
 fn unread(bytes: usize, dtype: DType) -> Result<Buffer, OutOfMemory> {
     let mut buffer = Buffer::scratch(bytes)?;
     if fills_uninitialized() {
@@ -573,7 +573,7 @@ fn fills_uninitialized() -> bool {
         && FILL.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Fills raw elements with what PyTorch fills them with.
+/// Fills raw elements with PyTorch's fill values.
 fn fill_unread(bytes: &mut [u8], dtype: DType) {
     match dtype {
         DType::F32 => bytemuck::cast_slice_mut(bytes).fill(f32::from_bits(0x7fc0_0000)),
@@ -602,7 +602,7 @@ fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
     if let Some(dim) = (0..rank - 1).find(|&dim| layout.strides()[dim] == 1 && stride > 1) {
         return gather_across(from, layout, dim, to);
     }
-    // The innermost dimension is a plain loop, so that the general stepping is paid per row.
+    // The innermost dimension is a plain loop, so the general stepping costs once per row.
     let rows = Layout::strided(
         &layout.shape()[..rank - 1],
         &layout.strides()[..rank - 1],
@@ -620,7 +620,8 @@ fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
     }
 }
 
-/// [`gather`] where neighbours of the storage lie along `dim` and not along the last dimension.
+/// Copies as [`gather`] if neighbours in the storage lie along `dim` and not along the last
+/// dimension.
 fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: &mut [T]) {
     let last = layout.rank() - 1;
     let (shape, strides) = (layout.shape(), layout.strides());
@@ -637,9 +638,9 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     }
 }
 
-/// `to[i · distance + j] = from[i + j · stride]`, by tiles that are read whole before they are
-/// written: lines a power of two apart share their places in the cache. Tiles side by side in the
-/// storage follow each other, so that a page serves many of them.
+/// Computes `to[i · distance + j] = from[i + j · stride]` in tiles, each read whole before it is
+/// written: lines a power of two apart share sets of the cache. Neighbouring tiles in storage
+/// follow each other, so that one page serves many of them.
 fn transpose<T: bytemuck::Pod>(
     from: &[T],
     stride: usize,

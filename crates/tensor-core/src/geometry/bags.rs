@@ -1,4 +1,4 @@
-//! Places grouped into bags.
+//! Bags: groups of neighbouring places of an index.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use samebits_numerics::memory;
 
 use crate::{Error, Result};
 
-/// Where bags of neighbouring places begin and end.
+/// The bounds of bags of neighbouring places.
 ///
 /// # Examples
 ///
@@ -24,19 +24,19 @@ use crate::{Error, Result};
 /// `offsets` and `include_last_offset` of `torch.nn.functional.embedding_bag`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BagBounds {
-    /// Where each bag starts, and where the last one ends; never decreasing.
+    /// The start of each bag, then the end of the last one; never decreasing.
     bounds: Vec<u64>,
 }
 
 impl BagBounds {
-    /// Returns the bounds of bags of `places` places: bag `b` starts at `offsets[b]` and ends where
-    /// the next one starts. The last one ends with the places, unless `include_last_offset` says
-    /// that the last offset is not a bag but the end of the last one.
+    /// Returns the bounds of bags over `places` places. Bag `b` starts at `offsets[b]` and ends at
+    /// the start of the next bag; the last bag ends at `places`. With `include_last_offset`, the
+    /// last offset is not the start of a bag but the end of the last one.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if the offsets do not start at 0, decrease, exceed the number of
-    /// places, or lack the last one; [`Error::OutOfMemory`].
+    /// places, or lack the end of the last bag; [`Error::OutOfMemory`].
     pub fn new(
         op: &'static str,
         places: usize,
@@ -77,7 +77,7 @@ impl BagBounds {
         self.len() == 0
     }
 
-    /// Where each bag starts, and where the last one ends.
+    /// Returns the start of each bag, then the end of the last one.
     pub fn bounds(&self) -> &[u64] {
         &self.bounds
     }
@@ -88,7 +88,7 @@ impl BagBounds {
         self.bounds[bag] as usize..self.bounds[bag + 1] as usize
     }
 
-    /// Returns the number of places that lie in bags.
+    /// Returns the number of places that lie in a bag.
     pub fn total(&self) -> usize {
         self.bounds[self.len()] as usize
     }

@@ -6,12 +6,12 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::DType;
 
-/// Returns where each of `bins` bins of equal width from `low` to `high` begins: the least number of
+/// Returns the lower edges of `bins` bins of equal width from `low` to `high`: the least number of
 /// the type that is not below `low + k · (high − low) / bins`, as f64.
 ///
-/// No operation is rounded on the way. So a number `x` of the type between the limits is in bin
-/// `floor((x − low) · bins / (high − low))` of the real numbers if it is not below the edge of that
-/// bin and below the next.
+/// The edges are exact: no intermediate result is rounded. So a number `x` of the type between the
+/// limits lies in bin `floor((x − low) · bins / (high − low))`, computed in real numbers, if it is
+/// not below that bin's edge and below the next one.
 ///
 /// # Errors
 ///
@@ -50,11 +50,11 @@ pub fn bin_edges(low: f64, high: f64, bins: usize, dtype: DType) -> Result<Vec<f
 /// The exponent of the smallest positive f64.
 const LEAST: i64 = -1074;
 
-/// `x` as an integer of units, and the exponent of the unit above [`LEAST`].
+/// Returns `x` as an integer number of units, and the exponent of the unit above [`LEAST`].
 fn integer(x: f64) -> (BigInt, u64) {
     assert!(x.is_finite(), "the limit {x} of bins");
     let (exponent, fraction) = (x.to_bits() >> 52 & 0x7ff, x.to_bits() & ((1 << 52) - 1));
-    // Subnormal numbers have the unit of the smallest normal ones, but no hidden bit.
+    // Subnormal numbers use the unit of the smallest normal ones, but have no hidden bit.
     let normal = exponent.min(1);
     let size = BigInt::from(fraction | normal << 52);
     (if x.is_sign_negative() { -size } else { size }, exponent - normal)
@@ -63,7 +63,7 @@ fn integer(x: f64) -> (BigInt, u64) {
 /// Returns the least number of the type that is not below `x / divisor · 2^unit`.
 fn rounded_up(x: &BigInt, divisor: usize, unit: i64, dtype: DType) -> f64 {
     let (digits, least) = if dtype == DType::F64 { (53, LEAST) } else { (24, -149) };
-    // The quotient lies above 2^(top − 2) and below 2^top: at least all digits of the type.
+    // The quotient lies between 2^(top − 2) and 2^top: it has at least all digits of the type.
     let top = x.bits() as i64 - i64::from(divisor.ilog2()) + unit;
     let last = (top - 2 - digits).max(least);
     let (dividend, divisor) = match unit - last {
@@ -79,11 +79,11 @@ fn rounded_up(x: &BigInt, divisor: usize, unit: i64, dtype: DType) -> f64 {
         Sign::Minus => (-1.0, kept),
         _ => (1.0, kept + u64::from(!exact)),
     };
-    // Both factors are numbers of f64, and so is the product.
+    // Both factors and the product are exact in f64.
     sign * kept as f64 * power_of_two(last + i64::from(excess))
 }
 
-/// 2^exponent, for an exponent from [`LEAST`] to 1023.
+/// Returns 2^exponent, for an exponent from [`LEAST`] to 1023.
 fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(match exponent {
         -1022.. => ((exponent + 1023) as u64) << 52,

@@ -4,20 +4,20 @@ use super::spatial;
 use crate::layout::numel;
 use crate::{Error, Result};
 
-/// How values between the input's elements are found. The discriminants are those of the CUDA
+/// The interpolation between elements of the input. The discriminants are those of the CUDA
 /// kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum GridMode {
-    /// The nearest element; halfway, the one with the even coordinate.
+    /// The nearest element; halfway between two, the one with the even coordinate.
     Nearest = 0,
-    /// The two neighbours in each dimension.
+    /// Linear interpolation between the two neighbours in each dimension.
     Linear = 1,
-    /// The four neighbours in each dimension, by cubic convolution with a = -0.75; for images.
+    /// Cubic convolution of the four neighbours in each dimension, with a = -0.75; for images.
     Cubic = 2,
 }
 
-/// What lies outside the input. The discriminants are those of the CUDA kernels.
+/// The values outside the input. The discriminants are those of the CUDA kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum GridPadding {
@@ -25,22 +25,23 @@ pub enum GridPadding {
     Zeros = 0,
     /// The nearest element of the border.
     Border = 1,
-    /// The input mirrored at its border.
+    /// The input, mirrored at its border.
     Reflection = 2,
 }
 
-/// How a grid is read.
+/// The options of grid sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GridParams {
-    /// How values between the input's elements are found.
+    /// The interpolation between elements of the input.
     pub mode: GridMode,
-    /// What lies outside the input.
+    /// The values outside the input.
     pub padding: GridPadding,
-    /// The coordinates -1 and 1 are the centres of the corner elements, not their outer corners.
+    /// If true, the coordinates -1 and 1 are the centres of the corner elements, not their outer
+    /// corners.
     pub align_corners: bool,
 }
 
-/// A sampling of images or volumes at given points.
+/// The checked geometry of sampling images or volumes at given points.
 ///
 /// # Examples
 ///
@@ -70,13 +71,13 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Returns the sampling of an input of shape `[n, channels, height, width]`, or with a depth
-    /// before the height, at the points of a grid of shape `[n, .., 2]` or `[n, .., 3]`.
+    /// Checks and returns the sampling of an input `[n, channels, height, width]` or `[n, channels,
+    /// depth, height, width]` at the points of a grid `[n, .., 2]` or `[n, .., 3]`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the shapes do not go together, a spatial dimension is empty,
-    /// for [`GridMode::Cubic`] in three dimensions, or if there are too many elements.
+    /// [`Error::InvalidArgument`] if the shapes do not fit together, a spatial dimension is empty,
+    /// the mode is [`GridMode::Cubic`] in three dimensions, or there are too many elements.
     pub fn new(
         op: &'static str,
         input: &[usize],
@@ -123,7 +124,7 @@ impl Sampling {
         })
     }
 
-    /// Returns the operation.
+    /// Returns the operation's name.
     pub fn op(&self) -> &'static str {
         self.op
     }
@@ -145,7 +146,7 @@ impl Sampling {
         self.dims
     }
 
-    /// Depth, height and width of the input; the depth of an image is 1.
+    /// Returns the depth, height and width of the input; the depth of an image is 1.
     #[inline(always)]
     pub fn input(&self) -> [usize; 3] {
         self.input
@@ -156,7 +157,7 @@ impl Sampling {
         self.points
     }
 
-    /// How the grid is read.
+    /// Returns the options.
     #[inline(always)]
     pub fn params(&self) -> GridParams {
         self.params
@@ -167,7 +168,7 @@ impl Sampling {
         &self.output_shape
     }
 
-    /// Returns the most taps that a point can have.
+    /// Returns the largest number of taps of a point.
     pub fn most_taps(&self) -> usize {
         let each: usize = match self.params.mode {
             GridMode::Nearest => 1,
@@ -177,22 +178,22 @@ impl Sampling {
         each.pow(self.dims as u32)
     }
 
-    /// Elements of a channel of an input.
+    /// Returns the number of elements in one channel of an input.
     pub fn plane(&self) -> usize {
         self.input.iter().product()
     }
 
-    /// Elements of the input.
+    /// Returns the number of elements of the input.
     pub fn input_len(&self) -> usize {
         self.batch * self.channels * self.plane()
     }
 
-    /// Elements of the grid.
+    /// Returns the number of elements of the grid.
     pub fn grid_len(&self) -> usize {
         self.batch * self.points * self.dims
     }
 
-    /// Elements of the output.
+    /// Returns the number of elements of the output.
     pub fn output_len(&self) -> usize {
         self.batch * self.channels * self.points
     }

@@ -6,42 +6,42 @@ use samebits_numerics::memory::{self, OutOfMemory};
 use super::{Axis, Planes, spatial};
 use crate::{Error, Result};
 
-/// How values between the input's elements are found.
+/// The interpolation between elements of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterpolateMode {
     /// The input element at `floor(o * input / output)`.
     Nearest,
     /// The input element whose centre is nearest: `floor((o + 0.5) * input / output)`.
     NearestExact,
-    /// The two neighbours in each dimension.
+    /// Linear interpolation between the two neighbours in each dimension.
     Linear {
-        /// The centres of the corner elements, not their outer corners, are aligned.
+        /// If true, the centres of the corner elements are aligned, not their outer corners.
         align_corners: bool,
     },
-    /// The four neighbours in each dimension, by cubic convolution with a = -0.75.
+    /// Cubic convolution of the four neighbours in each dimension, with a = -0.75.
     Cubic {
-        /// The centres of the corner elements, not their outer corners, are aligned.
+        /// If true, the centres of the corner elements are aligned, not their outer corners.
         align_corners: bool,
     },
-    /// As `Linear`, but in a dimension that shrinks the filter widens by the scale.
+    /// As `Linear`; when downscaling a dimension, the filter widens by the scale.
     LinearAntialias {
-        /// The centres of the corner elements, not their outer corners, are aligned.
+        /// If true, the centres of the corner elements are aligned, not their outer corners.
         align_corners: bool,
     },
-    /// As `LinearAntialias`, under the kernel of cubic convolution with a = -0.5.
+    /// As `LinearAntialias`, with the kernel of cubic convolution with a = -0.5.
     CubicAntialias {
-        /// The centres of the corner elements, not their outer corners, are aligned.
+        /// If true, the centres of the corner elements are aligned, not their outer corners.
         align_corners: bool,
     },
 }
 
-/// A resizing of planes.
+/// The checked geometry of resizing planes.
 ///
-/// In each dimension an output is a weighted mean of a few inputs, its [`Taps`]. Where a tap lies
-/// and what it weighs is computed in f64 as PyTorch describes it, and a position that is an integer
-/// is exact. Taps beyond the border are moved to the border; taps on the same input are one tap with
-/// the sum of their weights; a tap of weight 0 is left out, so that an infinite input next to an exact
-/// position does not matter.
+/// In each dimension an output is a weighted mean of a few inputs, its [`Taps`]. The positions and
+/// weights of taps are computed in f64 by PyTorch's formulas, and a position that is an integer is
+/// exact. Taps beyond the border move to the border. Taps on the same input become one tap with the
+/// sum of their weights. A tap of weight 0 is left out, so an infinite input next to an exact
+/// position has no effect.
 ///
 /// # Examples
 ///
@@ -69,9 +69,10 @@ pub struct ResizedAxis {
     pub input: usize,
     /// The size of the output.
     pub output: usize,
-    /// Outputs per input, in place of `output / input`, unless the corners are aligned.
+    /// The scale (outputs per input) to use instead of `output / input`, unless the corners are
+    /// aligned.
     pub scale: Option<f64>,
-    /// How values between the input's elements are found.
+    /// The interpolation between elements of the input.
     pub mode: InterpolateMode,
 }
 
@@ -89,13 +90,13 @@ impl Axis for ResizedAxis {
 }
 
 impl Resize {
-    /// Returns the resizing of an input of shape `[n, channels, ..]`, with one to three spatial
-    /// dimensions, to size `output`. A scale that is given (outputs per input) takes the place of
-    /// `output / input` in the coordinates, unless the corners are aligned.
+    /// Checks and returns the resizing of an input `[n, channels, ..]`, with one to three spatial
+    /// dimensions, to size `output`. A given scale (outputs per input) replaces `output / input` in
+    /// the coordinates, unless the corners are aligned.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the sizes do not go together, the input is empty while the
+    /// [`Error::InvalidArgument`] if the sizes do not fit together, the input is empty while the
     /// output is not, a scale is not a positive number, or there are too many elements.
     pub fn new(
         op: &'static str,
@@ -130,7 +131,7 @@ impl Resize {
 }
 
 impl ResizedAxis {
-    /// For each output the inputs that it takes, ascending, and their weights.
+    /// Returns the inputs of each output, in ascending order, and their weights.
     ///
     /// # Errors
     ///
@@ -150,8 +151,8 @@ impl ResizedAxis {
         })
     }
 
-    /// Returns the number of inputs so many outputs cover: exact where that is an integer or a half
-    /// of one.
+    /// Returns the number of inputs that `outputs` outputs cover: exact if it is a multiple of one
+    /// half.
     fn covered(&self, outputs: f64, align_corners: bool) -> f64 {
         let (inputs, per) = match self.scale {
             _ if align_corners && self.output <= 1 => return 0.0,
@@ -163,14 +164,14 @@ impl ResizedAxis {
         if (2.0 * once).fract() == 0.0 { once } else { outputs * (inputs / per) }
     }
 
-    /// Inputs per output.
+    /// Returns the number of inputs per output.
     fn step(&self, align_corners: bool) -> f64 {
         self.covered(1.0, align_corners)
     }
 
-    /// Returns the most taps that an output can have.
+    /// Returns the largest number of taps of an output.
     fn most_taps(&self) -> usize {
-        // Two for the ends of the range, whichever way they are rounded.
+        // Two more for the ends of the range, which rounding may move either way.
         let under = |align_corners: bool, radius: f64| {
             let width = (2.0 * radius * self.step(align_corners).max(1.0)).ceil() as usize;
             width.saturating_add(2).min(self.input).max(1)
@@ -184,7 +185,7 @@ impl ResizedAxis {
         }
     }
 
-    /// Adds the inputs that output `o` takes, and their weights, in f64.
+    /// Appends the inputs of output `o` and their weights, in f64.
     fn list_taps(&self, o: usize, list: &mut Vec<(usize, f64)>) {
         let last = self.input - 1;
         let source = |align_corners: bool| match align_corners {
@@ -221,8 +222,8 @@ impl ResizedAxis {
     }
 }
 
-/// Adds the inputs under a `kernel` that ends at ±`radius`, made wider by `step` inputs per output
-/// if there are several. The weights are scaled to add up to 1.
+/// Appends the inputs under a `kernel` that ends at ±`radius`. If there are several inputs per
+/// output (`step`), the kernel widens by `step`. The weights are scaled to add up to 1.
 fn antialias_taps(
     o: usize,
     input: usize,
@@ -243,12 +244,12 @@ fn antialias_taps(
     let total: f64 = taps.iter().map(|&(_, weight)| weight).sum();
     taps.iter_mut().for_each(|(_, weight)| *weight /= total);
     if taps.is_empty() {
-        // A given scale can lead past the end.
+        // A given scale can lead past the end of the input.
         taps.push((first.min(input - 1), 1.0));
     }
 }
 
-/// Keys' kernel with a = -0.5.
+/// Evaluates Keys' kernel with a = -0.5.
 fn cubic_kernel(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();
@@ -261,8 +262,8 @@ fn cubic_kernel(x: f64) -> f64 {
     }
 }
 
-/// Returns the weights of cubic convolution with a = -0.75 for a point `t` of the way from the
-/// second to the third of four neighbours, in f64.
+/// Returns the weights of cubic convolution with a = -0.75, in f64, for a point at fraction `t` of
+/// the way from the second to the third of four neighbours.
 #[inline(always)]
 pub fn cubic_weights(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
@@ -271,7 +272,7 @@ pub fn cubic_weights(t: f64) -> [f64; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
-/// Makes neighbours on the same place one.
+/// Merges neighbouring taps at the same place into one.
 fn merge(list: &mut Vec<(usize, f64)>) {
     list.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
@@ -282,7 +283,7 @@ fn merge(list: &mut Vec<(usize, f64)>) {
     });
 }
 
-/// Lists of places and weights, one after the other, each ascending by place.
+/// Lists of places and weights, stored one after the other; each is ascending by place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taps<W = f64> {
     starts: Vec<usize>,
@@ -291,7 +292,7 @@ pub struct Taps<W = f64> {
 }
 
 impl Taps {
-    /// Returns the same lists with each weight converted, in most cases rounded to an element type.
+    /// Returns the same lists with each weight converted, usually rounded to an element type.
     ///
     /// # Errors
     ///
@@ -303,7 +304,7 @@ impl Taps {
 }
 
 impl<W: Copy> Taps<W> {
-    /// No lists yet, with room for so many of them and so many taps.
+    /// Returns an empty set of lists with room for `lists` lists and `taps` taps.
     pub(super) fn with_capacity(lists: usize, taps: usize) -> Result<Taps<W>, OutOfMemory> {
         let mut starts = memory::with_capacity(lists.saturating_add(1))?;
         starts.push(0);
@@ -311,7 +312,7 @@ impl<W: Copy> Taps<W> {
         Ok(Taps { starts, places, weights })
     }
 
-    /// Adds a list.
+    /// Appends a list.
     pub(super) fn push(&mut self, list: impl IntoIterator<Item = (usize, W)>) {
         for (place, weight) in list {
             self.places.push(place);
@@ -336,8 +337,8 @@ impl<W: Copy> Taps<W> {
         self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
 
-    /// Where each list starts in [`places`](Taps::places) and [`weights`](Taps::weights), and
-    /// where the last one ends.
+    /// Returns the start of each list in [`places`](Taps::places) and [`weights`](Taps::weights),
+    /// then the end of the last one.
     pub fn starts(&self) -> &[usize] {
         &self.starts
     }
@@ -352,7 +353,8 @@ impl<W: Copy> Taps<W> {
         &self.weights
     }
 
-    /// For each of `places` places the lists that name it, ascending, and the weight there.
+    /// Returns, for each of `places` places, the lists that name it, ascending, and their weights
+    /// there.
     ///
     /// # Errors
     ///
@@ -365,7 +367,7 @@ impl<W: Copy> Taps<W> {
         }
         let mut next = memory::collected(starts.iter().copied())?;
         let mut lists = memory::zeroed(self.places.len())?;
-        // Every element is replaced.
+        // The loop below replaces every element.
         let mut weights = memory::collected(self.weights.iter().copied())?;
         for list in 0..self.lists() {
             for (place, weight) in self.of(list) {

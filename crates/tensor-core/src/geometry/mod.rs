@@ -1,9 +1,9 @@
 //! The geometry of operations: sizes, windows and positions, checked once.
 //!
-//! Each type has one constructor. It takes the name of the operation that it speaks for, refuses
-//! sizes and parameters that do not go together, and makes sure that the sums and products which
-//! kernels form of its sizes can be counted. [`Op::plan`](crate::Op::plan) returns it, and the
-//! kernels on plain slices of every device take it.
+//! Each type has one checked constructor, which takes the name of the operation for its errors. It
+//! rejects sizes and parameters that do not fit together, and ensures that the sums and products
+//! which kernels form of its sizes do not overflow. [`Op::plan`](crate::Op::plan) returns the type,
+//! and the kernels on plain slices of every device take it.
 
 mod bags;
 mod bins;
@@ -27,8 +27,8 @@ use std::ops::RangeInclusive;
 
 use crate::{Error, Result};
 
-/// Returns the batch and channel dimensions of a shape, and its spatial ones, of which there must
-/// be as many as `dims` allows.
+/// Splits a shape into its batch and channel dimensions and its spatial ones; their number must be
+/// in `dims`.
 pub(crate) fn spatial<'a>(
     op: &'static str,
     shape: &'a [usize],

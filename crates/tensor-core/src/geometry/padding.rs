@@ -5,21 +5,21 @@ use samebits_numerics::memory::OutOfMemory;
 use super::{Axis, Planes, Taps};
 use crate::{Error, Result};
 
-/// What padding is filled with. The discriminants are those of the CUDA kernels.
+/// The values of the padding. The discriminants are those of the CUDA kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum PadMode {
     /// A given value.
     Constant = 0,
-    /// The input mirrored at its first and last element, which are not repeated.
+    /// The input, mirrored at its first and last element, which are not repeated.
     Reflect = 1,
-    /// The first or last element.
+    /// The first or last element, repeated.
     Replicate = 2,
-    /// The other end of the input, or of what is left if a pad cuts off.
+    /// The other end of the input, after negative pads have cut it.
     Circular = 3,
 }
 
-/// A padding of planes, and where each output comes from.
+/// The checked geometry of padding planes, and the source of each output.
 ///
 /// # Examples
 ///
@@ -46,9 +46,9 @@ pub struct PaddedAxis {
     pub input: usize,
     /// The size of the output.
     pub output: usize,
-    /// The number of outputs lie in front of the input; negative if the front is cut off.
+    /// The number of outputs in front of the input; negative if the front is cut off.
     pub before: i64,
-    /// What the padding is filled with.
+    /// The values of the padding.
     pub mode: PadMode,
 }
 
@@ -65,17 +65,17 @@ impl Axis for PaddedAxis {
 }
 
 impl Padding {
-    /// Returns the padding of the last dimensions of a tensor of shape `input` by `pads`: elements
-    /// `[before, after]` for each of them, in their order. Negative numbers cut off: from the input
-    /// before circular padding, and from the padded input in the other modes, so that reflection
-    /// still reads elements that are cut off.
+    /// Checks and returns the padding of the last dimensions of a tensor of shape `input` by
+    /// `pads`: `[before, after]` for each of these dimensions, in their order. Negative pads cut
+    /// elements off: circular padding cuts the input before it pads, the other modes cut the padded
+    /// input, so that reflection still reads elements that are cut off.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if there are not one to three pairs of pads, or more than
-    /// dimensions; if a pad is too large for the mode (reflection needs it below the size,
-    /// circular padding at most the size that is left after cutting, replication an element to
-    /// repeat) or cuts off what is not there; or if a shape has too many elements.
+    /// [`Error::InvalidArgument`] if there are not one to three pairs of pads, or more pairs than
+    /// dimensions; if a pad is too large for the mode (reflection: at least the size; circular:
+    /// more than the size left after cutting; replication: no element to repeat) or cuts off more
+    /// than there is; or if a shape has too many elements.
     pub fn new(
         op: &'static str,
         input: &[usize],
@@ -88,7 +88,7 @@ impl Padding {
         })
     }
 
-    /// What the padding is filled with.
+    /// Returns the values of the padding.
     pub fn mode(&self) -> PadMode {
         let [.., width] = self.axes();
         width.mode
@@ -96,8 +96,8 @@ impl Padding {
 }
 
 impl PaddedAxis {
-    /// Returns the input position that position `output` copies; `None` if it is filled with a
-    /// value.
+    /// Returns the input position that position `output` copies, or `None` if the fill value goes
+    /// there.
     pub fn source(&self, output: usize) -> Option<usize> {
         let (size, at) = (self.input as i64, output as i64 - self.before);
         let source = match self.mode {
@@ -115,7 +115,7 @@ impl PaddedAxis {
         Some(source as usize)
     }
 
-    /// For each input position the outputs that copy it, ascending.
+    /// Returns, for each input position, the outputs that copy it, ascending.
     ///
     /// # Errors
     ///
@@ -127,14 +127,14 @@ impl PaddedAxis {
     }
 }
 
-/// Returns the size of a dimension of `size` elements with `before` and `after` more.
+/// Returns the padded size of a dimension of `size` elements.
 fn padded(
     op: &'static str,
     size: usize,
     [before, after]: [i64; 2],
     mode: PadMode,
 ) -> Result<usize> {
-    // Far beyond any memory, and small enough for sums of a few such numbers.
+    // A limit beyond any memory, but small enough that sums of a few such numbers fit.
     const LARGEST: i64 = 1 << 48;
     let signed = i64::try_from(size).unwrap_or(LARGEST);
     let most = match mode {

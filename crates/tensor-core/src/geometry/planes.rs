@@ -1,10 +1,10 @@
-//! What all operations on planes have in common.
+//! The geometry shared by all operations on planes.
 
 use crate::layout::numel;
 use crate::{Error, Result};
 
-/// Planes of one to three dimensions, each with an input and an output size. One and two
-/// dimensions are kept as three with leading ones of size 1.
+/// Planes of one to three dimensions, each with an input and an output size. One and two dimensions
+/// are stored as three, with leading dimensions of size 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planes<A> {
     op: &'static str,
@@ -16,7 +16,7 @@ pub struct Planes<A> {
 
 /// A dimension of [`Planes`].
 pub trait Axis: Copy {
-    /// A dimension that is not there: of size 1 and left as it is.
+    /// A dummy dimension, of size 1 and left unchanged.
     const UNIT: Self;
 
     /// Returns the size of the input.
@@ -27,8 +27,8 @@ pub trait Axis: Copy {
 }
 
 impl<A: Axis> Planes<A> {
-    /// Returns the planes of a tensor of shape `input` whose last `dims` dimensions are those that
-    /// `axis` makes of their number and size.
+    /// Checks and returns the planes of a tensor of shape `input`. `axis` makes each of the last
+    /// `dims` dimensions from its number and size.
     pub(super) fn build(
         op: &'static str,
         input: &[usize],
@@ -54,7 +54,7 @@ impl<A: Axis> Planes<A> {
         Ok(Planes { op, planes: outer.iter().product(), dims, axes, output_shape })
     }
 
-    /// Returns the operation.
+    /// Returns the operation's name.
     pub fn op(&self) -> &'static str {
         self.op
     }
@@ -89,22 +89,22 @@ impl<A: Axis> Planes<A> {
         &self.output_shape
     }
 
-    /// Elements of an input plane.
+    /// Returns the number of elements of an input plane.
     pub fn input_plane(&self) -> usize {
         self.input().iter().product()
     }
 
-    /// Elements of an output plane.
+    /// Returns the number of elements of an output plane.
     pub fn output_plane(&self) -> usize {
         self.output().iter().product()
     }
 
-    /// Elements of the input, all planes together.
+    /// Returns the number of elements of the input, all planes together.
     pub fn input_len(&self) -> usize {
         self.planes * self.input_plane()
     }
 
-    /// Elements of the output, all planes together.
+    /// Returns the number of elements of the output, all planes together.
     pub fn output_len(&self) -> usize {
         self.planes * self.output_plane()
     }

@@ -6,23 +6,23 @@ use super::{Axis, Planes, spatial};
 use crate::layout::numel;
 use crate::{Error, Result};
 
-/// How a pooling window moves; each list has one entry per spatial dimension.
+/// The options of a pooling window; each list has one entry per spatial dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolParams {
     /// The window's size.
     pub kernel: Vec<usize>,
     /// The distance between neighbouring windows.
     pub stride: Vec<usize>,
-    /// How far the window reaches past each border: at most half its size.
+    /// The reach of the window past each border: at most half its size.
     pub padding: Vec<usize>,
     /// The distance between neighbouring taps; 1 for average pooling.
     pub dilation: Vec<usize>,
-    /// True if a last window may reach past the padded input.
+    /// True if the last window may reach past the padded input.
     pub ceil_mode: bool,
 }
 
 impl PoolParams {
-    /// Returns a window of `kernel` on `rank` dimensions that moves by its own size.
+    /// Returns a window of `kernel` on `rank` dimensions with a stride of its own size.
     pub fn square(rank: usize, kernel: usize) -> PoolParams {
         PoolParams {
             kernel: vec![kernel; rank],
@@ -43,7 +43,7 @@ impl PoolParams {
     }
 }
 
-/// The windows of a pooling.
+/// The checked geometry of pooling windows.
 ///
 /// # Examples
 ///
@@ -92,12 +92,12 @@ impl Axis for PoolAxis {
 }
 
 impl Pool {
-    /// Returns the windows over an input of shape `[n, channels, ..]`, with one to three spatial
-    /// dimensions.
+    /// Checks and returns the windows over an input of shape `[n, channels, ..]`, with one to three
+    /// spatial dimensions.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the parameters do not go together, a kernel, stride or
+    /// [`Error::InvalidArgument`] if the parameters do not fit together, a kernel, stride or
     /// dilation is 0, the padding is more than half a window, no window fits, or a shape has too
     /// many elements.
     pub fn new(op: &'static str, input: &[usize], params: &PoolParams) -> Result<Pool> {
@@ -131,7 +131,7 @@ impl PoolAxis {
             ));
         }
         let window = (kernel - 1).saturating_mul(dilation).saturating_add(1);
-        // PyTorch's rule: with more, a window could lie wholly in the padding.
+        // PyTorch's rule: with more padding, a window could lie wholly in it.
         if padding > window / 2 {
             return Err(Error::invalid(
                 op,
@@ -145,7 +145,8 @@ impl PoolAxis {
                 format!("a window of {window} does not fit the padded size {padded}"),
             ));
         }
-        // With the limit on tensors, the sum of any two positions in a padded input can be counted.
+        // This limit on tensors also ensures that the sum of any two positions in a padded input
+        // fits.
         numel(op, &[padded])?;
         let slack = padded - window;
         let mut output = slack / stride + 1;
@@ -178,8 +179,8 @@ impl PoolAxis {
         first.min(end)..end
     }
 
-    /// Returns the elements of a window that some output has inside the input, ascending, and these
-    /// outputs. Steps over what is in the padding for all of them.
+    /// Returns the elements of a window that lie inside the input for at least one output,
+    /// ascending, each with these outputs. Skips elements that are always in the padding.
     #[inline(always)]
     pub fn taps_of_all(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
         let mut next = 0;
@@ -190,7 +191,7 @@ impl PoolAxis {
                     next += 1;
                     return Some((next - 1, outputs));
                 }
-                // The last output that this element is in front of the input for comes first.
+                // Starts from the last output for which this element lies in front of the input.
                 let before = self.padding.saturating_sub(next * self.dilation);
                 let output = before.div_ceil(self.stride).min(self.output).checked_sub(1)?;
                 let shift = self.padding - output * self.stride;
@@ -200,14 +201,15 @@ impl PoolAxis {
         })
     }
 
-    /// Returns the input position of element `tap` of the window of output `o`, which is inside.
+    /// Returns the input position of element `tap` of the window of output `o`, which must be
+    /// inside.
     #[inline(always)]
     pub fn position(&self, o: usize, tap: usize) -> usize {
         o * self.stride + tap * self.dilation - self.padding
     }
 }
 
-/// A [`Pool`] whose windows are averaged.
+/// A [`Pool`] that averages its windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Average {
     pool: Pool,
@@ -216,8 +218,8 @@ pub struct Average {
 }
 
 impl Average {
-    /// Returns the averages of the windows of `pool`. Padding counts as elements if
-    /// `count_include_pad`; `divisor_override` stands in place of the number of elements.
+    /// Checks and returns the averages of the windows of `pool`. Padding counts as elements if
+    /// `count_include_pad`; `divisor_override` replaces the number of elements.
     ///
     /// # Errors
     ///
@@ -252,16 +254,17 @@ impl Average {
         self.divisor_override
     }
 
-    /// What dimension `dim`, one of three, contributes to the divisor of output `o`: the window's
-    /// size in the padded input, or in the input; at least 1, so that an empty window gives 0 and
-    /// not NaN.
+    /// Returns the factor of dimension `dim` (0 to 2) in the divisor of output `o`: the size of the
+    /// window inside the padded input or inside the input. It is at least 1, so that an empty
+    /// window gives 0 and not NaN.
     ///
     /// # Panics
     ///
     /// If `dim` is 3 or more.
     pub fn count(&self, dim: usize, o: usize) -> usize {
         let PoolAxis { input, kernel, stride, padding, .. } = self.pool.axes()[dim];
-        // In padded positions; the padding at the end counts as far as it goes.
+        // Positions count from the start of the padding; the padding at the end counts up to its
+        // end.
         let start = o * stride;
         let (low, high) = if self.count_include_pad {
             (0, input + 2 * padding)
@@ -272,8 +275,8 @@ impl Average {
     }
 }
 
-/// The windows of a pooling to a given size: output `o` of a dimension covers the inputs from
-/// `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
+/// The checked geometry of pooling to a given size: output `o` of a dimension covers the inputs
+/// from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
 ///
 /// # References
 ///
@@ -302,12 +305,12 @@ impl Axis for AdaptiveAxis {
 }
 
 impl AdaptivePool {
-    /// Returns the windows over an input of shape `[n, channels, ..]`, with one to three spatial
-    /// dimensions, that give results of size `output`.
+    /// Checks and returns the windows over an input of shape `[n, channels, ..]`, with one to three
+    /// spatial dimensions, that give results of size `output`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the sizes do not go together, a spatial dimension is empty,
+    /// [`Error::InvalidArgument`] if the sizes do not fit together, a spatial dimension is empty,
     /// or there are too many elements.
     pub fn new(op: &'static str, input: &[usize], output: &[usize]) -> Result<AdaptivePool> {
         let (_, size) = spatial(op, input, 1..=3)?;
@@ -324,7 +327,7 @@ impl AdaptivePool {
             ));
         }
         Planes::build(op, input, size.len(), |dim, input| {
-            // Where a window begins is a quotient of products of both.
+            // The start of a window is a quotient of products of these two sizes.
             numel(op, &[input, output[dim]])?;
             Ok(AdaptiveAxis { input, output: output[dim] })
         })
@@ -332,15 +335,15 @@ impl AdaptivePool {
 }
 
 impl AdaptiveAxis {
-    /// Returns the inputs of output `o`.
+    /// Returns the inputs that output `o` covers.
     #[inline(always)]
     pub fn window(&self, o: usize) -> Range<usize> {
         o * self.input / self.output..((o + 1) * self.input).div_ceil(self.output)
     }
 }
 
-/// The windows of a fractional pooling, whose places depend on random samples: see
-/// [`FractionalMaxPool`](crate::ops::FractionalMaxPool).
+/// The checked geometry of fractional pooling. The positions of its windows depend on random
+/// samples: see [`FractionalMaxPool`](crate::ops::FractionalMaxPool).
 ///
 /// # References
 ///
@@ -371,12 +374,12 @@ impl Axis for FractionalAxis {
 }
 
 impl FractionalPool {
-    /// Windows of size `kernel` over an input of shape `[n, channels, ..]`, with two or three
-    /// spatial dimensions, that give results of size `output`.
+    /// Checks and returns windows of size `kernel` over an input of shape `[n, channels, ..]`, with
+    /// two or three spatial dimensions, that give results of size `output`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the sizes do not go together, a kernel or output size is 0,
+    /// [`Error::InvalidArgument`] if the sizes do not fit together, a kernel or output size is 0,
     /// `output + kernel - 1` exceeds the input, or there are too many elements.
     pub fn new(
         op: &'static str,
@@ -407,7 +410,7 @@ impl FractionalPool {
         })
     }
 
-    /// Returns the samples of each plane.
+    /// Returns the total number of samples, of all planes.
     pub fn samples_len(&self) -> usize {
         self.planes() * self.dims()
     }

@@ -4,10 +4,11 @@ use super::{expect_dtype, expect_float, expect_shape};
 use crate::layout::numel;
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// How often each value occurs: i64, as long as the largest value and `min_length` ask for.
+/// The number of occurrences of each value: i64, with as many elements as the largest value and
+/// `min_length` require.
 #[derive(Clone, Debug)]
 pub struct Bincount {
-    /// `[n]`, i64, none negative.
+    /// `[n]`, i64, not negative.
     pub x: Tensor,
     /// The least length of the result.
     pub min_length: usize,
@@ -27,7 +28,7 @@ impl Op for Bincount {
     }
 }
 
-/// The sum of the weights of each value: exact, rounded once.
+/// The sum of the weights of each value, exact and rounded once.
 #[derive(Clone, Debug)]
 pub struct BincountWeighted {
     /// As in [`Bincount`].

@@ -3,21 +3,21 @@
 use super::{Reduction, expect_dtype, expect_float, expect_shape};
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// What the labels of a batch of sequences are and how long everything is.
+/// The label sequences of a batch, and the lengths of inputs and labels.
 #[derive(Clone, Debug)]
 pub struct CtcTargets {
-    /// i64: `[n, s]`, each row padded at its end, or all sequences one after the other.
+    /// i64: `[n, s]`, with each row padded at its end, or all sequences one after the other.
     pub labels: Tensor,
-    /// The steps of each sequence that count.
+    /// The number of valid steps of each sequence.
     pub input_lengths: Vec<usize>,
-    /// The labels of each sequence.
+    /// The number of labels of each sequence.
     pub target_lengths: Vec<usize>,
     /// The class that stands for no label.
     pub blank: usize,
 }
 
 impl CtcTargets {
-    /// Where the labels of each sequence begin in the flattened labels.
+    /// Returns the start of each sequence in the flattened labels.
     pub fn starts(&self) -> Vec<usize> {
         if let &[n, width] = self.labels.shape() {
             return (0..n).map(|i| i * width).collect();
@@ -111,15 +111,15 @@ impl CtcTargets {
 
 /// The negative log-likelihood of label sequences under all their alignments.
 ///
-/// All steps are computed in f64 and the result is rounded once; `cpu_kernels::ctc` says in which
-/// order. The mean is that of the losses divided by their target lengths (at least 1).
+/// All steps are computed in f64 and the result is rounded once; `cpu_kernels::ctc` documents the
+/// order. The mean first divides each loss by its target length (at least 1).
 #[derive(Clone, Debug)]
 pub struct CtcLoss {
     /// `[steps, n, classes]`
     pub log_probs: Tensor,
     /// The labels.
     pub targets: CtcTargets,
-    /// How the losses are put together.
+    /// The reduction of the losses.
     pub reduction: Reduction,
     /// Treats infinite losses (target longer than input) as 0.
     pub zero_infinity: bool,
@@ -144,8 +144,8 @@ impl Op for CtcLoss {
     }
 }
 
-/// The gradient of [`CtcLoss`], as PyTorch defines it: `exp(log_probs) − posterior`, which is
-/// the gradient with respect to log-probabilities that a softmax normalises.
+/// The gradient of [`CtcLoss`] as PyTorch defines it: `exp(log_probs) − posterior`. This is the
+/// gradient with respect to log-probabilities that come from a softmax.
 #[derive(Clone, Debug)]
 pub struct CtcLossGrad {
     /// The gradient of the loss: `[n]` without a reduction, else a scalar.

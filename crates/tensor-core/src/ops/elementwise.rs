@@ -1,13 +1,14 @@
-//! Operations that compute each element on its own.
+//! Elementwise operations.
 
 use super::{expect_dtype, expect_float, expect_number, expect_shape};
 use crate::layout::{PerDim, broadcast};
 use crate::{DType, Op, Pass, Result, Tensor};
 
-/// A function of one element. Of i64 there are `Neg`, `Abs`, `Relu` and `Square`, which wrap around.
+/// A function of one element. For i64 there are `Neg`, `Abs`, `Relu` and `Square`, which wrap
+/// around.
 #[derive(Clone, Debug)]
 pub struct Unary {
-    /// Which function.
+    /// The function.
     pub kind: UnaryKind,
     /// Its argument.
     pub x: Tensor,
@@ -63,11 +64,11 @@ impl Op for Unary {
 
 /// A function of two elements, with broadcasting.
 ///
-/// Of i64 there are `Add`, `Sub`, `Mul`, `Maximum`, `Minimum` and `Pow`, which wrap around, and
-/// `FloorDivide` and `Remainder`, which are of i64 alone.
+/// For i64 there are `Add`, `Sub`, `Mul`, `Maximum`, `Minimum` and `Pow`, which wrap around;
+/// `FloorDivide` and `Remainder` exist for i64 only.
 #[derive(Clone, Debug)]
 pub struct Binary {
-    /// Which function.
+    /// The function.
     pub kind: BinaryKind,
     /// Its first argument.
     pub a: Tensor,
@@ -75,7 +76,7 @@ pub struct Binary {
     pub b: Tensor,
 }
 
-/// The functions that [`Binary`] computes, each operation rounded once.
+/// The functions that [`Binary`] computes; each operation is rounded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is the function of its name")]
@@ -84,15 +85,16 @@ pub enum BinaryKind {
     Sub,
     Mul,
     Div,
-    /// The larger; NaN counts as the largest, and of equal ones the first is taken.
+    /// The larger argument; NaN counts as the largest, and of equal arguments the first is
+    /// returned.
     Maximum,
-    /// The smaller; a NaN in either gives NaN, and of equal ones the first is taken.
+    /// The smaller argument; NaN if either is NaN, and of equal arguments the first is returned.
     Minimum,
-    /// The first to the power of the second, with the special values of C's `pow` (Annex F). A
-    /// negative exponent of an integer is an error.
+    /// The first to the power of the second, with the special values of C's `pow` (Annex F). For
+    /// integers, a negative exponent is an error.
     Pow,
-    /// `a · b`, and of an infinite `a` with a `b` of 0 a zero of the sign of the product: a weight of 0
-    /// counts nothing.
+    /// `a · b`; if `a` is infinite and `b` is 0, a zero with the sign of the product, so that a
+    /// weight of 0 contributes nothing.
     Weigh,
     /// The gradient of relu: `a` where `b > 0`, NaN where `b` is, else +0.
     ReluGrad,
@@ -102,7 +104,7 @@ pub enum BinaryKind {
     SigmoidGrad,
     /// The quotient of integers, rounded down. A divisor of 0 is an error.
     FloorDivide,
-    /// What `FloorDivide` leaves, with the sign of the divisor. A divisor of 0 is an error.
+    /// The remainder of `FloorDivide`, with the sign of the divisor. A divisor of 0 is an error.
     Remainder,
 }
 
@@ -137,9 +139,9 @@ impl Op for Binary {
 pub struct Affine {
     /// The argument.
     pub x: Tensor,
-    /// What each element is multiplied with, first rounded to the tensor's type.
+    /// The factor, first rounded to the tensor's type.
     pub scale: f64,
-    /// What is added then, first rounded to the tensor's type.
+    /// The addend, first rounded to the tensor's type.
     pub shift: f64,
 }
 
@@ -156,17 +158,17 @@ impl Op for Affine {
     }
 }
 
-/// The Gaussian error linear unit, `x · share` with the share of its form, each operation rounded, and −0
-/// at −∞.
+/// The Gaussian error linear unit: `x · share`, with the share computed as `form` says. Each
+/// operation is rounded; the result at −∞ is −0.
 #[derive(Clone, Debug)]
 pub struct Gelu {
-    /// How the share is computed.
+    /// The formula of the share.
     pub form: GeluForm,
     /// The argument.
     pub x: Tensor,
 }
 
-/// The share of `x` that [`Gelu`] lets through.
+/// The formula of the share of `x` that [`Gelu`] lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeluForm {
     /// `erf(x / √2) · 0.5 + 0.5`, with `1 / √2` rounded to the tensor's type.
@@ -188,18 +190,18 @@ impl Op for Gelu {
     }
 }
 
-/// The gradient of [`Gelu`], added to what was found of the gradient of `x` before.
+/// The gradient of [`Gelu`], added to the gradient of `x` found so far.
 ///
-/// `x` enters the composition in several places, and the gradient is the sum of their shares. The
-/// order of additions is that of a backward pass through the composition: what was found before
-/// first, then, with the gradient `g`,
+/// `x` occurs several times in the formula, and the gradient is the sum over these occurrences. The
+/// order of additions is that of a backward pass through the composition: first the gradient found
+/// so far, then, with the gradient `g` of the result,
 ///
 /// - [`Erf`](GeluForm::Erf), `z = x · c`: `g · share`; `g · x · 0.5 · exp(−z·z) · (2/√π) · c`.
 /// - [`Tanh`](GeluForm::Tanh), `t` the hyperbolic tangent, `h = g · x · 0.5 · (1 − t·t) · √(2/π)` and
 ///   `k = h · 0.044715`: `g · share`; `h`; `k · (x·x)`; `k · x · x` twice.
 ///
-/// Products go from left to right. An `x` beyond ±64 enters as ±64: from there on the share is 0 or 1 and
-/// the slope of the share 0, and `0 · ∞` would be NaN.
+/// Products are evaluated from left to right. An `x` beyond ±64 is replaced by ±64: from there on
+/// the share is 0 or 1 and its slope is 0, and `0 · ∞` would be NaN.
 #[derive(Clone, Debug)]
 pub struct GeluGrad {
     /// As in the forward pass.
@@ -208,7 +210,7 @@ pub struct GeluGrad {
     pub grad: Tensor,
     /// As in the forward pass.
     pub x: Tensor,
-    /// What was found of the gradient of `x` before, if anything.
+    /// The gradient of `x` found so far, if any.
     pub found: Option<Tensor>,
 }
 
@@ -235,7 +237,7 @@ impl Op for GeluGrad {
 /// A comparison, with broadcasting; the result is of type `Bool`.
 #[derive(Clone, Debug)]
 pub struct Compare {
-    /// Which comparison.
+    /// The comparison.
     pub kind: CompareKind,
     /// Its first argument.
     pub a: Tensor,
@@ -243,7 +245,7 @@ pub struct Compare {
     pub b: Tensor,
 }
 
-/// The comparisons of IEEE 754: all but `Ne` are false for NaN.
+/// The comparisons of IEEE 754: all except `Ne` are false for NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the comparison of its name")]
 pub enum CompareKind {
@@ -297,9 +299,9 @@ impl Op for Where {
     }
 }
 
-/// The same values as another element type, as [`Scalar::of`](crate::scalar::Scalar::of):
-/// rounded to nearest even once to floats, truncated towards zero and saturated from floats to
-/// integers, NaN to 0, the low bits between integers. Anything but 0 becomes true.
+/// The conversion of values to another element type, as [`Scalar::of`](crate::scalar::Scalar::of).
+/// To floats: rounded once, to nearest even. From floats to integers: truncated towards zero and
+/// saturated, NaN to 0. Between integers: the low bits. To truth values: all but 0 becomes true.
 #[derive(Clone, Debug)]
 pub struct Cast {
     /// The argument.

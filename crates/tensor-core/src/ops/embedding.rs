@@ -4,19 +4,19 @@ use super::{expect_dtype, expect_float, expect_shape};
 use crate::layout::numel;
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
-/// The gradient of the table of an embedding: the exact sum of the gradients of the places that
-/// hold each row, rounded once.
+/// The gradient of the table of an embedding. The gradient of a row is the exact sum of the
+/// gradients of the places that hold it, rounded once.
 #[derive(Clone, Debug)]
 pub struct EmbeddingGrad {
     /// The shape of `index`, then `[width]`.
     pub grad: Tensor,
     /// i64, each below `rows`.
     pub index: Tensor,
-    /// The rows of the table.
+    /// The number of rows of the table.
     pub rows: usize,
-    /// A row without a gradient.
+    /// A row that receives no gradient.
     pub padding_idx: Option<usize>,
-    /// Divide each row's gradient by the number of places that hold it.
+    /// If true, each row's gradient is divided by the number of places that hold it.
     pub scale_grad_by_freq: bool,
 }
 
@@ -40,41 +40,41 @@ impl Op for EmbeddingGrad {
     }
 }
 
-/// How the rows of a bag become one.
+/// The reduction of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagMode {
-    /// Their sum, each row times its weight if there are weights.
+    /// The sum; each row is multiplied with its weight if there are weights.
     Sum,
-    /// Their sum divided by their number.
+    /// The sum divided by the number of rows.
     Mean,
-    /// In each column the first largest element.
+    /// The largest element of each column; the first of equal ones.
     Max,
 }
 
-/// What the places of an index mean to an embedding bag.
+/// The options of embedding bags.
 #[derive(Clone, Debug)]
 pub struct BagParams {
-    /// How the rows of a bag become one.
+    /// The reduction of the rows of a bag.
     pub mode: BagMode,
-    /// The last offset is the end of the last bag and not a bag.
+    /// If true, the last offset is the end of the last bag, not the start of another.
     pub include_last_offset: bool,
-    /// Places that hold this row belong to no bag.
+    /// A row whose places belong to no bag.
     pub padding_idx: Option<usize>,
 }
 
-/// One row per bag of rows of a table: with the mode `Max` also the table row that each element
-/// came from, or -1 for an empty bag.
+/// One row per bag: the reduction of the bag's rows of a table. With the mode `Max` also the table
+/// row of each element, or -1 for an empty bag.
 #[derive(Clone, Debug)]
 pub struct EmbeddingBag {
     /// `[rows, width]`
     pub weight: Tensor,
     /// `[places]`, i64, each below `rows`.
     pub index: Tensor,
-    /// i64: where each bag starts.
+    /// i64: the start of each bag.
     pub offsets: Tensor,
-    /// `[places]`, for the mode `Sum`.
+    /// `[places]`, only for the mode `Sum`.
     pub per_sample_weights: Option<Tensor>,
-    /// What the places mean.
+    /// The options.
     pub params: BagParams,
 }
 
@@ -117,13 +117,13 @@ pub struct EmbeddingBagGrad {
     pub offsets: Tensor,
     /// As in the forward pass.
     pub per_sample_weights: Option<Tensor>,
-    /// What the forward pass returned beside its result.
+    /// The second result of the forward pass, for the mode `Max`.
     pub max_rows: Option<Tensor>,
     /// As in the forward pass.
     pub params: BagParams,
-    /// The rows of the table.
+    /// The number of rows of the table.
     pub rows: usize,
-    /// Divide each row's gradient by the number of places that hold it.
+    /// If true, each row's gradient is divided by the number of places that hold it.
     pub scale_grad_by_freq: bool,
 }
 

@@ -4,7 +4,7 @@ use super::{expect_dtype, expect_float, expect_shape};
 use crate::geometry::{GridParams, Sampling};
 use crate::{Op, Pass, Result, Tensor};
 
-/// The input at the points of a grid.
+/// The values of the input at the points of a grid.
 #[derive(Clone, Debug)]
 pub struct GridSample {
     /// `[n, channels, height, width]` or `[n, channels, depth, height, width]`.
@@ -12,7 +12,7 @@ pub struct GridSample {
     /// `[n, .., 2]` or `[n, .., 3]`: the coordinates (x, y) or (x, y, z) of each point of the
     /// result, which has as many spatial dimensions as the input.
     pub grid: Tensor,
-    /// How the grid is read.
+    /// The options.
     pub params: GridParams,
 }
 

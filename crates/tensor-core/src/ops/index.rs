@@ -1,4 +1,4 @@
-//! Reading, assigning and adding at places that an index says.
+//! Reading, assigning and adding at indexed places.
 
 use super::{expect_dtype, expect_number, expect_shape};
 use crate::layout::{PerDim, broadcast, numel};
@@ -32,7 +32,8 @@ impl Op for IndexSelect {
     }
 }
 
-/// `input` with `alpha · source` added: slice `i` of the source to slice `index[i]` of the input.
+/// `input` with `alpha · source` added: slice `i` of the source goes to slice `index[i]` of the
+/// input.
 ///
 /// Each addend is `alpha · source` rounded once (just `source` if alpha is 1); the sum of the
 /// input element and its addends is exact and rounded once.
@@ -44,9 +45,9 @@ pub struct IndexAdd {
     pub dim: usize,
     /// `[m]`, i64, each below the size of `dim`.
     pub index: Tensor,
-    /// The shape of the input, but `m` along `dim`.
+    /// A tensor of the shape of the input, but `m` along `dim`.
     pub source: Tensor,
-    /// What the source is multiplied with. With integers it is one.
+    /// The factor of the source. For integers it must be 1.
     pub alpha: f64,
 }
 
@@ -72,8 +73,8 @@ impl Op for IndexAdd {
     }
 }
 
-/// `input` with slice `i` of the source in the place of slice `index[i]`; of several sources for
-/// one slice the last wins.
+/// `input` with slice `index[i]` replaced by slice `i` of the source. If several sources name one
+/// slice, the last one is kept.
 #[derive(Clone, Debug)]
 pub struct IndexCopy {
     /// The tensor to write to.
@@ -82,7 +83,7 @@ pub struct IndexCopy {
     pub dim: usize,
     /// `[m]`, i64, each below the size of `dim`.
     pub index: Tensor,
-    /// The shape of the input, but `m` along `dim`.
+    /// A tensor of the shape of the input, but `m` along `dim`.
     pub source: Tensor,
 }
 
@@ -106,7 +107,7 @@ pub struct Gather {
     pub x: Tensor,
     /// The dimension that the index addresses.
     pub dim: usize,
-    /// i64, of the rank of `x` and nowhere but along `dim` larger than it. The result has its
+    /// i64, of the rank of `x`, and not larger than `x` except along `dim`. The result has its
     /// shape.
     pub index: Tensor,
 }
@@ -124,17 +125,17 @@ impl Op for Gather {
     }
 }
 
-/// `input` with `source[.., i, ..]` in the place of element `[.., index[.., i, ..], ..]`; of
-/// several sources for one element the last in row-major order wins.
+/// `input` with element `[.., index[.., i, ..], ..]` replaced by `source[.., i, ..]`. If several
+/// sources name one element, the last in row-major order is kept.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     /// The tensor to write to.
     pub input: Tensor,
     /// The dimension that the index addresses.
     pub dim: usize,
-    /// i64, of the rank of `input` and nowhere but along `dim` larger than it.
+    /// i64, of the rank of `input`, and not larger than it except along `dim`.
     pub index: Tensor,
-    /// Nowhere smaller than `index`; what lies beyond it is not read.
+    /// At least as large as `index` in each dimension; elements beyond `index` are not read.
     pub source: Tensor,
 }
 
@@ -174,15 +175,15 @@ impl Op for Index {
     }
 }
 
-/// `input` with `values` assigned to the slices that several indices of its first dimensions
-/// name together; of several values for one slice the last wins.
+/// `input` with `values` assigned to the slices that several indices of its first dimensions name
+/// together. If several values name one slice, the last one is kept.
 #[derive(Clone, Debug)]
 pub struct IndexPut {
     /// The tensor to write to.
     pub input: Tensor,
     /// As in [`Index`].
     pub indices: Vec<Tensor>,
-    /// Broadcast to the shape that reading these slices gives.
+    /// Broadcast to the shape that [`Index`] gives for these indices.
     pub values: Tensor,
 }
 
@@ -198,14 +199,14 @@ impl Op for IndexPut {
     }
 }
 
-/// As [`IndexPut`], but the values are added: the sum is exact and rounded once.
+/// As [`IndexPut`], but adds the values: the sum is exact and rounded once.
 #[derive(Clone, Debug)]
 pub struct IndexPutAdd {
     /// The tensor to add to.
     pub input: Tensor,
     /// As in [`Index`].
     pub indices: Vec<Tensor>,
-    /// Broadcast to the shape that reading these slices gives.
+    /// Broadcast to the shape that [`Index`] gives for these indices.
     pub values: Tensor,
 }
 
@@ -247,8 +248,8 @@ impl Op for Nonzero {
 ///
 /// # Errors
 ///
-/// There is no index or more than dimensions, one is not i64, or they cannot be broadcast
-/// together.
+/// There is no index, there are more indices than dimensions, one is not i64, or they cannot be
+/// broadcast together.
 pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<PerDim> {
     if indices.is_empty() || indices.len() > x.rank() {
         return Err(Error::invalid(
@@ -286,7 +287,7 @@ fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Returns the rules of an index per slice.
+/// Checks an index of slices, and the source that goes with it.
 pub(super) fn check_slices(
     op: &'static str,
     input: &Tensor,
@@ -302,7 +303,7 @@ pub(super) fn check_slices(
     expect_shape(op, "the source", source, &expected)
 }
 
-/// Returns the rules of an index per element.
+/// Checks an index of elements.
 pub(super) fn check_elements(
     op: &'static str,
     input: &Tensor,
@@ -327,7 +328,7 @@ pub(super) fn check_elements(
     ))
 }
 
-/// Returns the rules of the values that go with an index per element.
+/// Checks the source that goes with an index of elements.
 pub(super) fn check_source(
     op: &'static str,
     input: &Tensor,

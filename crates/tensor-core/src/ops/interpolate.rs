@@ -4,7 +4,7 @@ use super::{expect_float, expect_shape};
 use crate::geometry::{InterpolateMode, Resize};
 use crate::{Op, Pass, Result, Tensor};
 
-/// The input resized: each output is a weighted mean of a few inputs. The weights of a dimension
+/// The resized input: each output is a weighted mean of a few inputs. The weights of a dimension
 /// are computed in f64 and rounded; those of several dimensions are multiplied.
 #[derive(Clone, Debug)]
 pub struct Interpolate {
@@ -12,10 +12,10 @@ pub struct Interpolate {
     pub input: Tensor,
     /// The size of each spatial dimension of the result.
     pub output_size: Vec<usize>,
-    /// Outputs per input, for each spatial dimension: takes the place of `output / input` in the
-    /// coordinates, unless corners are aligned.
+    /// Outputs per input, for each spatial dimension. A given scale replaces `output / input` in
+    /// the coordinates, unless corners are aligned.
     pub scales: Vec<Option<f64>>,
-    /// How values are found.
+    /// The interpolation between elements of the input.
     pub mode: InterpolateMode,
 }
 

@@ -3,10 +3,10 @@
 use super::{expect_dtype, expect_float, expect_shape};
 use crate::{Error, Op, Result, Tensor};
 
-/// Which part of a QR decomposition is wanted.
+/// The parts of a QR decomposition to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QrMode {
-    /// As many columns of Q and rows of R as the shorter side has.
+    /// Q with as many columns, and R with as many rows, as the shorter side has.
     #[default]
     Reduced,
     /// A square Q.
@@ -21,7 +21,7 @@ pub enum QrMode {
 pub struct Qr {
     /// `[.., m, n]`
     pub x: Tensor,
-    /// Which part is wanted.
+    /// The parts to compute.
     pub mode: QrMode,
 }
 
@@ -70,9 +70,9 @@ pub struct QrGrad {
     pub grad_q: Tensor,
     /// `[.., n, n]`
     pub grad_r: Tensor,
-    /// `[.., m, n]`: what the forward pass returned.
+    /// `[.., m, n]`: a result of the forward pass.
     pub q: Tensor,
-    /// `[.., n, n]`: what the forward pass returned.
+    /// `[.., n, n]`: a result of the forward pass.
     pub r: Tensor,
 }
 

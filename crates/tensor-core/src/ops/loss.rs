@@ -55,36 +55,35 @@ impl Op for LogSoftmaxGrad {
     }
 }
 
-/// How the losses of single samples become the result.
+/// The reduction of the losses of single samples to the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// They stay as they are.
+    /// None: each loss is returned.
     None,
-    /// Their mean, or the weighted one where the loss has weights of classes.
+    /// The mean, weighted if the loss has weights of classes.
     #[default]
     Mean,
-    /// Their sum.
+    /// The sum.
     Sum,
 }
 
 /// The negative log-likelihood of the target classes.
 ///
-/// With the losses `l[i] = −weight[target[i]] · log_probs[i, target[i]]`, +0 where the target is
-/// to be ignored, the result is `l` itself, each rounded once; `Σ l`; or `Σ l / Σ w` with
-/// the weights of the same targets. Products and sums are those of f64, the sums over
-/// the contract's fixed tree in row-major order of the targets, and the result is rounded once.
-/// The mean over nothing is NaN.
+/// With the losses `l[i] = −weight[target[i]] · log_probs[i, target[i]]`, or +0 if the target is
+/// ignored, the result is `l` itself, each rounded once; `Σ l`; or `Σ l / Σ w` with the weights of
+/// the same targets. Products and sums are those of f64, the sums over the contract's fixed tree in
+/// row-major order of the targets, and the result is rounded once. The mean over nothing is NaN.
 #[derive(Clone, Debug)]
 pub struct NllLoss {
     /// `[n, classes, ..]`
     pub log_probs: Tensor,
-    /// `[n, ..]`, i64, each below the number of classes or to be ignored.
+    /// `[n, ..]`, i64: a class, or `ignore_index`.
     pub target: Tensor,
     /// `[classes]`; all 1 if missing.
     pub weight: Option<Tensor>,
-    /// A target that has no loss.
+    /// A target that contributes no loss.
     pub ignore_index: i64,
-    /// How the losses are put together.
+    /// The reduction of the losses.
     pub reduction: Reduction,
 }
 
@@ -150,8 +149,8 @@ impl Op for NllLossGrad {
     }
 }
 
-/// The gradient of [`NllLoss`] of [`LogSoftmax`] along dimension 1 with respect to the scores: that
-/// of [`LogSoftmaxGrad`] for what [`NllLossGrad`] gives, without either in memory.
+/// The gradient of [`NllLoss`] of [`LogSoftmax`] along dimension 1 with respect to the scores. It
+/// equals [`LogSoftmaxGrad`] of the result of [`NllLossGrad`], but stores neither.
 #[derive(Clone, Debug)]
 pub struct CrossEntropyGrad {
     /// The gradient of the loss: of the targets' shape without a reduction, else a scalar.
@@ -192,7 +191,7 @@ impl Op for CrossEntropyGrad {
     }
 }
 
-/// Returns the gradient of a loss is of the targets' shape, or a scalar if they were put together.
+/// Checks that the gradient of a loss has the targets' shape, or is a scalar after a reduction.
 fn expect_gradient(
     op: &'static str,
     grad: &Tensor,

@@ -4,7 +4,7 @@ use super::{expect_dtype, expect_float};
 use crate::layout::{PerDim, broadcast, numel};
 use crate::{Error, Op, Result, Tensor};
 
-/// The matrix product of the last two dimensions; earlier ones are a batch and broadcast.
+/// The matrix product of the last two dimensions; the dimensions before are a batch and broadcast.
 #[derive(Clone, Debug)]
 pub struct Matmul {
     /// `[.., m, k]`
@@ -18,7 +18,7 @@ impl Matmul {
     ///
     /// # Errors
     ///
-    /// [`Error::Broadcast`] if those of the operands do not go together.
+    /// [`Error::Broadcast`] if those of the operands cannot be broadcast together.
     pub fn batch(&self) -> Result<PerDim> {
         let (a, b) = (self.a.shape(), self.b.shape());
         broadcast(Self::NAME, &a[..a.len() - 2], &b[..b.len() - 2])

@@ -1,7 +1,7 @@
-//! The operations: their arguments and the checks that every device makes alike.
+//! The operations: their arguments and the checks that are the same on every device.
 //!
-//! Each is a plain value that implements [`Op`](crate::Op). How it is computed, and what level
-//! the result has, is up to the kernels registered for it.
+//! Each is a plain value that implements [`Op`](crate::Op). The kernels registered for it compute
+//! it, and declare the level of the result.
 
 mod bincount;
 mod conv;
@@ -74,7 +74,7 @@ use crate::geometry::spatial;
 use crate::layout::numel;
 use crate::{DType, Error, Result, Tensor};
 
-/// Requires a tensor of a float type that operations compute in.
+/// Checks that a tensor has a float type that operations compute in.
 pub(crate) fn expect_float(op: &'static str, what: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype().is_full_float() {
         return Ok(());
@@ -82,12 +82,12 @@ pub(crate) fn expect_float(op: &'static str, what: &'static str, x: &Tensor) -> 
     Err(Error::DTypeMismatch { op, what, expected: DType::F32, got: x.dtype() })
 }
 
-/// Requires a tensor of a type that operations compute in, i64 included.
+/// Checks that a tensor has a type that operations compute in, including i64.
 pub(crate) fn expect_number(op: &'static str, what: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype() == DType::I64 { Ok(()) } else { expect_float(op, what, x) }
 }
 
-/// Requires a type.
+/// Checks the type of a tensor.
 pub(crate) fn expect_dtype(
     op: &'static str,
     what: &'static str,
@@ -100,7 +100,7 @@ pub(crate) fn expect_dtype(
     Err(Error::DTypeMismatch { op, what, expected, got: x.dtype() })
 }
 
-/// Requires a shape.
+/// Checks the shape of a tensor.
 pub(crate) fn expect_shape(
     op: &'static str,
     what: &'static str,
@@ -113,7 +113,7 @@ pub(crate) fn expect_shape(
     Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
 }
 
-/// `shape`, unless a tensor of it would have too many elements.
+/// Returns `shape` if a tensor of this shape has a permitted number of elements.
 pub(crate) fn checked_shape(op: &'static str, shape: &[usize]) -> Result<Vec<usize>> {
     numel(op, shape)?;
     Ok(shape.to_vec())

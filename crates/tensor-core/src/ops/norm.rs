@@ -53,9 +53,9 @@ pub struct BatchNormGrad {
     pub input: Tensor,
     /// As in the forward pass.
     pub weight: Tensor,
-    /// What the forward pass returned.
+    /// The mean that the forward pass returned.
     pub mean: Tensor,
-    /// What the forward pass returned.
+    /// The rstd that the forward pass returned.
     pub rstd: Tensor,
 }
 
@@ -120,8 +120,8 @@ impl Op for BatchNormInference {
     }
 }
 
-/// Layer normalisation over the last dimensions, those of the weight: as [`BatchNorm`], but with
-/// the statistics of each row.
+/// Layer normalisation over the last dimensions, those of the weight: as [`BatchNorm`], with the
+/// statistics of each row.
 ///
 /// Returns the result, the mean and rstd of each row.
 #[derive(Clone, Debug)]
@@ -160,9 +160,9 @@ pub struct LayerNormGrad {
     pub input: Tensor,
     /// As in the forward pass.
     pub weight: Tensor,
-    /// What the forward pass returned.
+    /// The mean that the forward pass returned.
     pub mean: Tensor,
-    /// What the forward pass returned.
+    /// The rstd that the forward pass returned.
     pub rstd: Tensor,
 }
 
@@ -202,7 +202,7 @@ fn check_per_channel(
     expect_shape(op, what, x, &[channels])
 }
 
-/// Returns the number of rows.
+/// Checks the shapes and returns the number of rows.
 fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<usize> {
     expect_float(op, "the input", input)?;
     expect_dtype(op, "the weight", weight, input.dtype())?;

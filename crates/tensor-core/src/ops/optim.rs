@@ -1,4 +1,4 @@
-//! Optimiser steps: one operation per parameter, so that each is one pass over memory.
+//! Optimiser steps: one operation per parameter, so that a step is one pass over memory.
 
 use super::{expect_dtype, expect_float, expect_shape};
 use crate::{Op, Result, Tensor};
@@ -8,13 +8,13 @@ use crate::{Op, Result, Tensor};
 pub struct SgdParams {
     /// The learning rate.
     pub lr: f64,
-    /// How much of the last step is kept; 0 for none.
+    /// The share of the last step that is kept; 0 disables momentum.
     pub momentum: f64,
     /// Dampening: the momentum adds `(1 - dampening) * gradient`.
     pub dampening: f64,
-    /// How much of the parameter is added to its gradient.
+    /// The share of the parameter that is added to its gradient.
     pub weight_decay: f64,
-    /// Nesterov's form of momentum.
+    /// If true, uses Nesterov's form of momentum.
     pub nesterov: bool,
 }
 
@@ -53,15 +53,15 @@ impl Op for SgdStep {
 pub struct AdamParams {
     /// The learning rate.
     pub lr: f64,
-    /// How much of the mean gradient is kept.
+    /// The decay rate of the mean gradient.
     pub beta1: f64,
-    /// How much of the mean squared gradient is kept.
+    /// The decay rate of the mean squared gradient.
     pub beta2: f64,
-    /// Added to the root.
+    /// The constant added to the root.
     pub eps: f64,
-    /// How much the parameter decays in each step.
+    /// The decay of the parameter in each step.
     pub weight_decay: f64,
-    /// True if the decay is taken off the parameter (AdamW) and not added to the gradient.
+    /// True if the decay is subtracted from the parameter (AdamW) instead of added to the gradient.
     pub decoupled: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct AdamStep {
     pub mean: Tensor,
     /// The mean squared gradient.
     pub square: Tensor,
-    /// Which step this is, counted from 1.
+    /// The number of this step, counted from 1.
     pub step: u64,
     /// The settings.
     pub params: AdamParams,

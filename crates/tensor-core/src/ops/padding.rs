@@ -4,15 +4,15 @@ use super::{expect_float, expect_shape};
 use crate::geometry::{PadMode, Padding};
 use crate::{Op, Pass, Result, Tensor};
 
-/// The input with its last dimensions padded.
+/// The input, padded in its last dimensions.
 #[derive(Clone, Debug)]
 pub struct Pad {
     /// The tensor to pad.
     pub input: Tensor,
-    /// Elements `[before, after]` to add to each of the last dimensions, one to three, in the
-    /// order of the dimensions; a negative number cuts off.
+    /// The number of elements `[before, after]` to add to each of the last one to three dimensions,
+    /// in their order; a negative number cuts off.
     pub pads: Vec<[i64; 2]>,
-    /// What the padding is filled with.
+    /// The values of the padding.
     pub mode: PadMode,
     /// The value of [`PadMode::Constant`], converted to the element type.
     pub value: f64,

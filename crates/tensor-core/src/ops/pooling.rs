@@ -12,13 +12,13 @@ use super::{checked_shape, expect_dtype, expect_float, expect_shape, spatial};
 use crate::geometry::{Average, Pool, PoolParams};
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
-/// The largest element of each window and where it was: its index in the flattened spatial
-/// dimensions of the input. The first of equal ones; NaN counts as the largest.
+/// The largest element of each window and its index in the flattened spatial dimensions of the
+/// input. The first of equal elements is taken; NaN counts as the largest.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
     /// `[n, channels, ..]`
     pub input: Tensor,
-    /// How the window moves.
+    /// The window and its movement.
     pub params: PoolParams,
 }
 
@@ -73,7 +73,7 @@ impl Op for MaxPoolGrad {
 pub struct AvgPool {
     /// `[n, channels, ..]`
     pub input: Tensor,
-    /// How the window moves.
+    /// The window and its movement.
     pub params: PoolParams,
     /// True if padding counts in the divisor.
     pub count_include_pad: bool,
@@ -128,7 +128,7 @@ impl Op for AvgPoolGrad {
     }
 }
 
-/// Checks the gradient of a pooling whose windows have an index each.
+/// Checks the gradient of a pooling that returns one index per window.
 fn check_indexed_grad(
     op: &'static str,
     grad: &Tensor,

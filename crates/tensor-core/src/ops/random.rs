@@ -1,5 +1,5 @@
-//! Random tensors. Each operation carries the generator where it stands, so that running it
-//! again gives the same bits; the caller reserves the blocks.
+//! Random tensors. Each operation holds its generator at the start of the draw, so that a re-run
+//! gives the same bits; the caller reserves the blocks.
 
 use samebits_rng::Generator;
 
@@ -14,13 +14,13 @@ pub struct Uniform {
     pub shape: Vec<usize>,
     /// Its element type: `F32` or `F64`.
     pub dtype: DType,
-    /// Where it is made.
+    /// The device of the result.
     pub device: Device,
     /// The smallest value.
     pub low: f64,
-    /// The bound above.
+    /// The upper bound, excluded.
     pub high: f64,
-    /// Where the draw starts.
+    /// The generator, at the start of the draw.
     pub generator: Generator,
 }
 
@@ -46,7 +46,7 @@ impl Op for Uniform {
 
     fn plan(&self) -> Result<()> {
         numel(Self::NAME, &self.shape)?;
-        // Written so that NaN is refused too.
+        // Written so that NaN is rejected too.
         if !(self.low <= self.high && (self.high - self.low).is_finite()) {
             return Err(Error::invalid(
                 Self::NAME,
@@ -64,13 +64,13 @@ pub struct Normal {
     pub shape: Vec<usize>,
     /// Its element type: `F32` or `F64`.
     pub dtype: DType,
-    /// Where it is made.
+    /// The device of the result.
     pub device: Device,
     /// The mean.
     pub mean: f64,
     /// The standard deviation.
     pub std: f64,
-    /// Where the draw starts.
+    /// The generator, at the start of the draw.
     pub generator: Generator,
 }
 
@@ -106,15 +106,16 @@ impl Op for Normal {
     }
 }
 
-/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`.
-/// Returns the result and which elements were kept.
+/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. Returns
+/// the result and the mask of kept elements.
 #[derive(Clone, Debug)]
 pub struct Dropout {
-    /// The tensor to thin out.
+    /// The input.
     pub x: Tensor,
     /// The probability of dropping an element.
     pub p: f64,
-    /// Where the draw starts: element i is kept if uniform number i of the draw is at least `p`.
+    /// The generator, at the start of the draw: element i is kept if uniform number i of the draw
+    /// is at least `p`.
     pub generator: Generator,
 }
 

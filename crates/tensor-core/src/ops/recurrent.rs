@@ -49,7 +49,7 @@ pub struct LstmCellGrad {
     pub grad_hidden: Tensor,
     /// `[n, size]`
     pub grad_cell: Tensor,
-    /// `[n, 4 · size]`: what the forward pass returned.
+    /// `[n, 4 · size]`: the activations that the forward pass returned.
     pub activations: Tensor,
     /// `[n, size]`: the cell before.
     pub cell: Tensor,
@@ -120,13 +120,13 @@ impl Op for GruCell {
 /// the hidden state has `d · r` in the last place; that of the state before is `grad · z`; each
 /// operation is rounded.
 ///
-/// Returns the gradients of the gates of the input, of those of the hidden state, and of the
-/// hidden state before, without its part that comes through the gates.
+/// Returns the gradients of the gates of the input, of the gates of the hidden state, and of the
+/// previous hidden state, without the part that comes through the gates.
 #[derive(Clone, Debug)]
 pub struct GruCellGrad {
     /// `[n, size]`
     pub grad: Tensor,
-    /// `[n, 4 · size]`: what the forward pass returned.
+    /// `[n, 4 · size]`: the activations that the forward pass returned.
     pub activations: Tensor,
     /// `[n, size]`: the hidden state before.
     pub hidden: Tensor,
@@ -147,7 +147,7 @@ impl Op for GruCellGrad {
     }
 }
 
-/// Returns the width of `gates` gates of a state.
+/// Checks a state and returns the width of its `gates` gates.
 fn check_state(
     op: &'static str,
     what: &'static str,

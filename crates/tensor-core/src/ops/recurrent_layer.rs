@@ -5,7 +5,7 @@ use crate::layout::numel;
 use crate::registry::Inputs;
 use crate::{Error, Op, Pass, Result, Tensor};
 
-/// What a step of a recurrent network computes.
+/// The computation of a step of a recurrent network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecurrentCell {
     /// `tanh(x + h)`
@@ -30,22 +30,23 @@ impl RecurrentCell {
     }
 }
 
-/// All steps of one direction of a recurrent layer: at each, a [`Matmul`](super::Matmul) of the
-/// hidden state with `weight_hh`ᵀ and a cell; of an LSTM with a projection, also one with
+/// All steps of one direction of a recurrent layer. Each step is a [`Matmul`](super::Matmul) of the
+/// hidden state with `weight_hh`ᵀ and a cell; an LSTM with a projection adds a product with
 /// `weight_hr`ᵀ.
 ///
-/// Rows are packed: those of the sequences in step 0, then those in step 1, and so on.
+/// Rows are packed: the rows of the sequences in step 0, then the rows in step 1, and so on.
 ///
-/// Returns one flat tensor of the outputs `[rows, state]`, the last hidden states `[n, state]`
-/// and, of an LSTM, the last cells `[n, size]`; and what [`RecurrentLayerGrad`] reads, which is
-/// nothing unless `keep`.
+/// Returns one flat tensor of the outputs `[rows, state]`, the last hidden states `[n, state]` and,
+/// for an LSTM, the last cells `[n, size]`; then the tensors that [`RecurrentLayerGrad`] reads, of
+/// which there are none unless `keep`.
 #[derive(Clone, Debug)]
 pub struct RecurrentLayer {
-    /// What a step computes.
+    /// The computation of a step.
     pub cell: RecurrentCell,
     /// True if the last step comes first.
     pub reverse: bool,
-    /// The number of sequences take part in each step, the first ones; never ascending.
+    /// The number of sequences in each step; these are the first ones, and the numbers never
+    /// ascend.
     pub batch_sizes: Vec<usize>,
     /// `[rows, gates · size]`: the inputs times their weights.
     pub gates: Tensor,
@@ -61,18 +62,18 @@ pub struct RecurrentLayer {
     pub hidden: Tensor,
     /// `[n, size]`, of an LSTM.
     pub cells: Option<Tensor>,
-    /// True if there will be a gradient.
+    /// True if the results for the gradient are kept.
     pub keep: bool,
 }
 
 impl RecurrentLayer {
-    /// Hidden units.
+    /// Returns the number of hidden units.
     #[must_use]
     pub fn size(&self) -> usize {
         self.gates.shape().get(1).map_or(0, |width| width / self.cell.gates())
     }
 
-    /// Returns the number of elements of the flat result, of operands that fit each other.
+    /// Returns the number of elements of the flat result; the operands must fit each other.
     fn flat(&self, rows: usize, n: usize, state: usize) -> Result<usize> {
         let cells = if self.cell == RecurrentCell::Lstm { self.size() } else { 0 };
         let states = rows.checked_add(n).and_then(|rows| rows.checked_mul(state));
@@ -135,7 +136,7 @@ impl Op for RecurrentLayer {
 }
 
 impl RecurrentLayer {
-    /// Returns the number of rows.
+    /// Checks the batch sizes and returns the number of rows.
     fn check_batch_sizes(&self) -> Result<usize> {
         let sizes = &self.batch_sizes;
         if sizes.is_empty() || !sizes.is_sorted_by(|a, b| a >= b) {
@@ -154,9 +155,9 @@ impl RecurrentLayer {
 /// The gradient of [`RecurrentLayer`].
 ///
 /// Returns the gradients of the gates `[rows, gates · size]`, of the hidden states `[n, state]`,
-/// then of the cells `[n, size]` of an LSTM; of a GRU, that of the gates before `r` is multiplied
-/// with them, `[rows, 3 · size]`; with a projection, that of the projected states
-/// `[rows, state]`. Those of the weights are products of these.
+/// then of the cells `[n, size]` of an LSTM. A GRU adds the gradient of the gates before the
+/// multiplication with `r`, `[rows, 3 · size]`; a projection adds that of the projected states
+/// `[rows, state]`. The gradients of the weights are products of these.
 #[derive(Clone, Debug)]
 pub struct RecurrentLayerGrad {
     /// The layer, with `keep`.
@@ -165,7 +166,7 @@ pub struct RecurrentLayerGrad {
     pub grad: Tensor,
     /// The flat result.
     pub result: Tensor,
-    /// What the forward pass returned beside it.
+    /// The other results of the forward pass.
     pub kept: Vec<Tensor>,
 }
 

@@ -3,15 +3,15 @@
 use super::expect_float;
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// Reduces some dimensions; they stay as size 1. Integers (i64) have no mean; their sums and
-/// products wrap around.
+/// A reduction of some dimensions, which stay as size 1. For integers (i64) there is no mean; sums
+/// and products wrap around.
 #[derive(Clone, Debug)]
 pub struct Reduce {
-    /// How.
+    /// The reduction.
     pub kind: ReduceKind,
     /// The tensor to reduce.
     pub x: Tensor,
-    /// The dimensions to reduce, ascending and without repeats. All of them for a full reduction.
+    /// The dimensions to reduce, ascending and distinct; all of them for a full reduction.
     pub dims: Vec<usize>,
 }
 
@@ -23,9 +23,9 @@ pub enum ReduceKind {
     Sum,
     /// The sum divided by the number of elements in f64, rounded once.
     Mean,
-    /// The largest; NaN counts as larger than all. An error for no elements.
+    /// The largest element; NaN counts as larger than all. No elements are an error.
     Amax,
-    /// The smallest; NaN wins here too. An error for no elements.
+    /// The smallest element; NaN counts as smaller than all. No elements are an error.
     Amin,
     /// The product in f64 over the tree of the sum, rounded once. 1 for no elements.
     Prod,
@@ -63,8 +63,8 @@ pub struct Variance {
     pub x: Tensor,
     /// As in [`Reduce`].
     pub dims: Vec<usize>,
-    /// Subtracted from the number of elements to give the divisor: 0 for a population, 1 for a sample.
-    /// A divisor of 0 or less gives infinity or NaN.
+    /// Subtracted from the element count to give the divisor: 0 for a population, 1 for a sample. A
+    /// divisor of 0 or less gives infinity or NaN.
     pub correction: f64,
 }
 
@@ -82,14 +82,14 @@ impl Op for Variance {
     }
 }
 
-/// The p-norm over some dimensions, which stay as size 1: `(Σ |x|^p)^(1/p)` in f64 over the tree
-/// of the sum, rounded once. For 0 the number of elements that are not zero; for ∞ the largest
-/// magnitude and for −∞ the smallest.
+/// The p-norm over some dimensions, which stay as size 1: `(Σ |x|^p)^(1/p)` in f64 over the tree of
+/// the sum, rounded once. For p = 0 it counts the elements that are not zero; for ∞ it is the
+/// largest magnitude and for −∞ the smallest.
 ///
-/// If a power of the magnitude that counts most (the largest, or for a negative p the smallest) is less
-/// than 2^-900 or more than 2^900, the row's magnitudes are divided by it first and the root is
-/// multiplied with it, in f64; for p = 2 by the power of two below it, at least 2^-1022. No result is
-/// lost because a power leaves the range of f64.
+/// Let m be the dominant magnitude: the largest, or for a negative p the smallest. If a power of m
+/// is less than 2^-900 or more than 2^900, the magnitudes of the row are first divided by m and the
+/// root is multiplied with it, in f64; for p = 2 the scale is the power of two below m, at least
+/// 2^-1022. So no result is lost to the range of f64.
 #[derive(Clone, Debug)]
 pub struct Norm {
     /// The tensor to reduce.
@@ -125,9 +125,9 @@ impl Op for Norm {
     }
 }
 
-/// The logarithm of the sum of the exponentials over some dimensions, which stay as size 1. In
-/// f64: the exponentials of the differences to the largest element over the tree of the sum, its
-/// logarithm, plus the largest, rounded once.
+/// The logarithm of the sum of the exponentials over some dimensions, which stay as size 1. In f64:
+/// the exponentials of the differences to the largest element, summed over the tree of the sum; the
+/// logarithm of that sum plus the largest element, rounded once.
 #[derive(Clone, Debug)]
 pub struct Logsumexp {
     /// The tensor to reduce.
@@ -150,10 +150,10 @@ impl Op for Logsumexp {
     }
 }
 
-/// Finds the index of an extreme element along one dimension, which stays as size 1.
+/// The index of an extreme element along one dimension, which stays as size 1.
 #[derive(Clone, Debug)]
 pub struct ArgReduce {
-    /// Which extreme.
+    /// The extreme to find.
     pub kind: ArgReduceKind,
     /// The tensor to search.
     pub x: Tensor,
@@ -161,8 +161,8 @@ pub struct ArgReduce {
     pub dim: usize,
 }
 
-/// The searches that [`ArgReduce`] makes; the first of equal elements is found, and NaN is both
-/// the largest and the smallest.
+/// The searches that [`ArgReduce`] makes; of equal elements the first is found, and NaN counts as
+/// both the largest and the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
 pub enum ArgReduceKind {

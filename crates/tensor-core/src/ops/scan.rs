@@ -10,7 +10,8 @@ pub struct Cumsum {
     pub x: Tensor,
     /// The dimension.
     pub dim: usize,
-    /// From the last element to the first: the gradient of the other direction.
+    /// If true, scans from the last element to the first, as the gradient of the other direction
+    /// needs.
     pub reverse: bool,
 }
 
@@ -81,7 +82,7 @@ impl Op for CumprodGrad {
 
 /// The gradient of [`CumprodGrad`].
 ///
-/// Returns the gradients of its gradient and of its input.
+/// Returns the gradients with respect to its gradient and its input.
 #[derive(Clone, Debug)]
 pub struct CumprodGradGrad {
     /// The gradient of the result of [`CumprodGrad`].
@@ -168,15 +169,15 @@ impl Op for LogcumsumexpGrad {
     }
 }
 
-/// The largest or smallest of each element and all before it along `dim`, and where it is. The
-/// first of equal ones; NaN is both the largest and the smallest.
+/// The largest or smallest of each element and all before it along `dim`, and its index. Of equal
+/// elements the first is taken; NaN counts as both the largest and the smallest.
 #[derive(Clone, Debug)]
 pub struct Cumextreme {
     /// The tensor to scan.
     pub x: Tensor,
     /// The dimension.
     pub dim: usize,
-    /// The largest; otherwise the smallest.
+    /// True for the largest, false for the smallest.
     pub largest: bool,
 }
 

@@ -1,20 +1,20 @@
-//! Reductions to places that an index says.
+//! Reductions into indexed places.
 
 use super::expect_number;
 use super::index::{check_elements, check_slices, check_source};
 use crate::{Op, Result, Tensor};
 
-/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`: the sum is
-/// exact and rounded once.
+/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`; the sum is exact
+/// and rounded once.
 #[derive(Clone, Debug)]
 pub struct ScatterAdd {
     /// The tensor to add to.
     pub input: Tensor,
     /// The dimension that the index addresses.
     pub dim: usize,
-    /// i64, of the rank of `input` and nowhere but along `dim` larger than it.
+    /// i64, of the rank of `input`, and not larger than it except along `dim`.
     pub index: Tensor,
-    /// Nowhere smaller than `index`; what lies beyond it is not read.
+    /// At least as large as `index` in each dimension; elements beyond `index` are not read.
     pub source: Tensor,
 }
 
@@ -33,23 +33,24 @@ impl Op for ScatterAdd {
     }
 }
 
-/// How the values that are sent to one element become one.
+/// The reduction of the values that are sent to one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScatterReduceKind {
-    /// Their exact sum, rounded once.
+    /// The exact sum, rounded once.
     Sum,
-    /// Their exact sum, rounded once, divided by their number, rounded again; of integers, down.
+    /// The exact sum, rounded once, divided by the number of values, rounded again; for integers,
+    /// rounded down.
     Mean,
-    /// Their product in ascending source order, each multiplication rounded.
+    /// The product in ascending source order, each multiplication rounded.
     Prod,
-    /// The largest; NaN if any is NaN.
+    /// The largest value; NaN if any is NaN.
     Amax,
-    /// The smallest; NaN if any is NaN.
+    /// The smallest value; NaN if any is NaN.
     Amin,
 }
 
-/// As [`ScatterAdd`], with other reductions. With `include_self` the element that is there
-/// counts as one more value; without it, it is replaced wherever a value is sent.
+/// As [`ScatterAdd`], with other reductions. With `include_self` the previous element counts as one
+/// more value; without it, the reduction replaces the previous element if any value is sent there.
 #[derive(Clone, Debug)]
 pub struct ScatterReduce {
     /// The tensor to reduce into.
@@ -60,9 +61,9 @@ pub struct ScatterReduce {
     pub index: Tensor,
     /// As in [`ScatterAdd`].
     pub source: Tensor,
-    /// How.
+    /// The reduction.
     pub kind: ScatterReduceKind,
-    /// True if the element that is there counts.
+    /// True if the previous element counts.
     pub include_self: bool,
 }
 
@@ -90,11 +91,11 @@ pub struct IndexReduce {
     pub dim: usize,
     /// `[m]`, i64, each below the size of `dim`.
     pub index: Tensor,
-    /// The shape of the input, but `m` along `dim`.
+    /// A tensor of the shape of the input, but `m` along `dim`.
     pub source: Tensor,
-    /// How.
+    /// The reduction.
     pub kind: ScatterReduceKind,
-    /// True if the element that is there counts.
+    /// True if the previous element counts.
     pub include_self: bool,
 }
 

@@ -3,10 +3,10 @@
 use super::{checked_shape, expect_dtype, expect_shape};
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// Tensors one after the other along a dimension.
+/// Tensors concatenated along a dimension.
 #[derive(Clone, Debug)]
 pub struct Cat {
-    /// Alike but for the size of the dimension; at least one.
+    /// At least one tensor; all have the same shape except along the dimension.
     pub inputs: Vec<Tensor>,
     /// The dimension.
     pub dim: usize,

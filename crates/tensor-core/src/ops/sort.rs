@@ -5,14 +5,14 @@
 use super::{expect_dtype, expect_float};
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// Sorts along `dim`: values, and where each was.
+/// The elements sorted along `dim`, and the original index of each.
 #[derive(Clone, Debug)]
 pub struct Sort {
     /// The tensor to sort: floats or i64.
     pub x: Tensor,
     /// The dimension.
     pub dim: usize,
-    /// Largest first.
+    /// True if the largest comes first.
     pub descending: bool,
 }
 
@@ -30,16 +30,16 @@ impl Op for Sort {
     }
 }
 
-/// The `k` largest or smallest elements along `dim`, in order, and where each was.
+/// The `k` largest or smallest elements along `dim`, in order, and the original index of each.
 #[derive(Clone, Debug)]
 pub struct Topk {
     /// The tensor to search: floats or i64.
     pub x: Tensor,
-    /// How many: at most the size of `dim`.
+    /// The number of elements to return, at most the size of `dim`.
     pub k: usize,
     /// The dimension.
     pub dim: usize,
-    /// The largest; otherwise the smallest.
+    /// True for the largest, false for the smallest.
     pub largest: bool,
 }
 
@@ -64,12 +64,12 @@ impl Op for Topk {
     }
 }
 
-/// The `k`-th smallest element along `dim`, which stays as size 1, and where it was.
+/// The `k`-th smallest element along `dim`, which stays as size 1, and its index.
 #[derive(Clone, Debug)]
 pub struct Kthvalue {
     /// The tensor to search: floats or i64.
     pub x: Tensor,
-    /// Counted from 1.
+    /// The rank of the element, counted from 1.
     pub k: usize,
     /// The dimension.
     pub dim: usize,
@@ -96,14 +96,15 @@ impl Op for Kthvalue {
     }
 }
 
-/// The median along `dim`, which stays as size 1, and where it was: the lower one of two.
+/// The median along `dim`, which stays as size 1, and its index; of two middle elements, the lower
+/// one.
 #[derive(Clone, Debug)]
 pub struct Median {
     /// The tensor to search.
     pub x: Tensor,
-    /// The dimension, which is not empty.
+    /// The dimension; it must not be empty.
     pub dim: usize,
-    /// True if NaNs are left out; otherwise one NaN makes the median NaN.
+    /// True if NaNs are ignored; otherwise one NaN makes the median NaN.
     pub ignore_nan: bool,
 }
 
@@ -127,14 +128,14 @@ impl Op for Median {
     }
 }
 
-/// The distinct elements of a tensor, for each element its place among them (in the tensor's
-/// shape), and how often each occurs. -0 equals +0, and every NaN is distinct.
+/// The distinct elements of a tensor, the number of the distinct element for each element (in the
+/// tensor's shape), and the count of each. -0 equals +0, and every NaN is distinct.
 #[derive(Clone, Debug)]
 pub struct Unique {
     /// The tensor to search: floats or i64.
     pub x: Tensor,
-    /// Compare each element with the one before only, and keep the order; otherwise compare all
-    /// and sort.
+    /// If true, compares each element only with the one before and keeps the order; otherwise
+    /// compares all and sorts.
     pub consecutive: bool,
 }
 
@@ -151,12 +152,12 @@ impl Op for Unique {
     }
 }
 
-/// The distinct slices of a tensor along `dim`, for each slice its place among them, and how
-/// often each occurs. Slices compare like words: by their first different elements in row-major
-/// order. -0 equals +0, and a slice with a NaN is distinct.
+/// The distinct slices of a tensor along `dim`, the number of the distinct slice for each slice,
+/// and the count of each. Slices compare lexicographically in row-major order. -0 equals +0, and a
+/// slice with a NaN is distinct.
 #[derive(Clone, Debug)]
 pub struct UniqueDim {
-    /// The tensor to search: floats or i64. Only `dim` may be empty.
+    /// The tensor to search: floats or i64. No dimension except `dim` may be empty.
     pub x: Tensor,
     /// The dimension.
     pub dim: usize,

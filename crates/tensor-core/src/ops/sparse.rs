@@ -4,15 +4,15 @@ use super::{expect_dtype, expect_float, expect_shape};
 use crate::layout::numel;
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// A sparse matrix, given by its elements, times a dense one.
+/// The product of a sparse matrix, given by its elements, and a dense one.
 ///
-/// An element of the result is the chain of fma over the elements of its row, ascending by
-/// column, in blocks of the matrix product's length as if the zeros were there: for finite
-/// operands it has the bits of the dense product, but for the sign of zero. Elements at the same
-/// place follow their order in the list.
+/// An element of the result is a chain of fma over the elements of its row, ascending by column,
+/// cut into the blocks of the matrix product as if the zeros were stored. For finite operands it
+/// has the bits of the dense product, except for the sign of zero. Elements at the same place keep
+/// the order of the list.
 ///
-/// Several matrices of one shape in a block diagonal are a batch of products; `period` is the
-/// number of columns of each, from whose beginning blocks are counted.
+/// Several matrices of one shape in a block diagonal form a batch of products. `period` is the
+/// number of columns of each; blocks are counted from the first column of each matrix.
 #[derive(Clone, Debug)]
 pub struct SparseMm {
     /// `[elements]`, i64: the row of each element.

@@ -1,4 +1,4 @@
-//! Other shapes over the same elements.
+//! Views of tensors.
 
 use super::Tensor;
 use crate::layout::numel;
@@ -6,7 +6,7 @@ use crate::{Error, Layout, Result};
 
 /// Views: other shapes over the same elements, without copying.
 impl Tensor {
-    /// Returns the same elements under another shape; copies only if the strides allow no view.
+    /// Returns the same elements with another shape; copies only if the strides allow no view.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Tensor {
         Ok(dense.with_layout(layout))
     }
 
-    /// Dimensions `from..` flattened into one.
+    /// Flattens the dimensions from `from` on into one.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Tensor {
         Ok(self.with_layout(self.layout.permute(order)?))
     }
 
-    /// Elements `start..start + length` of dimension `dim`.
+    /// Selects elements `start..start + length` of dimension `dim`.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Tensor {
         Ok(self.with_layout(self.layout.narrow(dim, start, length)?))
     }
 
-    /// Every `step`-th element of dimension `dim`, from `start`.
+    /// Selects every `step`-th element of dimension `dim`, from `start`.
     ///
     /// # Errors
     ///
@@ -89,11 +89,11 @@ impl Tensor {
         self.narrow(dim, index, 1)?.squeeze(dim)
     }
 
-    /// Repeats dimensions of size 1 (and new leading ones) up to `shape`.
+    /// Expands dimensions of size 1 (and new leading ones) to `shape`.
     ///
     /// # Errors
     ///
-    /// [`Error::Broadcast`] if a dimension is neither 1 nor already right.
+    /// [`Error::Broadcast`] if a dimension is neither 1 nor already of the wanted size.
     pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
         Ok(self.with_layout(self.layout.expand("expand", shape)?))
     }

@@ -5,8 +5,9 @@ use crate::geometry::AdaptivePool;
 use crate::ops::{expect_float, expect_shape};
 use crate::{Op, Pass, Result, Tensor};
 
-/// The mean of each window, for a given size of the result: output `o` of a dimension covers the
-/// inputs from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
+/// The mean of each window, with windows chosen for a given size of the result: output `o` of a
+/// dimension covers the inputs from `floor(o · input / output)` to `ceil((o + 1) · input /
+/// output)`.
 #[derive(Clone, Debug)]
 pub struct AdaptiveAvgPool {
     /// `[n, channels, ..]` with one to three spatial dimensions.
@@ -56,8 +57,8 @@ impl Op for AdaptiveAvgPoolGrad {
     }
 }
 
-/// The largest element of each window of [`AdaptiveAvgPool`]'s, and where it was, as in
-/// [`MaxPool`](crate::ops::MaxPool).
+/// The largest element of each window, with the windows of [`AdaptiveAvgPool`], and its index, as
+/// in [`MaxPool`](crate::ops::MaxPool).
 #[derive(Clone, Debug)]
 pub struct AdaptiveMaxPool {
     /// `[n, channels, ..]` with one to three spatial dimensions.

@@ -1,12 +1,12 @@
-//! Maximum pooling over windows at pseudo-random places.
+//! Maximum pooling over windows at pseudo-random positions.
 
 use super::check_indexed_grad;
 use crate::geometry::FractionalPool;
 use crate::ops::{expect_dtype, expect_float, expect_shape};
 use crate::{Op, Pass, Result, Tensor};
 
-/// The largest element of each window, and where it was, as in
-/// [`MaxPool`](crate::ops::MaxPool); the windows' places depend on random samples.
+/// The largest element of each window and its index, as in [`MaxPool`](crate::ops::MaxPool); the
+/// positions of the windows depend on random samples.
 ///
 /// Window `o` of a dimension starts at `floor((o + u) · a) − floor(u · a)` with
 /// `a = (input − kernel) / (output − 1)` and `u` the plane's sample for that dimension, each
@@ -15,7 +15,7 @@ use crate::{Op, Pass, Result, Tensor};
 pub struct FractionalMaxPool {
     /// `[n, channels, ..]` with two or three spatial dimensions.
     pub input: Tensor,
-    /// `[n, channels, dimensions]`, numbers in `[0, 1)`: for the width and the height in two
+    /// `[n, channels, dimensions]`, numbers in `[0, 1)`, for the width and the height in two
     /// dimensions, for the depth, the height and the width in three.
     pub samples: Tensor,
     /// The size of a window.

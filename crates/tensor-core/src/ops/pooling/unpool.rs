@@ -4,13 +4,14 @@ use super::check_indexed_grad;
 use crate::ops::{checked_shape, expect_dtype, expect_float, expect_shape, spatial};
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
-/// Puts each element where its index says, in a plane of zeros. Of several with one index, the
-/// last one wins.
+/// A plane of zeros with each element put at its index. If several elements have one index, the
+/// last one is kept.
 #[derive(Clone, Debug)]
 pub struct MaxUnpool {
     /// `[n, channels, ..]` with one to three spatial dimensions.
     pub input: Tensor,
-    /// The shape of the input: positions in the flattened spatial dimensions of the result.
+    /// A tensor of the shape of the input: positions in the flattened spatial dimensions of the
+    /// result.
     pub indices: Tensor,
     /// The size of each spatial dimension of the result.
     pub output_size: Vec<usize>,
@@ -41,8 +42,8 @@ impl Op for MaxUnpool {
     }
 }
 
-/// The gradient of [`MaxUnpool`], and of every gradient of a maximum pooling: each element is
-/// that of `grad` which its index names. The index -1 names none and gives +0.
+/// The gradient of [`MaxUnpool`], and of every gradient of a maximum pooling: each element is the
+/// element of `grad` at its index; the index -1 gives +0.
 #[derive(Clone, Debug)]
 pub struct MaxUnpoolGrad {
     /// `[n, channels, ..]`: the gradient of the result.
