@@ -1,4 +1,4 @@
-//! Putting the samples of a batch together.
+//! Collate functions: assembling the samples of a batch.
 
 use samebits_numerics::memory;
 use samebits_rng::Generator;
@@ -15,18 +15,18 @@ const OP: &str = "stack";
 ///
 /// # Determinism
 ///
-/// The samples arrive in the order of the sampler. A collate function must depend on nothing
-/// but them and the generator that it is given. That is one of the batch's own, addressed by the first
-/// sample of the batch: its index and how often it came before, or its shard and place in a stream.
+/// The samples arrive in the order of the sampler. A collate function must depend only on them and
+/// on its generator. The batch has its own generator, addressed by its first sample: the sample's
+/// index and its number of earlier visits, or its shard and position in a stream.
 pub trait Collate<S>: Send + Sync + 'static {
     /// The batch.
     type Batch: Send + 'static;
 
-    /// Puts `samples` together. What is random in that is drawn from `rng`.
+    /// Assembles `samples` into a batch. Random numbers must come from `rng`.
     ///
     /// # Errors
     ///
-    /// Whatever the implementation calls an error, such as samples of different sizes.
+    /// Any error of the implementation, for example for samples of different sizes.
     fn collate(&self, samples: Vec<S>, rng: &mut Generator) -> Result<Self::Batch>;
 }
 
@@ -44,7 +44,7 @@ where
 
 /// The default collate function: stacks samples into flat buffers.
 ///
-/// What a sample becomes is said by [`Stackable`]: numbers become a `Vec`, vectors and arrays
+/// [`Stackable`] defines the result for each type: numbers become a `Vec`, vectors and arrays
 /// become a [`Stacked`] matrix, tuples are stacked field by field.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack;
@@ -57,7 +57,7 @@ impl<S: Stackable> Collate<S> for Stack {
     }
 }
 
-/// Leaves the samples of a batch as they are, in a `Vec`.
+/// A collate function that returns the samples unchanged, in a `Vec`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep;
 
@@ -69,7 +69,7 @@ impl<S: Send + 'static> Collate<S> for Keep {
     }
 }
 
-/// Rows of one length, one after the other in one buffer.
+/// Rows of equal length, one after another in one buffer.
 ///
 /// # Shapes
 ///
@@ -78,14 +78,14 @@ impl<S: Send + 'static> Collate<S> for Keep {
 pub struct Stacked<T> {
     /// The elements, row by row.
     pub values: Vec<T>,
-    /// How many samples were stacked.
+    /// The number of samples stacked.
     pub rows: usize,
-    /// How many values each sample has.
+    /// The number of values per sample.
     pub columns: usize,
 }
 
 impl<T> Stacked<T> {
-    /// One sample's values, or nothing if there is no such row.
+    /// Returns one sample's values, or `None` if there is no such row.
     pub fn row(&self, row: usize) -> Option<&[T]> {
         let start = row.checked_mul(self.columns)?;
         let end = start.checked_add(self.columns)?;
@@ -95,8 +95,8 @@ impl<T> Stacked<T> {
 
 /// A sample that the [`Stack`] collate function can stack.
 ///
-/// The batch has its memory before the first sample comes in, and each sample goes straight into it: one
-/// allocation for each buffer of the batch.
+/// The batch is allocated before the first sample arrives, and each sample is written straight into
+/// it: one allocation per buffer of the batch.
 ///
 /// # Examples
 ///
@@ -113,21 +113,21 @@ impl<T> Stacked<T> {
 /// # Ok::<(), samebits_data::Error>(())
 /// ```
 pub trait Stackable: Send + Sized + 'static {
-    /// Many samples, stacked.
+    /// The stacked samples.
     type Stacked: Send + 'static;
 
-    /// A batch without samples, with room for `count` like `first`.
+    /// Creates a batch without samples, with room for `count` samples of the size of `first`.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`].
     fn room(count: usize, first: Option<&Self>) -> Result<Self::Stacked>;
 
-    /// Adds the sample to the batch, whose samples so far are `stacked`.
+    /// Appends the sample to the batch `stacked`.
     ///
     /// # Errors
     ///
-    /// [`Error::Ragged`] if it differs from them in size.
+    /// [`Error::Ragged`] if its size differs from that of the earlier samples.
     fn push(self, stacked: &mut Self::Stacked) -> Result<()>;
 
     /// Stacks `samples` in their order.
@@ -189,14 +189,14 @@ impl<T: Copy + Send + 'static, const N: usize> Stackable for [T; N] {
     }
 }
 
-/// A matrix without rows. Elements without size can be too many to count.
+/// Creates a matrix without rows. The length may overflow for zero-sized elements.
 fn room<T>(rows: usize, columns: usize) -> Result<Stacked<T>> {
     let too_large = Error::OutOfMemory { op: OP, bytes: usize::MAX };
     let area = memory::product(&[rows, columns]).ok_or(too_large)?;
     Ok(Stacked { values: had(OP, memory::with_capacity(area))?, rows: 0, columns })
 }
 
-/// Adds a row.
+/// Appends a row.
 fn push<T: Copy>(row: &[T], stacked: &mut Stacked<T>) -> Result<()> {
     let (position, expected, found) = (stacked.rows, stacked.columns, row.len());
     if found != expected {

@@ -1,4 +1,4 @@
-//! Where the randomness of a sample comes from.
+//! Sources of randomness for a sample.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use samebits_rng::numpy::SeedSequence;
 
 use crate::{BoxError, Determinism, Error, Result};
 
-/// What a worker knows about itself.
+/// A worker's identity and seeds.
 ///
-/// With no workers the loader loads on the caller's thread, which then counts as worker 0 of 0.
+/// Without workers, the loader loads on the caller's thread, which then counts as worker 0 of 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerInfo {
     /// This worker's number, counted from 0.
     pub id: usize,
-    /// How many workers the loader has.
+    /// The loader's number of workers.
     pub workers: usize,
     /// This worker's seed in this epoch: the base seed plus `id`.
     pub seed: u64,
@@ -27,8 +27,8 @@ pub struct WorkerInfo {
 }
 
 impl WorkerInfo {
-    /// The four words that PyTorch derives for NumPy's generator in this worker, so that seeds
-    /// of neighbouring workers do not lead to related states.
+    /// Returns the four words that PyTorch derives for NumPy's generator in this worker. The
+    /// derivation keeps the states of neighbouring workers unrelated.
     ///
     /// # References
     ///
@@ -49,56 +49,56 @@ impl WorkerInfo {
     }
 }
 
-/// A generator of another library that must be seeded, and perhaps saved, with the loader.
+/// A generator of another library, seeded (and optionally saved) with the loader.
 ///
 /// Implement it for a library whose generator is global or per thread. All methods run on the
 /// worker's own thread.
 pub trait SeedHook: Send + Sync + 'static {
-    /// The name that errors and saved states use. It must be unique in a loader.
+    /// Returns the name used in errors and saved states. It must be unique in a loader.
     fn name(&self) -> &str;
 
     /// Seeds the library's generator.
     ///
     /// # Errors
     ///
-    /// Whatever the library reports. The epoch ends with [`Error::WorkerInit`].
+    /// The library's own errors. The epoch ends with [`Error::WorkerInit`].
     fn seed(&self, seed: u64) -> Result<(), BoxError>;
 
-    /// The state of the library's generator, if it can tell it. Called after every batch at
+    /// Returns the state of the library's generator, if available. Called after every batch at
     /// scope [`SeedScope::Worker`].
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Brings back a state that [`save`](SeedHook::save) returned.
+    /// Restores a state that [`save`](SeedHook::save) returned.
     ///
     /// # Errors
     ///
-    /// The default refuses: a hook that saves must also restore.
+    /// The default returns an error: a hook that saves must also restore.
     fn restore(&self, state: &[u8]) -> Result<(), BoxError> {
         let _ = state;
         Err(format!("the hook {:?} cannot restore a state", self.name()).into())
     }
 }
 
-/// When a [`SeedHook`] is called.
+/// Times at which a [`SeedHook`] is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeedScope {
-    /// Once per worker and epoch, with the worker's seed, as PyTorch does. What the library then
-    /// draws depends on the number of workers, so this needs [`Determinism::RunToRun`] or lower.
+    /// Once per worker and epoch, with the worker's seed, as PyTorch does. The library's draws then
+    /// depend on the number of workers, so this scope needs [`Determinism::RunToRun`] or lower.
     Worker,
-    /// Before every sample, with a seed made from (seed, epoch, sample index, visit). This keeps
-    /// every level, at the cost of a call per sample.
+    /// Before every sample, with a seed derived from (seed, epoch, sample index, visit). This keeps
+    /// every level, at the cost of one call per sample.
     Sample,
 }
 
-/// What a dataset may draw on while it loads one sample.
+/// Context in which a dataset loads one sample, with the sample's own generator.
 ///
 /// # Determinism
 ///
-/// [`rng`](SampleContext::rng) is a function of (loader seed, epoch, sample index) alone. A
-/// dataset that takes all its randomness from there gives the same sample for any number of
-/// workers, any prefetch depth and any resume point.
+/// [`rng`](SampleContext::rng) is a function of (loader seed, epoch, sample index) alone. A dataset
+/// that draws all its randomness from it gives the same sample for any number of workers, any
+/// prefetch depth and any resume point.
 #[derive(Debug)]
 pub struct SampleContext<'a> {
     index: usize,
@@ -108,8 +108,9 @@ pub struct SampleContext<'a> {
 }
 
 impl<'a> SampleContext<'a> {
-    /// The context of one sample: of a map-style dataset, its `address` is its index and how often
-    /// it came before in the epoch; of a stream, its shard and its place there.
+    /// Creates the context of one sample. In a map-style dataset, `address` is the sample's index
+    /// and the number of earlier visits to it in the epoch; in a stream, its shard and its position
+    /// there.
     #[inline]
     pub(crate) fn new(
         worker: &'a mut WorkerContext,
@@ -121,8 +122,8 @@ impl<'a> SampleContext<'a> {
         SampleContext { index, repeat, rng: keys.sample(address), worker }
     }
 
-    /// The context of sample `index` as a loader seeded with `seed` makes it, for trying a
-    /// dataset without a loader.
+    /// Creates the context of sample `index` in a loader seeded with `seed`, for trying a dataset
+    /// without a loader.
     ///
     /// # Examples
     ///
@@ -142,54 +143,55 @@ impl<'a> SampleContext<'a> {
         SampleContext::new(worker, &keys, (index as u64, 0), index, 0)
     }
 
-    /// The sample's index in the dataset that the loader was given; in a sharded dataset, its
-    /// place in its shard. Combinators hand the same context on, so an inner dataset sees the
+    /// Returns the sample's index in the dataset given to the loader; in a sharded dataset, its
+    /// position in its shard. Combinators pass the same context on, so an inner dataset sees the
     /// outer index here.
     #[inline]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// How often this sample came before in this epoch. Always 0 unless the sampler repeats.
+    /// Returns the number of earlier visits to this sample in this epoch. Always 0 unless the
+    /// sampler repeats.
     #[inline]
     pub fn repeat(&self) -> u32 {
         self.repeat
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.worker.info.epoch
     }
 
-    /// This sample's own generator: the place for augmentations.
+    /// Returns this sample's own generator, for augmentations.
     #[inline]
     pub fn rng(&mut self) -> &mut Generator {
         &mut self.rng
     }
 
-    /// The worker that loads this sample.
+    /// Returns the worker that loads this sample.
     #[inline]
     pub fn worker(&mut self) -> &mut WorkerContext {
         self.worker
     }
 
-    /// True once the consumer has gone: a dataset that takes long may give up.
+    /// Returns true once the consumer has gone; a slow dataset may then give up.
     #[inline]
     pub fn cancelled(&self) -> bool {
         self.worker.cancelled()
     }
 }
 
-/// What a dataset may draw on while it loads several samples at once; see
+/// Context in which a dataset loads several samples at once; see
 /// [`Dataset::get_many`](crate::Dataset::get_many).
 #[derive(Debug)]
 pub struct BatchContext<'a> {
     worker: &'a mut WorkerContext,
     keys: &'a SampleKeys,
-    /// The index of each sample, and how often it came before in the epoch.
+    /// The index of each sample, and the number of earlier visits to it in the epoch.
     visits: &'a [(usize, u32)],
-    /// Where each sample's generator stands; empty until one is asked for.
+    /// The current state of each sample's generator; empty until first used.
     generators: Vec<Generator>,
 }
 
@@ -202,12 +204,11 @@ impl<'a> BatchContext<'a> {
         BatchContext { worker, keys, visits, generators: Vec::new() }
     }
 
-    /// Runs `f` with the context of the sample at `place` of the batch. A further call for the same
-    /// place goes on with the sample's generator where `f` has left it.
+    /// Runs `f` with the context of the sample at position `place` of the batch. A later call for
+    /// the same position continues with the sample's generator as `f` left it.
     ///
     /// # Panics
-    ///
-    /// If the batch has no such place.
+    /// Panics if the batch has no such position.
     pub fn sample<R>(&mut self, place: usize, f: impl FnOnce(&mut SampleContext<'_>) -> R) -> R {
         if self.generators.is_empty() {
             let rng = |&(index, repeat)| self.keys.sample((index as u64, u64::from(repeat)));
@@ -222,31 +223,31 @@ impl<'a> BatchContext<'a> {
         result
     }
 
-    /// The worker that loads the batch.
+    /// Returns the worker that loads the batch.
     pub fn worker(&mut self) -> &mut WorkerContext {
         self.worker
     }
 
-    /// True once the consumer has gone: a dataset that takes long may give up.
+    /// Returns true once the consumer has gone; a slow dataset may then give up.
     pub fn cancelled(&self) -> bool {
         self.worker.cancelled()
     }
 }
 
-/// What belongs to one worker: its seed, its generator, and whatever it wants to keep.
+/// Context of one worker: its seed, its generator, and the values it keeps.
 pub struct WorkerContext {
     pub(crate) info: WorkerInfo,
     pub(crate) level: Determinism,
     pub(crate) generator: Generator,
     pub(crate) local: Option<Box<dyn std::any::Any + Send>>,
-    /// Bytes on their way from a file to a sample.
+    /// Buffer for bytes on their way from a file to a sample.
     scratch: Vec<u8>,
     cancel: Arc<AtomicBool>,
     progress: Arc<Progress>,
 }
 
 impl WorkerContext {
-    /// A worker outside any loader, for trying a dataset by hand.
+    /// Creates a worker outside any loader, for trying a dataset by hand.
     pub fn detached() -> Self {
         let info = WorkerInfo { id: 0, workers: 0, seed: 0, base_seed: 0, epoch: 0 };
         let cancel = Arc::new(AtomicBool::new(false));
@@ -264,7 +265,7 @@ impl WorkerContext {
         WorkerContext { info, level, generator, local, scratch, cancel, progress }
     }
 
-    /// Starts an epoch: new seed, new generator, nothing kept, as if the thread were new.
+    /// Starts an epoch as if the thread were new: new seed, new generator, no kept values.
     pub(crate) fn reseed(
         &mut self,
         info: WorkerInfo,
@@ -280,18 +281,18 @@ impl WorkerContext {
         self.progress = progress;
     }
 
-    /// Number, seed and epoch of this worker.
+    /// Returns the number, seed and epoch of this worker.
     #[inline]
     pub fn info(&self) -> &WorkerInfo {
         &self.info
     }
 
-    /// The worker's generator, seeded with the worker's seed at the start of each epoch.
+    /// Returns the worker's generator, seeded with the worker's seed at the start of each epoch.
     ///
     /// # Determinism
     ///
-    /// Which samples a worker loads depends on how many workers there are, so what is drawn here
-    /// does too. [`SampleContext::rng`] has no such dependence.
+    /// The assignment of samples to workers depends on the number of workers, so draws from this
+    /// generator do too. [`SampleContext::rng`] does not depend on it.
     ///
     /// # Errors
     ///
@@ -308,9 +309,10 @@ impl WorkerContext {
         Ok(&mut self.generator)
     }
 
-    /// The value this worker keeps between the samples of an epoch, such as an open file or a
-    /// scratch buffer; made by `T::default()` at first use, or when another type was kept before.
-    /// It is dropped before the next epoch, so that persistent workers cannot carry anything over.
+    /// Returns the value that this worker keeps between the samples of an epoch, for example an
+    /// open file or a scratch buffer. `T::default()` creates it at first use, or if the kept value
+    /// has another type. It is dropped before the next epoch, so persistent workers carry nothing
+    /// over.
     ///
     /// # Examples
     ///
@@ -331,13 +333,13 @@ impl WorkerContext {
             .expect("the line above has made sure of the type")
     }
 
-    /// A buffer for the crate's own readers, so that a sample needs no allocation but its own.
-    /// Nothing in it is read before it is written.
+    /// Returns a buffer for the crate's own readers, so that a sample needs no allocation but its
+    /// own. Its contents are never read before they are written.
     pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
         &mut self.scratch
     }
 
-    /// True once the consumer has gone.
+    /// Returns true once the consumer has gone.
     #[inline]
     pub fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
@@ -381,28 +383,28 @@ impl Progress {
     }
 }
 
-/// The generators that an epoch's samples are folded from, by two numbers each. What a dataset is
-/// handed is a leaf: whatever it derives from it, no other use in the loader does.
+/// Generators of an epoch; folding in two numbers gives a sample's generator. Datasets receive
+/// leaves: nothing else in the loader shares a generator derived from a leaf.
 #[derive(Debug)]
 pub(crate) struct SampleKeys {
-    /// What datasets draw from.
+    /// Datasets' draws.
     draws: Generator,
-    /// What libraries are seeded from.
+    /// Seeds of other libraries.
     hooks: Generator,
-    /// What collate functions draw from.
+    /// Collate functions' draws.
     batches: Generator,
-    /// What shuffles windows of records.
+    /// Shuffling of record windows.
     windows: Generator,
 }
 
-// The names are part of the values this crate promises: another name is another epoch.
+// The names are part of this crate's promised values: another name would give other epochs.
 impl SampleKeys {
-    /// Those of a map-style dataset.
+    /// Creates the keys of a map-style dataset.
     pub(crate) fn of_samples(generator: &Generator, epoch: u64) -> Self {
         SampleKeys::of(&generator.derive("sample"), epoch)
     }
 
-    /// Those of a stream.
+    /// Creates the keys of a stream.
     pub(crate) fn of_records(generator: &Generator, epoch: u64) -> Self {
         SampleKeys::of(&generator.derive("record"), epoch)
     }
@@ -417,40 +419,40 @@ impl SampleKeys {
         }
     }
 
-    /// The generator of the sample at `address`.
+    /// Returns the generator of the sample at `address`.
     #[inline]
     fn sample(&self, address: (u64, u64)) -> Generator {
         self.draws.fold_in(address.0).fold_in(address.1)
     }
 
-    /// The generator of the batch whose first sample is the one at `address`.
+    /// Returns the generator of the batch whose first sample is the one at `address`.
     pub(crate) fn batch(&self, address: (u64, u64)) -> Generator {
         self.batches.fold_in(address.0).fold_in(address.1)
     }
 
-    /// What shuffles window `address.1` of shard `address.0`.
+    /// Returns the generator that shuffles window `address.1` of shard `address.0`.
     pub(crate) fn window(&self, address: (u64, u64)) -> Generator {
         self.windows.fold_in(address.0).fold_in(address.1)
     }
 
-    /// What libraries are seeded with before the sample at `address`.
+    /// Returns the seed for libraries before the sample at `address`.
     pub(crate) fn hook_seed(&self, address: (u64, u64)) -> u64 {
         first_u64(&self.hooks.fold_in(address.0).fold_in(address.1))
     }
 }
 
-/// The generator that orders the samples of an epoch.
+/// Returns the generator that orders the samples of an epoch.
 pub(crate) fn order_key(generator: &Generator, epoch: u64) -> Generator {
     generator.derive("order").fold_in(epoch)
 }
 
-/// The base seed of a rank's workers in an epoch: 63 bits, as in PyTorch, so that adding a
+/// Returns the base seed of a rank's workers in an epoch: 63 bits, as in PyTorch, so that adding a
 /// worker's number cannot overflow.
 pub(crate) fn base_seed(generator: &Generator, epoch: u64, rank: usize) -> u64 {
     first_u64(&generator.derive("worker").fold_in(epoch).fold_in(rank as u64)) >> 1
 }
 
-/// The first 64 bits of `generator`, low word first.
+/// Returns the first 64 bits of `generator`, low word first.
 pub(crate) fn first_u64(generator: &Generator) -> u64 {
     let [low, high, ..] = generator.block_at(generator.offset());
     u64::from(low) | u64::from(high) << 32

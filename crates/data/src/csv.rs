@@ -9,7 +9,7 @@ use crate::{Error, Place, Result, Table};
 
 const OP: &str = "csv";
 
-/// Which column holds the label.
+/// Column of the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Label {
     /// No column; every label is 0.
@@ -21,19 +21,19 @@ pub enum Label {
     Last,
 }
 
-/// How to read a CSV file as a [`Table`].
+/// Options for reading a CSV file as a [`Table`].
 ///
 /// Every row must have the same number of fields, and every field must be a number: finite for
-/// values, an integer for labels. Spaces around a number are ignored, and so are empty lines and a
-/// byte order mark. A file whose name ends in `.gz` is unpacked.
+/// values, an integer for labels. Spaces around a number, empty lines and a byte order mark are
+/// ignored. A file whose name ends in `.gz` is decompressed.
 ///
-/// Fractions are read as the nearest f32. A number without a point or an exponent is whole, perhaps an
-/// identifier or a time: if f32 neither holds it exactly nor prints it with these digits, it is
-/// [`Error::Inexact`], unless [`rounded`](CsvOptions::rounded) permits rounding.
+/// Fractions are read as the nearest f32. A number without a point or an exponent may be an
+/// identifier or a time: if f32 neither holds it exactly nor prints it with the same digits, the
+/// result is [`Error::Inexact`], unless [`rounded`](CsvOptions::rounded) permits rounding.
 ///
 /// # Determinism
 ///
-/// The same numbers on every machine.
+/// The numbers are the same on every machine.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// No header, commas, the label in the last column.
+    /// Creates the default options: no header, commas, the label in the last column.
     pub fn new() -> Self {
         CsvOptions {
             header: false,
@@ -83,45 +83,47 @@ impl CsvOptions {
         }
     }
 
-    /// With `true`, the first row holds names and is passed over.
+    /// If `true`, skips the first row, which holds names.
     pub fn header(self, header: bool) -> Self {
         CsvOptions { header, ..self }
     }
 
-    /// The byte between fields.
+    /// Sets the byte between fields.
     pub fn delimiter(self, delimiter: u8) -> Self {
         CsvOptions { delimiter, ..self }
     }
 
-    /// Which column holds the label.
+    /// Sets the column of the labels.
     pub fn label(self, label: Label) -> Self {
         CsvOptions { label, ..self }
     }
 
-    /// How many fields a row must have, the label included. Otherwise the first row decides.
+    /// Sets the number of fields per row, including the label. By default, the first row decides.
     pub fn columns(self, columns: usize) -> Self {
         CsvOptions { columns: Some(columns), ..self }
     }
 
-    /// The smallest and the largest label permitted.
+    /// Sets the smallest and the largest label permitted.
     pub fn labels(self, smallest: i64, largest: i64) -> Self {
         CsvOptions { labels: Some((smallest, largest)), ..self }
     }
 
-    /// The most bytes of text to read, counted after unpacking; 4 GiB by default. The table takes
-    /// up to four times as much.
+    /// Sets the limit on the bytes of text, counted after decompression; 4 GiB by default. The
+    /// table takes up to four times as much.
     pub fn most_bytes(self, most_bytes: usize) -> Self {
         CsvOptions { most_bytes, ..self }
     }
 
-    /// With `true`, whole numbers too are read as the nearest f32.
+    /// If `true`, reads whole numbers as the nearest f32, too.
     pub fn rounded(self, rounded: bool) -> Self {
         CsvOptions { rounded, ..self }
     }
 
     /// Reads the file at `path`.
     ///
-    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, [`Error::Malformed`] with line and column if it is
+    /// not a valid table, [`Error::Inexact`] for a whole number that f32 does not hold,
+    /// [`Error::TooLarge`] and [`Error::OutOfMemory`] if it is too long.
     ///
     /// [`Error::Io`] if it cannot be read, [`Error::Malformed`] with line and column if it is
     /// not such a table, [`Error::Inexact`] for a whole number that f32 does not hold,
@@ -131,7 +133,7 @@ impl CsvOptions {
         Rows { options: self, path }.parse(&file::read(OP, path, self.most_bytes)?)
     }
 
-    /// Reads a table from `bytes`, the content of a file that would have this name.
+    /// Reads a table from `bytes`, as from a file of this name.
     ///
     /// # Errors
     ///
@@ -227,7 +229,7 @@ impl Rows<'_> {
     }
 
     fn value(&self, place: Place, field: &[u8]) -> Result<f32> {
-        // Small whole numbers are by far the most common fields of integer tables.
+        // Single digits are by far the most common fields of integer tables.
         if let [digit @ b'0'..=b'9'] = field {
             return Ok(f32::from(digit - b'0'));
         }
@@ -264,10 +266,11 @@ impl Rows<'_> {
     }
 }
 
-/// f32 holds every whole number below.
+/// Bound below which f32 holds every whole number.
 const ALL_WHOLE: f32 = 16777216.0;
 
-/// Whether `text` is no whole number, or the one that `number` is or is printed as.
+/// Returns true if `text` is not a whole number, or equals the value of `number` or its printed
+/// form.
 fn is_exact(text: &str, number: f32) -> bool {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -278,8 +281,8 @@ fn is_exact(text: &str, number: f32) -> bool {
     digits == (number as u128).to_string() || digits == number.to_string()
 }
 
-/// The line on which a record begins. Its position is where the record before it has ended, so
-/// the end of that line, and empty lines, may still lie between.
+/// Returns the line on which a record begins. `position` is the end of the previous record, so the
+/// rest of that line and empty lines may lie between.
 fn line_of(text: &[u8], position: &csv::Position) -> u64 {
     let from = usize::try_from(position.byte()).unwrap_or(usize::MAX);
     let between = text.get(from..).unwrap_or_default().iter();

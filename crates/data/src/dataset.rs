@@ -1,4 +1,4 @@
-//! Map-style datasets and how to combine them.
+//! Map-style datasets and their combinators.
 
 use std::sync::Arc;
 
@@ -15,55 +15,55 @@ pub use combine::{Concat, Map, Subset, Zip};
 ///
 /// # Determinism
 ///
-/// `get` must be a function of the index and of [`SampleContext::rng`]. It runs on any worker,
-/// in any order, perhaps several times at once.
+/// `get` must be a function of the index and of [`SampleContext::rng`]. It may run on any worker,
+/// in any order and concurrently.
 pub trait Dataset: Send + Sync + 'static {
     /// One sample.
     type Item: Send + 'static;
 
-    /// How many samples there are. It must not change while a loader uses the dataset.
+    /// Returns the number of samples. It must not change while a loader uses the dataset.
     fn len(&self) -> usize;
 
     /// Loads the sample with index `index`, which is below [`len`](Dataset::len).
     ///
     /// # Errors
     ///
-    /// Whatever can go wrong while loading; [`Error::other`] wraps foreign errors. The loader
-    /// adds worker, batch and sample.
+    /// Any failure while loading; [`Error::other`] wraps foreign errors. The loader adds worker,
+    /// batch and sample.
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
 
-    /// Loads the samples with these indices in their order, if that is cheaper together than one by
-    /// one: with fewer reads, say. The loader hands over whole batches.
+    /// Loads the samples with these indices, in order, if loading them together is cheaper (fewer
+    /// reads, for example). The loader passes whole batches.
     ///
-    /// `None`, which is also the default, has the loader call [`get`](Dataset::get) for each sample.
-    /// It is the answer to any failure: the loader then finds out which sample fails, and tries that
-    /// one again or leaves it out.
+    /// If the result is `None`, the default, the loader calls [`get`](Dataset::get) for each
+    /// sample. Return `None` on any failure too: the loader then finds the failing sample, and
+    /// retries or skips it.
     ///
     /// # Determinism
     ///
-    /// The samples must be those that `get` loads. [`BatchContext::sample`] gives the generator of
-    /// each.
+    /// The samples must equal those that `get` loads. [`BatchContext::sample`] gives the generator
+    /// of each.
     fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<Self::Item>> {
         let (_, _) = (indices, cx);
         None
     }
 
-    /// What identifies the data in a saved state, on one line: its length, and what else is cheap to
-    /// tell, such as the names and sizes of files or a digest. A state resumes only with a dataset
-    /// of the same description.
+    /// Returns a one-line description that identifies the data in a saved state: its length, and
+    /// anything cheap to compute, such as file names, file sizes or a digest. A state resumes only
+    /// with a dataset of the same description.
     fn describe(&self) -> String {
         format!("{} samples", self.len())
     }
 
-    /// True if there are no samples.
+    /// Returns true if there are no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Ways to make datasets out of datasets.
+/// Combinators of datasets.
 pub trait DatasetExt: Dataset + Sized {
-    /// Applies `f` to every sample: the place for decoding and augmentation.
+    /// Applies `f` to every sample, for decoding and augmentation.
     ///
     /// # Examples
     ///
@@ -84,7 +84,7 @@ pub trait DatasetExt: Dataset + Sized {
         Map::new(self, f)
     }
 
-    /// The samples with the given indices, in their order.
+    /// Selects the samples with the given indices, in their order.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ pub trait DatasetExt: Dataset + Sized {
         Subset::new(Arc::new(self), indices)
     }
 
-    /// Cuts the dataset into parts of the given lengths after shuffling it with `generator`.
-    /// The parts share the dataset. The generator is not moved.
+    /// Shuffles the dataset with `generator`, then cuts it into parts of the given lengths. The
+    /// parts share the dataset. The generator's position does not change.
     ///
     /// # Determinism
     ///
@@ -120,7 +120,7 @@ pub trait DatasetExt: Dataset + Sized {
         combine::split(self, lengths, generator)
     }
 
-    /// This dataset followed by `other`.
+    /// Appends `other` to this dataset.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ pub trait DatasetExt: Dataset + Sized {
         Concat::new(vec![self, other])
     }
 
-    /// Pairs of the samples of two datasets of one length.
+    /// Pairs the samples of two datasets of equal length.
     ///
     /// # Errors
     ///
@@ -188,12 +188,12 @@ pub struct Memory<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Memory<T> {
-    /// The dataset of `items`.
+    /// Creates the dataset of `items`.
     pub fn new(items: Vec<T>) -> Self {
         Memory { items }
     }
 
-    /// The items.
+    /// Returns the items.
     pub fn items(&self) -> &[T] {
         &self.items
     }
@@ -215,7 +215,7 @@ impl<T: Clone + Send + Sync + 'static> Dataset for Memory<T> {
     }
 }
 
-/// Labelled rows of numbers in one flat buffer: what a table file becomes.
+/// Labelled rows of numbers in one flat buffer; the result of reading a table file.
 ///
 /// A sample is `(values of the row, label)`.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,7 +226,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of `labels.len()` rows.
+    /// Creates a table of `labels.len()` rows.
     ///
     /// # Shapes
     ///
@@ -247,22 +247,22 @@ impl Table {
         Ok(Table { values, columns, labels })
     }
 
-    /// All values, row by row.
+    /// Returns all values, row by row.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// How many values a row has.
+    /// Returns the number of values per row.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The labels, one per row.
+    /// Returns the labels, one per row.
     pub fn labels(&self) -> &[i64] {
         &self.labels
     }
 
-    /// The values of one row, or nothing if there is no such row.
+    /// Returns the values of one row, or `None` if there is no such row.
     pub fn row(&self, row: usize) -> Option<&[f32]> {
         if row >= self.labels.len() {
             return None;

@@ -1,9 +1,9 @@
 //! Worker threads and the window through which their results come back.
 //!
 //! The engine knows neither datasets nor batches. A [`Task`] produces numbered *slots*; slot *s*
-//! belongs to one worker, which produces its slots in ascending order. The consumer takes the
-//! slots in ascending order too, whatever the order in which they were finished: the window is
-//! the only place where threads meet, and nothing that leaves it depends on timing.
+//! belongs to one worker, which produces its slots in ascending order. The consumer also takes the
+//! slots in ascending order, whatever the order of completion. Threads meet only in the window, and
+//! nothing that leaves it depends on timing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,17 +23,17 @@ mod window;
 pub(crate) use window::Counters;
 use window::Window;
 
-/// Work that is cut into slots.
+/// Work divided into slots.
 pub(crate) trait Task: Send + Sync + 'static {
-    /// What a slot produces.
+    /// The result of a slot.
     type Output: Send + 'static;
-    /// What a worker keeps during one epoch.
+    /// The state that a worker keeps during one epoch.
     type Local: Send + 'static;
 
-    /// The worker that produces `slot`.
+    /// Returns the worker that produces `slot`.
     fn owner(&self, slot: u64, workers: usize) -> usize;
 
-    /// The first slot from `from` on that `worker` must produce, or none if it is done.
+    /// Returns the first slot from `from` on that `worker` must produce, or none if it is done.
     fn next_slot(
         &self,
         local: &Self::Local,
@@ -54,19 +54,19 @@ pub(crate) trait Task: Send + Sync + 'static {
     ) -> Result<Self::Output>;
 }
 
-/// How an epoch is run.
+/// Settings of an epoch's run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Worker threads; 0 runs everything on the consumer's thread.
+    /// The number of worker threads; 0 runs everything on the consumer's thread.
     pub(crate) workers: usize,
-    /// Slots that may be in production or waiting, all workers together.
+    /// The number of slots that may be in production or waiting, over all workers.
     pub(crate) capacity: u64,
-    /// False hands slots out as they arrive.
+    /// False if slots are handed out as they arrive.
     pub(crate) ordered: bool,
     pub(crate) level: Determinism,
-    /// How long the consumer waits for one slot.
+    /// The longest time that the consumer waits for one slot.
     pub(crate) timeout: Option<Duration>,
-    /// How long the consumer waits for workers when it leaves early.
+    /// The longest time that the consumer waits for workers if it leaves early.
     pub(crate) grace: Duration,
     pub(crate) epoch: u64,
     pub(crate) base_seed: u64,
@@ -74,10 +74,10 @@ pub(crate) struct Settings {
     pub(crate) first_slot: u64,
 }
 
-/// More threads than this are a mistake that the system would not survive.
+/// Largest number of workers. More threads are a mistake and would exhaust the system.
 const MOST_WORKERS: usize = 1024;
 
-/// Checks the settings that `op`'s builder has in common with others.
+/// Checks the settings that the builders share; `op` names the builder.
 pub(crate) fn check(
     op: &'static str,
     batch_size: usize,
@@ -123,12 +123,12 @@ struct Job<T: Task> {
     cancel: Arc<AtomicBool>,
     progress: Vec<Arc<Progress>>,
     window: Window<T::Output>,
-    /// What was in force where the epoch was begun.
+    /// The settings in force on the thread that began the epoch.
     inherited: Inherited,
 }
 
 impl<T: Task> Job<T> {
-    /// What a worker does with an epoch.
+    /// Produces a worker's slots of the epoch.
     fn work(&self, id: usize, worker: &mut WorkerContext) {
         let info = self.settings.info(id);
         let span = tracing::debug_span!("worker", id, epoch = info.epoch, seed = info.seed);
@@ -154,7 +154,7 @@ impl<T: Task> Job<T> {
         }
     }
 
-    /// The next slot of worker `id`, once there is room for it; none at the end.
+    /// Claims the next slot of worker `id` once there is room for it. Returns `None` at the end.
     fn claim(&self, id: usize, local: &T::Local, from: u64) -> Option<u64> {
         let Settings { workers, capacity, ordered, .. } = self.settings;
         if ordered {
@@ -173,7 +173,7 @@ fn start<T: Task>(task: &T, worker: &mut WorkerContext) -> Result<T::Local> {
         .unwrap_or_else(|message| Err(panicked(worker.info.id, "initialisation", &message)))
 }
 
-/// A panic that belongs to no batch.
+/// Makes the error for a panic that belongs to no batch.
 fn panicked(worker: usize, stage: &str, message: &str) -> Error {
     let source = format!("panicked: {message}").into();
     Error::WorkerInit { worker, stage: stage.to_owned(), source }
@@ -199,7 +199,7 @@ fn run<T: Task>(
     result
 }
 
-/// Tells the window that a worker has left, even if it left by a panic.
+/// Guard that tells the window when a worker leaves, even by a panic.
 struct Leave<'a, T: Task>(&'a Job<T>, usize);
 
 impl<T: Task> Drop for Leave<'_, T> {
@@ -208,17 +208,17 @@ impl<T: Task> Drop for Leave<'_, T> {
     }
 }
 
-/// Where idle persistent workers wait for the next epoch.
+/// Storage for idle persistent workers between epochs.
 pub(crate) type Home<T> = Arc<Mutex<Option<Pool<T>>>>;
 
-/// Threads that wait for epochs.
+/// Pool of threads that wait for epochs.
 pub(crate) struct Pool<T: Task> {
     workers: Vec<mpsc::Sender<Arc<Job<T>>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<T: Task> Pool<T> {
-    /// Starts `workers` threads, counted in `live` as long as they run.
+    /// Starts `workers` threads, counted in `live` while they run.
     pub(crate) fn start(workers: usize, live: &Arc<AtomicUsize>) -> Result<Self> {
         let mut pool = Pool { workers: Vec::new(), threads: Vec::new() };
         for id in 0..workers {
@@ -231,12 +231,12 @@ impl<T: Task> Pool<T> {
                     let mut worker = WorkerContext::detached();
                     for job in jobs {
                         let _leave = Leave(&job, id);
-                        // Values of the caller's may panic when they are dropped.
+                        // The caller's values may panic when dropped.
                         if let Err(message) =
                             caught(|| under(&job.inherited, || job.work(id, &mut worker)))
                         {
                             job.window.fail(id, panicked(id, "work", &message));
-                            // Dropping it might panic again.
+                            // Dropping the context might panic again.
                             std::mem::forget(std::mem::replace(
                                 &mut worker,
                                 WorkerContext::detached(),
@@ -254,13 +254,13 @@ impl<T: Task> Pool<T> {
     fn submit(&self, job: &Arc<Job<T>>) {
         for (id, worker) in self.workers.iter().enumerate() {
             if worker.send(Arc::clone(job)).is_err() {
-                // The thread is gone, so it will never say so itself.
+                // The thread is gone, so it cannot report this itself.
                 job.window.leave(id);
             }
         }
     }
 
-    /// Ends all threads and waits for them. Only for pools whose workers are idle.
+    /// Ends all threads and waits for them. Call this only if the pool's workers are idle.
     pub(crate) fn join(self) {
         drop(self.workers);
         for thread in self.threads {
@@ -270,7 +270,7 @@ impl<T: Task> Pool<T> {
     }
 }
 
-/// Counts a thread for as long as it lives.
+/// Guard that counts a thread while it runs.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -293,11 +293,11 @@ pub(crate) struct Run<T: Task> {
     waited: Duration,
 }
 
-/// Where an epoch's work is done.
+/// Place of execution of an epoch.
 enum Lane<T: Task> {
-    /// On the consumer's thread, started at the first slot.
+    /// The consumer's thread, started at the first slot.
     Inline { worker: Box<WorkerContext>, local: Option<T::Local> },
-    /// On worker threads.
+    /// Worker threads.
     Pool { pool: Option<Pool<T>>, hung: bool },
 }
 
@@ -327,7 +327,7 @@ impl<T: Task> Run<T> {
         &self.job.task
     }
 
-    /// Slot `slot`, or in unordered runs any slot; waits until it is there.
+    /// Takes slot `slot`, or in unordered runs any slot; waits until it is available.
     pub(crate) fn take(&mut self, slot: u64) -> Result<T::Output> {
         let began = Instant::now();
         let result = self.wait(slot);
@@ -371,20 +371,19 @@ impl<T: Task> Run<T> {
         }
     }
 
-    /// How long the consumer has waited, and what the workers have done.
+    /// Returns the time that the consumer has waited, and the workers' counters.
     pub(crate) fn counters(&self) -> (Duration, Counters) {
         (self.waited, self.job.window.counters())
     }
 
-    /// Ends the run. Returns the pool if all its workers have left the epoch, so that it can
-    /// serve another one.
+    /// Ends the run. Returns the pool for reuse if all its workers have left the epoch.
     pub(crate) fn finish(&mut self) -> Option<Pool<T>> {
         self.job.cancel.store(true, Ordering::Relaxed);
         self.job.window.close();
         let Lane::Pool { pool, hung } = &mut self.lane else { return None };
         let pool = pool.take()?;
-        // A worker that has missed the timeout is not waited for: its thread ends by itself as
-        // soon as its sample returns.
+        // Do not wait for a worker that missed the timeout: its thread ends by itself when its
+        // sample returns.
         let grace = if *hung { Duration::ZERO } else { self.job.settings.grace };
         self.job.window.wait_until_left(grace).then_some(pool)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between a file on disk and a batch in memory.
+//! Errors between a file on disk and a batch in memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::Determinism;
 
-/// The result of everything fallible in this crate.
+/// Result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of someone else's code: a dataset, a collate function, a seeding hook.
+/// Error from foreign code: a dataset, a collate function or a seeding hook.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A place inside a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -54,28 +54,28 @@ pub enum Error {
     /// The operating system refused a file operation.
     #[error("{op}: {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         op: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A file does not hold what its format, or its reader's options, say.
+    /// A file does not match its format or its reader's options.
     #[error("{op}: {}, {place}: expected {expected}, found {found}", path.display())]
     Malformed {
         /// The parser.
         op: &'static str,
         /// The file, or the name given to the bytes.
         path: PathBuf,
-        /// Where in the file.
+        /// The position in the file.
         place: Place,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
-    /// A file holds more than its reader may take into memory.
+    /// A file holds more data than its reader may load into memory.
     #[error(
         "{op}: {}, {place}: expected {what} of at most {most} bytes, found more: raise the limit, \
          or see whether the file is damaged",
@@ -86,9 +86,9 @@ pub enum Error {
         op: &'static str,
         /// The file, or the name given to the bytes.
         path: PathBuf,
-        /// Where the excess begins, or the line that is too long.
+        /// Start of the excess, or of the line that is too long.
         place: Place,
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
         /// The limit in bytes.
         most: usize,
@@ -102,10 +102,10 @@ pub enum Error {
         key: String,
         /// The field asked for.
         field: String,
-        /// The fields that are there.
+        /// The fields of the sample.
         fields: Vec<String>,
     },
-    /// A number of a file has no exact value of the type asked for.
+    /// A number of a file has no exact value in the requested type.
     #[error(
         "{op}: {}, {place}: {value} has no exact {wanted}: read another type, or permit rounding with \
          `rounded`",
@@ -116,17 +116,17 @@ pub enum Error {
         op: &'static str,
         /// The file, or the name given to the bytes.
         path: PathBuf,
-        /// Where the number lies.
+        /// The position of the number.
         place: Place,
         /// The number.
         value: String,
-        /// The type asked for.
+        /// The requested type.
         wanted: &'static str,
     },
-    /// There is no memory for a buffer.
+    /// A buffer could not be allocated.
     #[error("{op}: no memory left for {bytes} bytes")]
     OutOfMemory {
-        /// What needed the buffer.
+        /// The operation that needed the buffer.
         op: &'static str,
         /// The buffer's size, or `usize::MAX` if it cannot be addressed.
         bytes: usize,
@@ -139,36 +139,36 @@ pub enum Error {
     IndexOutOfRange {
         /// The dataset or combinator.
         op: &'static str,
-        /// The index asked for.
+        /// The requested index.
         index: usize,
-        /// How many items there are.
+        /// The number of items.
         len: usize,
     },
-    /// An option, or a combination of options, makes no sense.
+    /// An option, or a combination of options, is invalid.
     #[error("{op}: {option} is {value}: {expected}")]
     InvalidOption {
         /// The builder or constructor.
         op: &'static str,
         /// The option.
         option: &'static str,
-        /// What it was set to.
+        /// The value given.
         value: String,
-        /// What it may be.
+        /// The values accepted.
         expected: String,
     },
-    /// What was asked for cannot keep the promise of the required level.
+    /// A setting or an operation is not permitted at the required level.
     #[error(
         "{op}: needs level {best:?} or lower, but {required:?} is required: \
          lower the level of the loader, or {instead}"
     )]
     LevelUnavailable {
-        /// What was asked for.
+        /// The setting or operation.
         op: &'static str,
         /// The loader's level.
         required: Determinism,
         /// The highest level at which this is permitted.
         best: Determinism,
-        /// What to do to keep the level.
+        /// Advice: an alternative that keeps the level.
         instead: &'static str,
     },
     /// Samples of one batch do not have the same shape.
@@ -178,7 +178,7 @@ pub enum Error {
     Ragged {
         /// The collate function.
         op: &'static str,
-        /// The place of the sample in the batch.
+        /// The position of the sample in the batch.
         position: usize,
         /// Values in the first sample.
         expected: usize,
@@ -194,7 +194,7 @@ pub enum Error {
         batch: u64,
         /// The shard of a stream.
         shard: Option<usize>,
-        /// The sample's index in the dataset; in a stream, its place in the shard.
+        /// The sample's index in the dataset; in a stream, its position in the shard.
         sample: usize,
         /// The cause.
         #[source]
@@ -214,12 +214,12 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A function of the caller's that belongs to no sample panicked.
+    /// A callback of the caller that belongs to no sample panicked.
     #[error("{op}: {stage} panicked: {message}")]
     Callback {
         /// The loader.
         op: &'static str,
-        /// The function.
+        /// The callback.
         stage: &'static str,
         /// The panic's message.
         message: String,
@@ -232,7 +232,7 @@ pub enum Error {
         /// The last failure.
         last: String,
     },
-    /// The samples of a batch could not be put together.
+    /// The samples of a batch could not be collated.
     #[error("loader: worker {worker}, batch {batch}: collate: {source}")]
     Collate {
         /// The worker that ran it.
@@ -260,7 +260,7 @@ pub enum Error {
         worker: usize,
         /// The batch's number in its epoch.
         batch: u64,
-        /// The sample which that worker is loading, if it is loading one.
+        /// The sample that the worker is loading, if any.
         sample: Option<usize>,
         /// The loader's timeout.
         waited: Duration,
@@ -278,14 +278,14 @@ pub enum Error {
         "resume: {field} is {found} in the saved state, but {expected} in this loader: build the loader as it was when the state was saved"
     )]
     StateMismatch {
-        /// What differs.
+        /// The field that differs.
         field: &'static str,
         /// This loader's value.
         expected: String,
         /// The saved value.
         found: String,
     },
-    /// An error of the caller's own code.
+    /// An error from the caller's own code.
     #[error(transparent)]
     Other(BoxError),
 }

@@ -9,19 +9,19 @@ use flate2::read::MultiGzDecoder;
 use crate::memory::reserve;
 use crate::{Error, Place, Result};
 
-/// How much of a file a reader takes into memory, unless its options say otherwise.
+/// Default limit on the bytes that a reader loads into memory.
 pub(crate) const MOST_BYTES: usize = if usize::BITS < 64 { usize::MAX / 4 } else { 1 << 32 };
 
-/// True if the name says that the content is gzip-compressed. The content does not: numbers may
-/// begin with gzip's two magic bytes.
+/// Returns true if the name says that the content is gzip-compressed. The content cannot tell:
+/// numbers may begin with gzip's two magic bytes.
 pub(crate) fn is_packed(name: &Path) -> bool {
     name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
 }
 
-/// A file that is open at its start.
+/// An open file, at its start.
 pub(crate) enum Opened {
     Plain(File),
-    /// One whose name ends in `.gz`.
+    /// A file whose name ends in `.gz`.
     Packed(MultiGzDecoder<File>),
 }
 
@@ -34,13 +34,13 @@ pub(crate) fn open(op: &'static str, path: &Path) -> Result<Opened> {
     })
 }
 
-/// The content of a file of at most `most` bytes; unpacked if the name ends in `.gz`.
+/// Reads a file of at most `most` bytes; decompresses it if the name ends in `.gz`.
 pub(crate) fn read(op: &'static str, path: &Path, most: usize) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
     if is_packed(path) { unpack(path, file, most) } else { take(op, path, file, most) }
 }
 
-/// Unpacks a whole gzip file of one or more members into at most `most` bytes.
+/// Decompresses a whole gzip file of one or more members into at most `most` bytes.
 pub(crate) fn unpack(path: &Path, packed: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut counted = Counted { reader: packed, count: 0 };
     let unpacked = take("gzip", path, MultiGzDecoder::new(&mut counted), most);
@@ -56,7 +56,7 @@ pub(crate) fn unpack(path: &Path, packed: impl Read, most: usize) -> Result<Vec<
     })
 }
 
-/// All that `reader` gives, if that is at most `most` bytes.
+/// Reads `reader` to its end, if it gives at most `most` bytes.
 fn take(op: &'static str, path: &Path, mut reader: impl Read, most: usize) -> Result<Vec<u8>> {
     const PIECE: usize = 1 << 16;
     let mut bytes = Vec::new();
@@ -75,7 +75,7 @@ fn take(op: &'static str, path: &Path, mut reader: impl Read, most: usize) -> Re
     }
 }
 
-/// Counts what is read.
+/// Reader that counts the bytes it reads.
 struct Counted<R> {
     reader: R,
     count: u64,

@@ -1,4 +1,4 @@
-//! Calling code of the caller's.
+//! Calls to the caller's code.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,13 +7,14 @@ use samebits_rng::explicit_only;
 
 use crate::{Error, Result};
 
-/// Runs a function of the caller's: a panic becomes its message, and default generators cannot be
-/// drawn from, on whatever thread this is.
+/// Runs a function of the caller's. A panic becomes its message; drawing from default generators is
+/// an error on every thread.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(|| explicit_only(f))).map_err(message)
 }
 
-/// As [`caught`], for functions that belong to no sample: `stage` is what `op` was doing.
+/// Runs `f` as [`caught`], for functions that belong to no sample; `stage` says what `op` was
+/// doing.
 pub(crate) fn called<R>(
     op: &'static str,
     stage: &'static str,
@@ -28,7 +29,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         Err(payload) => match payload.downcast::<&'static str>() {
             Ok(text) => (*text).to_owned(),
             Err(payload) => {
-                // Dropping a value of an unknown type may panic again.
+                // Dropping a payload of unknown type may panic again.
                 std::mem::forget(payload);
                 "a value that is not a text".to_owned()
             }

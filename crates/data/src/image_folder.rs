@@ -13,24 +13,26 @@ pub use decode::Channels;
 
 const OP: &str = "image folder";
 
-/// The endings of the files that are images: torchvision's, and those of the rest of the PNM family.
+/// File name endings of images: torchvision's, and the rest of the PNM family.
 const ENDINGS: [&str; 12] = [
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".pbm", ".pam",
     ".pnm",
 ];
 
-/// Those among them that are not decoded here.
+/// Endings among them that this crate cannot decode.
 const UNREAD: [&str; 3] = [".tif", ".tiff", ".webp"];
 
-/// Images in folders: `root/<class>/<any path>.png`, as `torchvision.datasets.ImageFolder` has them.
+/// Dataset of images in folders, `root/<class>/<any path>.png`, as in
+/// `torchvision.datasets.ImageFolder`.
 ///
-/// A sample is `(image, class)`. Every folder in the root is a class, numbered in the order of the
-/// names. A class has the images in its folder and in those below it, whose paths are compared first,
-/// the files' names second; all byte by byte. Links are followed.
+/// A sample is `(image, class)`. Every folder in the root is a class; classes are numbered in the
+/// order of their names. A class has the images in its folder and its subfolders, ordered by folder
+/// path, then by file name, both compared byte by byte. Links are followed.
 ///
-/// JPEG, PNG, BMP and the PNM family are read. Files whose names end in none of torchvision's endings
-/// (`.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp`, in any case) nor `.pbm .pam .pnm` are no images
-/// and are passed over, and so are files beside the classes. Bits and values: see [`Image::decode`].
+/// JPEG, PNG, BMP and the PNM family are supported. Files whose names end in none of torchvision's
+/// endings (`.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp`, in any case) nor in `.pbm .pam .pnm`
+/// are skipped as non-images, and so are files beside the classes. For bits and values, see
+/// [`Image::decode`].
 ///
 /// # Examples
 ///
@@ -55,7 +57,7 @@ pub struct ImageFolder {
     channels: Channels,
 }
 
-/// Which folders an [`ImageFolder`] may have.
+/// Options for the folders that an [`ImageFolder`] may have.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "options do nothing until a folder is opened"]
 pub struct ImageFolderOptions {
@@ -64,31 +66,31 @@ pub struct ImageFolderOptions {
 }
 
 impl ImageFolderOptions {
-    /// No empty classes and no hidden folders.
+    /// Creates the default options: no empty classes and no hidden folders.
     pub fn new() -> Self {
         ImageFolderOptions::default()
     }
 
-    /// `true` permits classes without an image, which take a number all the same.
+    /// If `true`, permits classes without an image; they still take a number.
     pub fn allow_empty(self, allow_empty: bool) -> Self {
         ImageFolderOptions { allow_empty, ..self }
     }
 
-    /// `true` takes folders whose names begin with a dot for folders like any other, as torchvision
-    /// does. Otherwise they are an error: programs leave them behind, such as `.ipynb_checkpoints`,
-    /// and as a class one would shift the numbers of the others.
+    /// If `true`, treats folders whose names begin with a dot as any other, as torchvision does. By
+    /// default they are an error: programs leave such folders behind, for example
+    /// `.ipynb_checkpoints`, and counted as a class they would shift the numbers of the others.
     pub fn hidden_folders(self, hidden: bool) -> Self {
         ImageFolderOptions { hidden, ..self }
     }
 
-    /// Lists the images under `root`. Nothing is decoded yet.
+    /// Lists the images under `root`. No image is decoded yet.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if a folder cannot be read; [`Error::InvalidOption`] if there is no class, a
-    /// class without an image, a hidden folder, a folder that links to one above it, or a class whose
-    /// name is not UTF-8; [`Error::Malformed`] for a file in a format that torchvision reads and this
-    /// crate does not.
+    /// class without an image, a hidden folder, a folder that links to an ancestor, or a class
+    /// whose name is not UTF-8; [`Error::Malformed`] for a file in a format that torchvision
+    /// supports and this crate does not.
     pub fn open(self, root: impl AsRef<Path>) -> Result<ImageFolder> {
         let root = root.as_ref();
         let (mut classes, mut files, mut empty) = (Vec::new(), Vec::new(), Vec::new());
@@ -123,8 +125,8 @@ impl ImageFolderOptions {
         Ok(ImageFolder { root, classes, files, channels })
     }
 
-    /// Adds this folder and those below it, each with its images. `above` are the folders that it is
-    /// in, without links.
+    /// Adds this folder and its subfolders, each with its images. `above` lists the ancestors, with
+    /// links resolved.
     fn walk(
         self,
         folder: &Path,
@@ -160,27 +162,27 @@ impl ImageFolderOptions {
 }
 
 impl ImageFolder {
-    /// Lists the images under `root`. Nothing is decoded yet.
+    /// Lists the images under `root`. No image is decoded yet.
     ///
     /// # Errors
     ///
-    /// As [`ImageFolderOptions::open`], which can permit empty classes and hidden folders.
+    /// As for [`ImageFolderOptions::open`], which can permit empty classes and hidden folders.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         ImageFolderOptions::new().open(root)
     }
 
-    /// Converts every image to these channels; [`Channels::Rgb`] otherwise.
+    /// Converts every image to these channels; [`Channels::Rgb`] by default.
     #[must_use]
     pub fn channels(self, channels: Channels) -> Self {
         ImageFolder { channels, ..self }
     }
 
-    /// The names of the classes in the order of their numbers.
+    /// Returns the names of the classes in the order of their numbers.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The image files and their classes.
+    /// Returns the image files and their classes.
     pub fn files(&self) -> &[(PathBuf, i64)] {
         &self.files
     }
@@ -194,7 +196,7 @@ impl Dataset for ImageFolder {
     }
 
     fn describe(&self) -> String {
-        // The paths under the class, since the root may move between a save and a resume.
+        // The paths below the class, since the root may move between a save and a resume.
         let words = self.files.iter().flat_map(|(path, class)| {
             let name = path.strip_prefix(&self.root).unwrap_or(path).iter().skip(1);
             let name = name.collect::<PathBuf>().into_os_string().into_encoded_bytes();
@@ -215,7 +217,7 @@ impl Dataset for ImageFolder {
     }
 }
 
-/// What is in a folder, sorted by name: the system's order may be any.
+/// Lists the entries of a folder, sorted by name, since the system's order is arbitrary.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let fail = |source| Error::io(OP, folder, source);
     let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| Ok(entry.map_err(fail)?.path()));
@@ -228,7 +230,7 @@ fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
     a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
 }
 
-/// The folder itself, without links on the way.
+/// Returns the path of the folder with links resolved.
 fn resolved(folder: &Path) -> Result<PathBuf> {
     folder.canonicalize().map_err(|source| Error::io(OP, folder, source))
 }

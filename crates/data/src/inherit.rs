@@ -1,17 +1,17 @@
-//! Settings of the caller's thread that hold for the work a loader does.
+//! Settings of the caller's thread that a loader's work inherits.
 
 use std::sync::OnceLock;
 
-/// Runs a function under settings that were in force elsewhere; see [`inherit`].
+/// Function that runs another under captured settings; see [`inherit`].
 pub type Inherited = Box<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
-/// Makes settings of a thread, such as a level that a library keeps for each thread, hold for the
-/// datasets and collate functions of all loaders of this process.
+/// Registers thread settings (for example, a level that a library keeps per thread) to be inherited
+/// by the datasets and collate functions of all loaders of this process.
 ///
-/// `capture` runs on the thread that begins an epoch. What it returns runs the epoch's work, on
-/// worker threads or, if there are none, on the consumer's: the settings are those of the epoch's
-/// beginning for any number of workers. For the library whose settings these are; only the first
-/// call counts.
+/// `capture` runs on the thread that begins an epoch. The function that it returns runs the epoch's
+/// work, on worker threads or, without workers, on the consumer's thread. The settings are
+/// therefore those at the epoch's start, for any number of workers. Intended for the library that
+/// owns the settings; only the first call has an effect.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub fn inherit(capture: fn() -> Inherited) {
 
 static CAPTURE: OnceLock<fn() -> Inherited> = OnceLock::new();
 
-/// The settings of this thread.
+/// Captures the settings of this thread.
 pub(crate) fn captured() -> Inherited {
     match CAPTURE.get() {
         Some(capture) => capture(),

@@ -1,4 +1,4 @@
-//! Files of JSON values, one per line.
+//! JSON Lines files: one JSON value per line.
 
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -15,20 +15,20 @@ use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDatase
 
 const OP: &str = "json lines";
 
-/// A file of JSON values, one per line, in any order: each line becomes a `T`.
+/// A file of JSON values, one per line, in random access; each line becomes a `T`.
 ///
-/// Opening reads the file once and keeps where each line ends, 8 bytes per line; samples are read
-/// with positional reads when they are asked for. A file whose name ends in `.gz` is unpacked into
-/// memory, up to 4 GiB. [`JsonShards`] reads files from front to back without an index.
+/// Opening reads the file once and stores the end of each line, 8 bytes per line; samples are read
+/// on demand with positional reads. A file whose name ends in `.gz` is decompressed into memory, up
+/// to 4 GiB. [`JsonShards`] reads files from front to back without an index.
 ///
-/// Every line is a sample, but for blank ones, which are passed over, as is a byte order mark before
-/// the first. The end of the last line may be missing. Clones share the file and the index.
+/// Every line is a sample, except blank lines. A leading byte order mark is skipped. The last line
+/// may lack its line end. Clones share the file and the index.
 ///
 /// # Numbers
 ///
-/// An integer that the type does not hold is [`Error::Malformed`]. Into `f64`, numbers are read as
-/// the nearest one, integers above 2^53 too; into `f32`, as the one nearest to that `f64`: read what
-/// must stay exact, such as an identifier, as an integer.
+/// An integer out of the type's range gives [`Error::Malformed`]. As `f64`, every number, even an
+/// integer above 2^53, is read as the nearest value; as `f32`, as the value nearest to that `f64`.
+/// Read numbers that must stay exact, such as identifiers, as integers.
 ///
 /// # Examples
 ///
@@ -56,14 +56,15 @@ pub struct JsonLines<T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// Where the lines are.
+/// Positions of the lines.
 #[derive(Debug, Default)]
 struct Index {
-    /// Where each line ends, its `\n` included.
+    /// The end of each line, including its `
+    /// `.
     ends: Vec<u64>,
-    /// For each blank line, how many samples lie before it.
+    /// For each blank line, the number of samples before it.
     blank: Vec<usize>,
-    /// Where the first line begins: behind a byte order mark.
+    /// Start of the first line, after a byte order mark.
     start: u64,
 }
 
@@ -79,12 +80,12 @@ impl Index {
         Ok(())
     }
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     fn len(&self) -> usize {
         self.ends.len() - self.blank.len()
     }
 
-    /// The number of a sample's line, counted from 0, and where it begins and ends.
+    /// Returns the number of a sample's line, counted from 0, and its start and end.
     fn line(&self, sample: usize) -> Option<(usize, u64, u64)> {
         let line = sample.checked_add(self.blank.partition_point(|&before| before <= sample))?;
         let end = *self.ends.get(line)?;
@@ -109,7 +110,7 @@ impl<T: DeserializeOwned + Send + 'static> JsonLines<T> {
         JsonLines::of(Source::open(OP, path.as_ref())?)
     }
 
-    /// As [`open`](JsonLines::open), from `bytes`; errors call them `name`.
+    /// Reads `bytes` as [`open`](JsonLines::open) does a file; errors use `name` as the path.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ impl<T: DeserializeOwned + Send + 'static> JsonLines<T> {
         JsonLines::of(Source::memory(name.into(), bytes)?)
     }
 
-    /// Sets the most bytes that a line may have; 16 MiB by default. A longer line is
-    /// [`Error::TooLarge`] when it is asked for.
+    /// Sets the limit on the bytes of a line; 16 MiB by default. Reading a longer line gives
+    /// [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
         JsonLines { most: bytes, ..self }
@@ -171,7 +172,7 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
         let (path, number) = (self.source.path(), line as u64 + 1);
         let size = usize::try_from(end - start).unwrap_or(usize::MAX);
         let too_long = || too_long(OP, path, number, self.most);
-        // A line of the greatest length and its end.
+        // A line of the greatest length, with its end.
         if size > self.most.saturating_add(2) {
             return Err(too_long());
         }
@@ -185,10 +186,10 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
     }
 }
 
-/// The JSON values of files, one per line and one shard per file, read from front to back.
+/// Dataset of JSON values, one per line, in files read from front to back; one shard per file.
 ///
-/// A file whose name ends in `.gz` is unpacked on the way. What a sample is, and how numbers are read,
-/// is the same as in [`JsonLines`], which reads one file in any order.
+/// Files whose names end in `.gz` are decompressed while they are read. Samples and numbers follow
+/// the rules of [`JsonLines`], which reads one file in random access.
 ///
 /// # Examples
 ///
@@ -211,12 +212,12 @@ pub struct JsonShards<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> JsonShards<T> {
-    /// The lines of these files.
+    /// Creates the dataset of the lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         JsonShards { files: Files::new(OP, paths), most: MOST_BYTES, value: PhantomData }
     }
 
-    /// Sets the most bytes that a line may have; 16 MiB by default. A longer line is
+    /// Sets the limit on the bytes of a line; 16 MiB by default. A longer line gives
     /// [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
@@ -245,11 +246,11 @@ impl<T: DeserializeOwned + Send + 'static> ShardedDataset for JsonShards<T> {
     }
 }
 
-/// The value of a line.
+/// Parses the value of a line.
 fn value<T: DeserializeOwned>(path: &Path, line: u64, text: &[u8]) -> Result<T> {
     serde_json::from_slice(text).map_err(|error| {
         let place = Place::Field { line, column: error.column() as u64 };
-        // The parser's own place counts lines from the start of this line.
+        // The parser counts lines from the start of this line; drop its position.
         let (all, own) = (error.to_string(), format!(" at line {} column ", error.line()));
         let found = all.rfind(&own).map_or(all.as_str(), |end| &all[..end]);
         Error::malformed(OP, path, place, format!("JSON of a {}", type_name::<T>()), found)

@@ -1,4 +1,4 @@
-//! A data loader that reseeds each worker and gives the same batches for any number of workers.
+//! Data loader that reseeds each worker and gives the same batches for any number of workers.
 //!
 //! ```
 //! use samebits_data::{DataLoader, DatasetExt, Memory};

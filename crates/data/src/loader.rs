@@ -35,13 +35,12 @@ pub(crate) use task::collate;
 ///
 /// # Determinism
 ///
-/// At [`Determinism::Portable`], the default, batch *k* of epoch *e* is a function of the
-/// dataset, the sampler, the batch size, the seed, *e* and *k*. The number of workers, the
-/// prefetch depth, persistent workers, the speed of anything, and where an epoch was resumed
-/// cannot change it:
+/// At [`Determinism::Portable`], the default, batch *k* of epoch *e* is a function of the dataset,
+/// the sampler, the batch size, the seed, *e* and *k*. The number of workers, the prefetch depth,
+/// persistent workers, timing and the point of resumption cannot change it:
 ///
-/// * the order of an epoch is made from (seed, epoch) before anything is loaded;
-/// * each sample has a generator of its own, made from (seed, epoch, sample index);
+/// * the order of an epoch is computed from (seed, epoch) before anything is loaded;
+/// * each sample has its own generator, derived from (seed, epoch, sample index);
 /// * batches are handed out in order, through a window of at most workers × prefetch batches.
 ///
 /// At [`Determinism::RunToRun`] datasets may also draw on their worker's generator. Batch *k*
@@ -70,7 +69,7 @@ pub struct DataLoader<D: Dataset, C: Collate<D::Item> = Stack> {
     live: Arc<AtomicUsize>,
 }
 
-/// What a builder has put together; shared by the loader and its epochs.
+/// Settings of a loader, shared by the loader and its epochs.
 pub(crate) struct Config<D, C> {
     dataset: D,
     collate: C,
@@ -78,7 +77,7 @@ pub(crate) struct Config<D, C> {
     seeding: Seeding,
     hooks: Hooks,
     retry: Retry,
-    /// The dataset's description, made when it is first needed.
+    /// The dataset's description, computed at first use.
     identity: OnceLock<String>,
     shard: Option<Shard>,
     workers: usize,
@@ -94,8 +93,8 @@ impl<D: Dataset> DataLoader<D, Stack>
 where
     Stack: Collate<D::Item>,
 {
-    /// Starts building a loader that stacks samples. [`LoaderBuilder::collate`] puts them
-    /// together in another way.
+    /// Starts building a loader that stacks samples. Set another collate function with
+    /// [`LoaderBuilder::collate`].
     pub fn builder(dataset: D) -> LoaderBuilder<D, Stack> {
         LoaderBuilder::new(dataset, Stack)
     }
@@ -122,14 +121,14 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         LoaderBuilder::new(dataset, collate)
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     pub fn dataset(&self) -> &D {
         &self.config.dataset
     }
 
-    /// The batches of `epoch`. Any epoch can be asked for at any time.
+    /// Returns the batches of `epoch`. Epochs can be requested in any order, and repeatedly.
     ///
-    /// Worker threads start here. An error in starting comes as the first item.
+    /// Worker threads start here. If starting fails, the first item is the error.
     pub fn epoch(&self, epoch: u64) -> Epoch<D, C> {
         match self.begin(epoch, 0, 0, Vec::new(), Vec::new(), None) {
             Ok(running) => running,
@@ -137,20 +136,20 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         }
     }
 
-    /// The batches of `epoch` that are this rank's; see [`Deal`].
+    /// Returns this rank's batches of `epoch`; see [`Deal`].
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the deal leaves nothing to count by, or the loader cannot be dealt out:
-    /// one of a shard, one that is unordered or below [`Determinism::Portable`], or one that leaves
-    /// out failing samples.
+    /// [`Error::InvalidOption`] if the deal is invalid, or if the loader cannot be dealt out: it
+    /// has a shard, it is unordered, it is below [`Determinism::Portable`], or it skips failing
+    /// samples.
     pub fn epoch_dealt(&self, epoch: u64, deal: &Deal) -> Result<Epoch<D, C>> {
         deal.check(&self.config)?;
         self.begin(epoch, 0, 0, Vec::new(), Vec::new(), Some(deal.clone()))
     }
 
-    /// [`resume`](DataLoader::resume) with the batches that are this rank's, counted from where
-    /// `state` was taken; see [`Deal`]. Any number of ranks may have run before.
+    /// Resumes as [`resume`](DataLoader::resume), with this rank's batches only, counted from the
+    /// position of `state`; see [`Deal`]. The state may come from any number of ranks.
     ///
     /// # Errors
     ///
@@ -169,12 +168,12 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         )
     }
 
-    /// Continues where `state` was taken, with the batch after the last one that was handed out.
+    /// Continues after the last batch that was handed out before `state` was saved.
     ///
-    /// The number of workers, the prefetch depth and the batch size may be others than before,
-    /// and so may the number of ranks. Worker generators (level [`Determinism::RunToRun`] and
-    /// below) and hooks that save their state continue only with the same number of workers;
-    /// otherwise they are seeded as at the start of an epoch, and a warning says so.
+    /// The number of workers, the prefetch depth, the batch size and the number of ranks may differ
+    /// from the earlier run. Worker generators (level [`Determinism::RunToRun`] and below) and
+    /// hooks that save their state continue only with the same number of workers. Otherwise the
+    /// loader seeds them as at the start of an epoch and logs a warning.
     ///
     /// # Errors
     ///
@@ -194,29 +193,29 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         self.begin(state.epoch, state.batch, state.position, workers, state.skipped.clone(), None)
     }
 
-    /// How many batches `epoch` has. This makes the epoch's order.
+    /// Returns the number of batches in `epoch`. This call computes the order of the epoch.
     ///
     /// # Errors
     ///
-    /// Those of the sampler.
+    /// The sampler's errors.
     pub fn batches_in(&self, epoch: u64) -> Result<u64> {
         Ok(self.plan(epoch, 0, 0)?.batches())
     }
 
-    /// The state at the start of an epoch: what it depends on, and where nothing was handed out.
+    /// Returns the state at the start of an epoch, before any batch is handed out.
     ///
     /// # Errors
     ///
-    /// The dataset or the sampler panics where it describes itself.
+    /// If the dataset or the sampler panics in `describe`.
     pub fn start_of(&self, epoch: u64) -> Result<LoaderState> {
         self.config.state(epoch)
     }
 
-    /// Loads one sample on this thread as `epoch` would load it, for looking at it.
+    /// Loads one sample on this thread as `epoch` would load it, for inspection.
     ///
     /// # Errors
     ///
-    /// Those of the dataset, and [`Error::IndexOutOfRange`].
+    /// The dataset's errors, and [`Error::IndexOutOfRange`].
     pub fn sample(&self, epoch: u64, index: usize) -> Result<D::Item> {
         let config = &self.config;
         let len = config.len()?;
@@ -236,7 +235,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         })
     }
 
-    /// How many worker threads are alive at this moment, for diagnosis.
+    /// Returns the number of worker threads alive at this moment, for diagnosis.
     pub fn live_workers(&self) -> usize {
         self.live.load(Ordering::SeqCst)
     }

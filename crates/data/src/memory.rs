@@ -1,17 +1,17 @@
-//! Memory whose size a caller or a file chooses: [`samebits_numerics::memory`] with this crate's
+//! Buffers whose size a caller or a file chooses: [`samebits_numerics::memory`] with this crate's
 //! error.
 
 use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::{Error, Result};
 
-/// The buffer that `op` has asked for, if it could be had.
+/// Returns the allocated buffer, or [`Error::OutOfMemory`] in the name of `op`.
 pub(crate) fn had<T>(op: &'static str, buffer: Result<Vec<T>, OutOfMemory>) -> Result<Vec<T>> {
     buffer.map_err(|OutOfMemory { bytes }| Error::OutOfMemory { op, bytes })
 }
 
-/// Makes room for `additional` more elements. A full vector at least doubles, so that growing
-/// moves each element a constant number of times.
+/// Makes room for `additional` more elements. A full vector at least doubles, so growing moves each
+/// element a constant number of times on average.
 pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) -> Result<()> {
     let needed = vec.len().saturating_add(additional);
     if needed > vec.capacity() {

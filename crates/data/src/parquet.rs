@@ -15,13 +15,13 @@ mod group;
 use group::{Cell, File, Reader};
 
 const OP: &str = "parquet";
-/// The most bytes of a column in a row group, unless options say otherwise.
+/// Default limit on the bytes of a column in a row group.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A row of a Parquet file: the values of the columns that were asked for.
+/// A row of a Parquet file: the values of the selected columns.
 ///
-/// Numbers and truth values are read as any type that has their exact value, texts and bytes as they are.
-/// Dates and times are the integers that the file holds.
+/// Numbers and Booleans can be read as any type that holds their exact value, strings and bytes as
+/// stored. Dates and times are the integers that the file holds.
 #[derive(Clone, Debug)]
 pub struct ParquetRow {
     file: Arc<File>,
@@ -31,17 +31,17 @@ pub struct ParquetRow {
 }
 
 impl ParquetRow {
-    /// The number in a column.
+    /// Returns the number in a column.
     ///
     /// # Errors
     ///
-    /// [`Error::NoField`] if no such column is read, [`Error::Inexact`] if `T` does not hold the number
-    /// exactly, and [`Error::Malformed`] if there is no number.
+    /// [`Error::NoField`] if the column is not selected, [`Error::Inexact`] if `T` does not hold
+    /// the number exactly, and [`Error::Malformed`] if the value is not a number.
     pub fn number<T: Value>(&self, column: &str) -> Result<T> {
         self.value(self.place_of(column)?)
     }
 
-    /// The numbers of all columns, in the order in which they are read.
+    /// Returns the numbers of all selected columns, in their order.
     ///
     /// # Errors
     ///
@@ -54,23 +54,24 @@ impl ParquetRow {
         Ok(values)
     }
 
-    /// The text in a column.
+    /// Returns the string in a column.
     ///
     /// # Errors
     ///
-    /// [`Error::NoField`] if no such column is read, and [`Error::Malformed`] if there is no text in
-    /// UTF-8.
+    /// [`Error::NoField`] if the column is not selected, and [`Error::Malformed`] if the value is
+    /// not a UTF-8 string.
     pub fn text(&self, column: &str) -> Result<&str> {
         let bytes = self.bytes(column)?;
         std::str::from_utf8(bytes)
             .map_err(|error| self.malformed(column, "text in UTF-8", error.to_string()))
     }
 
-    /// The bytes in a column of texts or bytes.
+    /// Returns the bytes in a column of strings or bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::NoField`] if no such column is read, and [`Error::Malformed`] if there are no bytes.
+    /// [`Error::NoField`] if the column is not selected, and [`Error::Malformed`] if the value has
+    /// no bytes.
     pub fn bytes(&self, column: &str) -> Result<&[u8]> {
         match &self.cells[self.place_of(column)?] {
             Cell::Bytes(bytes) => Ok(bytes),
@@ -78,11 +79,11 @@ impl ParquetRow {
         }
     }
 
-    /// True if a column has no value here.
+    /// Returns true if the row has no value in a column.
     ///
     /// # Errors
     ///
-    /// [`Error::NoField`] if no such column is read.
+    /// [`Error::NoField`] if the column is not selected.
     pub fn is_null(&self, column: &str) -> Result<bool> {
         Ok(matches!(self.cells[self.place_of(column)?], Cell::Null))
     }
@@ -120,15 +121,14 @@ impl ParquetRow {
     }
 }
 
-/// The rows of a Parquet file in any order.
+/// Dataset of the rows of a Parquet file, in random access.
 ///
-/// Opening reads what the file says of itself at its end. A row costs a page of each column, as written, and
-/// going to it costs a look at the pages before it in its row group. A batch visits each row group once, in
-/// the order of its rows. [`ParquetShards`] reads row groups from front to back, which is the better way for
-/// large files.
+/// Opening reads the metadata at the end of the file. Reading a row decodes one page per column,
+/// and scans the earlier page headers of the row group. A batch visits each row group once, in row
+/// order. [`ParquetShards`] reads row groups from front to back, which suits large files better.
 ///
-/// Columns of truth values, numbers, texts and bytes are read; those of lists, decimals and times of
-/// 96 bits are [`Error::InvalidOption`] if they are asked for. A column of a group is named by its
+/// Columns of Booleans, numbers, strings and bytes are supported. Selecting a column of lists,
+/// decimals or 96-bit times gives [`Error::InvalidOption`]. A column of a group is named by its
 /// path: `point.x`. Pages may be plain, Snappy or gzip. Clones share the file.
 ///
 /// # Examples
@@ -151,7 +151,7 @@ pub struct Parquet {
 }
 
 impl Parquet {
-    /// Opens the file at `path`, with all columns that can be read.
+    /// Opens the file at `path` and selects all supported columns.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Parquet {
         Parquet::of(Source::open(OP, path.as_ref())?)
     }
 
-    /// As [`open`](Parquet::open), from `bytes`; errors call them `name`.
+    /// Reads `bytes` as [`open`](Parquet::open) does a file; errors use `name` as the path.
     ///
     /// # Errors
     ///
@@ -175,24 +175,24 @@ impl Parquet {
         Ok(Parquet { file, columns, most: MOST_BYTES })
     }
 
-    /// Reads these columns alone, in this order.
+    /// Selects these columns only, in this order.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the file has no such column, or one that cannot be read.
+    /// [`Error::InvalidOption`] if the file has no such column, or the column is not supported.
     pub fn columns(self, names: &[&str]) -> Result<Self> {
         let columns = self.file.find(names)?;
         Ok(Parquet { columns, ..self })
     }
 
-    /// Sets the most bytes that a column of a row group may have, unpacked; 1 GiB by default. A larger one is
-    /// [`Error::TooLarge`].
+    /// Sets the limit on the decompressed bytes of a column in a row group; 1 GiB by default. A
+    /// larger one gives [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
         Parquet { most: bytes, ..self }
     }
 
-    /// Puts `reader` before the row with this index, on from where it stands if it can be reached.
+    /// Reads row `index`. Reuses `reader` if it stands in the row group and not behind the row.
     fn seek(&self, reader: &mut Option<Reader>, index: usize) -> Result<ParquetRow> {
         let len = self.file.len();
         let Some((group, row)) = self.file.place(index) else {
@@ -240,11 +240,11 @@ impl Dataset for Parquet {
     }
 }
 
-/// The rows of Parquet files from front to back, one shard per row group.
+/// Dataset of the rows of Parquet files, read from front to back; one shard per row group.
 ///
-/// A window of [`StreamLoaderBuilder::window`](crate::StreamLoaderBuilder::window) shuffles the rows
-/// of a row group. What is read is the same as in [`Parquet`], which reads one file in any order.
-/// At any time a page of each column and 1,024 rows are in memory for each lane.
+/// A window of [`StreamLoaderBuilder::window`](crate::StreamLoaderBuilder::window) shuffles the
+/// rows of a row group. Columns and values follow the rules of [`Parquet`], which reads one file in
+/// random access. Each lane holds one page per column and 1,024 rows in memory.
 ///
 /// # Examples
 ///
@@ -264,7 +264,7 @@ pub struct ParquetShards {
 }
 
 impl ParquetShards {
-    /// Opens the files, with all columns of each that can be read.
+    /// Opens the files and selects all supported columns of each.
     ///
     /// # Errors
     ///
@@ -276,18 +276,18 @@ impl ParquetShards {
         Ok(ParquetShards { shards: shards.collect(), files })
     }
 
-    /// Reads these columns alone, in this order.
+    /// Selects these columns only, in this order.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if a file has no such column, or one that cannot be read.
+    /// [`Error::InvalidOption`] if a file has no such column, or the column is not supported.
     pub fn columns(self, names: &[&str]) -> Result<Self> {
         let files = self.files.into_iter().map(|file| file.columns(names));
         Ok(ParquetShards { files: files.collect::<Result<_>>()?, ..self })
     }
 
-    /// Sets the most bytes that a column of a row group may have, unpacked; 1 GiB by default. A larger one is
-    /// [`Error::TooLarge`].
+    /// Sets the limit on the decompressed bytes of a column in a row group; 1 GiB by default. A
+    /// larger one gives [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
         let files = self.files.into_iter().map(|file| file.most_bytes(bytes)).collect();

@@ -13,9 +13,8 @@ pub struct Progress<D: Dataset, C: Collate<D::Item>> {
 }
 
 impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
-    /// Shows a bar on the terminal while the epoch is iterated over: batches, time left, and
-    /// the share of the time that was spent waiting for data. Nothing is shown where standard
-    /// error is not a terminal.
+    /// Shows a bar on the terminal while the epoch is iterated over: batches, time left, and the
+    /// share of the time spent waiting for data. Shows nothing if standard error is not a terminal.
     ///
     /// # Examples
     ///
@@ -34,7 +33,7 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
     pub fn progress(self, label: &str) -> Progress<D, C> {
         let template = "{prefix} [{bar:30}] {pos}/{len} {per_sec} eta {eta} {msg}";
         let bar = ProgressBar::new(self.remaining());
-        // A template that is wrong would only make the bar plain.
+        // If the template is invalid, the bar keeps its default style.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -44,12 +43,12 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
 }
 
 impl<D: Dataset, C: Collate<D::Item>> Progress<D, C> {
-    /// The epoch, for its state and its report.
+    /// Returns the epoch, for its state and its report.
     pub fn epoch(&self) -> &Epoch<D, C> {
         &self.epoch
     }
 
-    /// The bar, for another style or another place to draw on.
+    /// Returns the bar, for another style or another draw target.
     pub fn bar(&self) -> &ProgressBar {
         &self.bar
     }

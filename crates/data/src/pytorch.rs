@@ -1,4 +1,4 @@
-//! The very numbers of PyTorch's `DataLoader`: base seeds, worker seeds and shuffles.
+//! PyTorch's `DataLoader` numbers, exactly: base seeds, worker seeds and shuffles.
 
 use samebits_rng::Generator;
 use samebits_rng::torch::CpuGenerator;
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Order, Result, Sampler};
 
-/// Which generator PyTorch's `DataLoader` was given.
+/// Generator that PyTorch's `DataLoader` was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TorchGenerator {
-    /// None. The loader draws from the default generator after `torch.manual_seed(seed)`, from
-    /// which nothing else draws.
+    /// None. The loader draws from the default generator after `torch.manual_seed(seed)`, and
+    /// nothing else does.
     Default,
     /// `generator=torch.Generator().manual_seed(seed)`.
     Own,
 }
 
-/// Makes a loader use the base seeds, worker seeds and sample orders of PyTorch's `DataLoader`
-/// over a map-style dataset.
+/// Setting that makes a loader use the base seeds, worker seeds and sample orders of PyTorch's
+/// `DataLoader` over a map-style dataset.
 ///
-/// PyTorch *draws* these numbers, so epoch *e* of a loader depends on the epochs before it.
-/// Here epoch *e* is what PyTorch gives if the epochs before it were iterated over to their end,
-/// with workers started anew in each epoch. (With `persistent_workers`, PyTorch keeps the base
-/// seed of the first epoch and lets the workers' generators run on.)
+/// PyTorch *draws* these numbers, so epoch *e* of a loader depends on the epochs before it. Here,
+/// epoch *e* equals PyTorch's if all earlier epochs were iterated over to their end, with workers
+/// started anew in each epoch. (With `persistent_workers`, PyTorch keeps the base seed of the first
+/// epoch and lets the workers' generators continue.)
 ///
-/// Only order and seeds are PyTorch's. What a sample draws comes from its own generator, a child
-/// of `Generator::new(seed)`; that is what makes it independent of the workers.
+/// Only the order and the seeds are PyTorch's. A sample draws from its own generator, a child of
+/// `Generator::new(seed)`, and therefore does not depend on the workers.
 ///
 /// # Examples
 ///
@@ -52,27 +52,28 @@ pub struct PyTorch {
 }
 
 impl PyTorch {
-    /// The numbers of `DataLoader(..., shuffle=shuffle)` for a seed.
+    /// Creates the setting for `DataLoader(..., shuffle=shuffle)` with a seed.
     pub fn new(seed: u64, source: TorchGenerator, shuffle: bool) -> Self {
         PyTorch { seed, source, shuffle }
     }
 
-    /// The generator that samples are folded from.
+    /// Returns the generator from which samples' generators are derived.
     pub(crate) fn generator(&self) -> Generator {
         Generator::new(self.seed)
     }
 
-    /// The base seed of an epoch over `len` samples. Worker *w* is seeded with this plus *w*.
+    /// Returns the base seed of an epoch over `len` samples. Worker *w* is seeded with this plus
+    /// *w*.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidOption`] for lengths that PyTorch shuffles in another way, and for epochs
-    /// from 2^20 on, whose numbers come after those of all epochs before.
+    /// from 2^20 on, because reaching them means drawing the numbers of all earlier epochs.
     pub fn base_seed(&self, epoch: u64, len: usize) -> Result<u64> {
         Ok(self.at(epoch, len)?.random_i64() as u64)
     }
 
-    /// The generator at the start of an epoch.
+    /// Returns the generator at the start of an epoch.
     fn at(&self, epoch: u64, len: usize) -> Result<CpuGenerator> {
         if epoch >= LAST_EPOCH {
             let expected = format!("must be below {LAST_EPOCH} for PyTorch's numbers");
@@ -86,8 +87,8 @@ impl PyTorch {
                 (true, TorchGenerator::Default) => {
                     torch.random_i64();
                 }
-                // A sampler with its own generator draws a second permutation that it does not
-                // use: that of the samples beyond the last full pass, of which there are none.
+                // A sampler with its own generator draws a second permutation for the samples
+                // beyond the last full pass, of which there are none, and discards it.
                 (true, TorchGenerator::Own) => {
                     check_len(len)?;
                     for _ in 0..2 * len.saturating_sub(1) {
@@ -127,7 +128,7 @@ impl Sampler for PyTorch {
     }
 }
 
-/// The order of PyTorch's `DistributedSampler(shuffle=True)`, before it is dealt to the ranks;
+/// The order of PyTorch's `DistributedSampler(shuffle=True)` before it is dealt to the ranks;
 /// [`Shard`](crate::Shard) deals it in the same way.
 ///
 /// # Examples
@@ -148,7 +149,7 @@ pub struct PyTorchDistributed {
 }
 
 impl PyTorchDistributed {
-    /// The sampler with this seed, the same on all ranks.
+    /// Creates the sampler with this seed, which must be the same on all ranks.
     pub fn new(seed: u64) -> Self {
         PyTorchDistributed { seed }
     }
@@ -169,10 +170,10 @@ impl Sampler for PyTorchDistributed {
     }
 }
 
-/// From this length on PyTorch shuffles with 64-bit numbers, which is not done here.
+/// Length from which PyTorch shuffles with 64-bit numbers, which this crate does not support.
 const LONGEST: u64 = (1 << 32) / 20;
 
-/// An epoch's numbers are drawn after those of all epochs before it, which takes time.
+/// Limit on the epoch, since all earlier epochs' numbers must be drawn first.
 const LAST_EPOCH: u64 = 1 << 20;
 
 fn check_len(len: usize) -> Result<()> {
@@ -183,7 +184,7 @@ fn check_len(len: usize) -> Result<()> {
     Ok(())
 }
 
-/// What `torch.randperm` draws on the CPU.
+/// Draws the permutation of `torch.randperm` on the CPU.
 fn permutation(torch: &mut CpuGenerator, len: usize) -> Result<Vec<usize>> {
     check_len(len)?;
     Ok(torch.randperm(len)?.into_iter().map(|i| i as usize).collect())

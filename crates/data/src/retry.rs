@@ -1,4 +1,4 @@
-//! What a loader does about samples that fail.
+//! Handling of failing samples.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,17 +9,17 @@ use crate::context::WorkerContext;
 use crate::guard::caught;
 use crate::{Error, Result};
 
-/// What a loader does if a sample fails or panics, or a record cannot be read.
+/// Policy for samples that fail or panic, and for unreadable records.
 ///
-/// By default the error comes in the place of its batch. The state of the epoch then still stands
-/// before that batch, so that [`resume`](crate::DataLoader::resume) loads it again, until a later
-/// batch is asked for and handed out.
+/// By default the error takes the place of its batch. The epoch's state then stays before that
+/// batch, so that [`resume`](crate::DataLoader::resume) loads it again, until a later batch is
+/// requested and handed out.
 ///
 /// # Determinism
 ///
-/// A further try draws what the first drew: the sample's generator starts again, and so does the
-/// worker's. Libraries seeded with [`SeedScope::Worker`](crate::SeedScope::Worker) go on where the
-/// failed try has left them.
+/// A retry draws the same random numbers as the first attempt: the sample's and the worker's
+/// generators start again. Libraries seeded with [`SeedScope::Worker`](crate::SeedScope::Worker)
+/// continue from where the failed attempt left them.
 ///
 /// # Examples
 ///
@@ -47,20 +47,20 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Tries a sample that fails up to `times` times more.
+    /// Retries a failing sample up to `times` times.
     pub fn times(times: u32) -> Self {
         Retry { times, most_skipped: 0 }
     }
 
-    /// Leaves out what still fails, up to `most` times in an epoch; one more ends the epoch with
-    /// [`Error::TooManySkipped`]. Its batch is that much smaller, and a batch of which nothing is
-    /// left is passed over. `skipped` of the epoch and its state list what was left out.
+    /// Skips samples that still fail, up to `most` in an epoch; one more ends the epoch with
+    /// [`Error::TooManySkipped`]. A batch shrinks by its skipped samples; an empty one is not
+    /// handed out. `skipped` of the epoch and of its state list the skipped samples.
     #[must_use]
     pub fn skip(self, most: u64) -> Self {
         Retry { most_skipped: most, ..self }
     }
 
-    /// Makes one sample of batch `batch`. `make` keeps `at` pointing at what it is making.
+    /// Makes one sample of batch `batch`. `make` keeps `at` at the sample that it is making.
     pub(crate) fn run<T>(
         self,
         worker: &mut WorkerContext,
@@ -79,7 +79,7 @@ impl Retry {
                     Error::Sample { worker: id, batch, shard, sample, source: Box::new(source) }
                 }
                 Err(message) => {
-                    // Nobody knows in what state the panic has left it.
+                    // The panic may have left it in an inconsistent state.
                     worker.local = None;
                     Error::Panic { worker: id, batch, shard, sample: Some(sample), message }
                 }
@@ -93,7 +93,7 @@ impl Retry {
         }
     }
 
-    /// Adds `new` to what an epoch has `skipped`, if it is not too much.
+    /// Adds `new` to the epoch's `skipped`, unless that exceeds the limit.
     pub(crate) fn admit(self, skipped: &mut Vec<Skipped>, new: Vec<Skipped>) -> Result<()> {
         let Some(last) = new.last() else { return Ok(()) };
         if (skipped.len() + new.len()) as u64 > self.most_skipped {
@@ -108,16 +108,16 @@ impl Retry {
     }
 }
 
-/// Which sample is being made.
+/// The sample being made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     /// The shard of a stream.
     pub(crate) shard: Option<usize>,
-    /// The index in the dataset, or the place in the shard.
+    /// The index in the dataset, or the position in the shard.
     pub(crate) sample: usize,
 }
 
-/// What [`Retry::skip`] has left out, and why.
+/// A sample skipped by [`Retry::skip`], and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -133,16 +133,16 @@ pub enum Skipped {
     Record {
         /// Its shard.
         shard: usize,
-        /// Its place there.
+        /// Its position there.
         place: u64,
         /// The error.
         reason: String,
     },
-    /// The rest of a shard, which could not be opened there.
+    /// The rest of a shard, which could not be opened at this position.
     Rest {
         /// The shard.
         shard: usize,
-        /// The first place that was left out.
+        /// The first position skipped.
         place: u64,
         /// The error.
         reason: String,

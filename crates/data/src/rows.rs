@@ -20,28 +20,28 @@ pub(crate) use element::Number;
 pub use element::{Element, Value};
 pub use windows::Windows;
 
-/// A dataset of equally shaped rows in a file, read when they are asked for.
+/// A dataset of equally shaped rows in a file, read on demand.
 ///
-/// A sample is the row's values as `f32`, or as the type that [`typed`](Rows::typed) asks for. A
-/// value that the type does not hold exactly, such as an identifier above 2^24, is
+/// A sample is the row's values as `f32`, or as the type chosen with [`typed`](Rows::typed). A
+/// value that the type does not hold exactly, such as an identifier above 2^24, gives
 /// [`Error::Inexact`], unless [`rounded`](Rows::rounded) permits rounding.
 /// [`into_labels`](Rows::into_labels) reads single integers instead, and
-/// [`into_windows`](Rows::into_windows) windows of them.
+/// [`into_windows`](Rows::into_windows) windows of integers.
 ///
-/// A loader reads the rows of a batch that lie side by side at once.
+/// A loader reads adjacent rows of a batch in one call.
 ///
-/// A file whose name ends in `.gz` is unpacked into memory, up to 4 GiB; a larger one must be
-/// unpacked on disk. Every other file is read where it lies, whatever its first bytes are.
+/// A file whose name ends in `.gz` is decompressed into memory, up to 4 GiB; decompress a larger
+/// one on disk. Every other file is read in place, whatever its first bytes are.
 ///
 /// Cloning is cheap: clones share the file.
 ///
-/// # Files that change
+/// # Changing files
 ///
-/// Rows come through positional reads of an open file, which the system serves from the same
-/// page cache that a memory map would show. A map of a file that another process shortens ends
-/// the program with a signal, and no check before the access can exclude that; a read returns
-/// fewer bytes, which is an [`Error::Malformed`] that names file and offset. This crate has no
-/// `unsafe` code for that reason.
+/// Rows come through positional reads of an open file, which the system serves from the same page
+/// cache that a memory map would show. If another process shortens a mapped file, a signal ends the
+/// program, and no check before the access can exclude that. A positional read instead returns
+/// fewer bytes, which gives an [`Error::Malformed`] with file and offset. For this reason, the
+/// crate has no `unsafe` code.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub use windows::Windows;
 pub struct Rows<T = f32> {
     op: &'static str,
     source: Arc<Source>,
-    /// Where the first row begins.
+    /// The offset of the first row.
     start: u64,
     element: Element,
     order: ByteOrder,
@@ -77,7 +77,7 @@ pub struct Rows<T = f32> {
     value: PhantomData<fn() -> T>,
 }
 
-/// In which order a file keeps the bytes of a number.
+/// Byte order of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -91,13 +91,12 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Malformed`] if magic number, dimensions and size do not fit
-    /// together.
+    /// [`Error::Io`], and [`Error::Malformed`] if magic number, dimensions and size disagree.
     pub fn open_idx(path: impl AsRef<Path>) -> Result<Self> {
         idx::open(Source::open("idx", path.as_ref())?)
     }
 
-    /// As [`open_idx`](Rows::open_idx), from `bytes`; errors call them `name`.
+    /// Reads `bytes` as [`open_idx`](Rows::open_idx) does a file; errors use `name` as the path.
     ///
     /// # Errors
     ///
@@ -110,13 +109,14 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Malformed`] if the header is damaged, the file has another
-    /// size than the header says, or there is no such tensor of a supported type.
+    /// [`Error::Io`], and [`Error::Malformed`] if the header is damaged, the file's size differs
+    /// from the header's, or there is no such tensor of a supported type.
     pub fn open_safetensors(path: impl AsRef<Path>, tensor: &str) -> Result<Self> {
         safetensors::open(Source::open("safetensors", path.as_ref())?, tensor)
     }
 
-    /// As [`open_safetensors`](Rows::open_safetensors), from `bytes`; errors call them `name`.
+    /// Reads `bytes` as [`open_safetensors`](Rows::open_safetensors) does a file; errors use `name`
+    /// as the path.
     ///
     /// # Errors
     ///
@@ -129,12 +129,12 @@ impl Rows {
         safetensors::open(Source::memory(name.into(), bytes)?, tensor)
     }
 
-    /// Opens a file of bare numbers: `header` bytes that are passed over, then rows of the given
+    /// Opens a file of bare numbers: `header` bytes, which are skipped, then rows of the given
     /// shape up to the end.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Malformed`] if what follows the header is not a whole number
+    /// [`Error::Io`], and [`Error::Malformed`] if the rest after the header is not a whole number
     /// of rows.
     pub fn open_raw(
         path: impl AsRef<Path>,
@@ -176,7 +176,7 @@ impl Rows {
 }
 
 impl<T: Value> Rows<T> {
-    /// The same rows with values of type `U`. Those that `U` does not hold exactly are
+    /// Converts the rows to values of type `U`. Values that `U` does not hold exactly give
     /// [`Error::Inexact`].
     ///
     /// # Examples
@@ -200,29 +200,29 @@ impl<T: Value> Rows<T> {
         Rows { op, source, start, element, order, len, shape, width, rounds, value }
     }
 
-    /// The shape of one row; empty for single numbers.
+    /// Returns the shape of one row; empty for single numbers.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The type of the numbers.
+    /// Returns the type of the numbers.
     pub fn element(&self) -> Element {
         self.element
     }
 
-    /// The bytes of row `index` as they are in the file.
+    /// Returns the bytes of row `index` as stored.
     ///
     /// # Errors
     ///
-    /// [`Error::IndexOutOfRange`], [`Error::Io`], and [`Error::Malformed`] if the file has
-    /// become shorter.
+    /// [`Error::IndexOutOfRange`], [`Error::Io`], and [`Error::Malformed`] if the file has become
+    /// shorter.
     pub fn row_bytes(&self, index: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read(self.offset(index)?, self.width, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The values of row `index`.
+    /// Returns the values of row `index`.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ impl<T: Value> Rows<T> {
         self.values_at(self.offset(index)?, self.width, &mut Vec::new())
     }
 
-    /// Where row `index` begins.
+    /// Returns the offset of row `index`.
     fn offset(&self, index: usize) -> Result<u64> {
         if index >= self.len {
             return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
@@ -243,19 +243,19 @@ impl<T: Value> Rows<T> {
         self.width * self.element.size()
     }
 
-    /// Makes `bytes` the bytes of `count` numbers from `offset` on.
+    /// Replaces the contents of `bytes` with the bytes of `count` numbers from `offset` on.
     fn read(&self, offset: u64, count: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let size = count.saturating_mul(self.element.size());
         self.source.read_into(self.op, offset, size, bytes)
     }
 
-    /// `count` values from `offset` on, whose bytes pass through `bytes`.
+    /// Reads `count` values from `offset` on, using `bytes` as a buffer.
     fn values_at(&self, offset: u64, count: usize, bytes: &mut Vec<u8>) -> Result<Vec<T>> {
         self.read(offset, count, bytes)?;
         self.values(offset, bytes)
     }
 
-    /// The values in `bytes`, which lie at `offset`.
+    /// Converts `bytes`, read from `offset`, to values.
     fn values(&self, offset: u64, bytes: &[u8]) -> Result<Vec<T>> {
         if self.element == Element::Bool
             && let Some(at) = bytes.iter().position(|&byte| byte > 1)
@@ -281,31 +281,32 @@ impl<T: Value> Rows<T> {
         Ok(values)
     }
 
-    /// The same rows, with values that a floating-point `T` does not hold exactly rounded to
-    /// nearest. Integers are never rounded.
+    /// Rounds values that a floating-point `T` does not hold exactly to nearest. Integers are never
+    /// rounded.
     #[must_use]
     pub fn rounded(self) -> Self {
         Rows { rounds: true, ..self }
     }
 
-    /// The same rows as integers, one per row.
+    /// Converts the rows to integer labels, one per row.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if a row holds more than one number or no integer.
+    /// [`Error::InvalidOption`] if a row holds more than one number, or its numbers are not
+    /// integers.
     pub fn into_labels(self) -> Result<Labels> {
         self.check_integers("labels")?;
         Ok(Labels { rows: self.typed() })
     }
 
-    /// Windows of `length` consecutive integers, one every `stride`: the samples of a language
-    /// model in a file of tokens. Integers behind the last whole window are left out. The samples
-    /// are `i64`, or what [`Windows::typed`] asks for.
+    /// Cuts the integers into windows of `length`, one every `stride`: the samples of a language
+    /// model in a file of tokens. Integers after the last whole window are dropped. The samples are
+    /// `i64`, or the type chosen with [`Windows::typed`].
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if a row holds more than one number or no integer, or `length` or
-    /// `stride` is 0.
+    /// [`Error::InvalidOption`] if a row holds more than one number, its numbers are not integers,
+    /// or `length` or `stride` is 0.
     ///
     /// # Examples
     ///
@@ -327,7 +328,7 @@ impl<T: Value> Rows<T> {
         Windows::new(self.typed(), length, stride)
     }
 
-    /// Refuses rows that are not one integer each.
+    /// Checks that each row is one integer.
     fn check_integers(&self, option: &'static str) -> Result<()> {
         if self.width == 1 && self.element.is_integer() {
             return Ok(());
@@ -366,11 +367,11 @@ impl<T: Value> Dataset for Rows<T> {
         let size = self.row_bytes_count();
         let follows = |&a: &usize, &b: &usize| indices[b] - indices[a] <= 1;
         for run in order.chunk_by(follows) {
-            // However wide the batch, a read has a bounded size.
+            // Reads have a bounded size, however wide the batch is.
             for run in run.chunks((MOST_AT_ONCE / size).max(1)) {
                 let first = indices[run[0]];
                 let count = indices[run[run.len() - 1]] - first + 1;
-                // The last row is looked at too: a run may end behind the last one.
+                // Check the last row too: a run may end past the end.
                 let (start, _) = (self.offset(first).ok()?, self.offset(first + count - 1).ok()?);
                 let bytes = cx.worker().scratch();
                 self.read(start, count * self.width, bytes).ok()?;
@@ -384,7 +385,7 @@ impl<T: Value> Dataset for Rows<T> {
     }
 }
 
-/// The most bytes that are read at once for several rows.
+/// Largest read, in bytes, that covers several rows.
 const MOST_AT_ONCE: usize = 1 << 20;
 
 /// A dataset of integers in a file; see [`Rows::into_labels`].
@@ -405,7 +406,7 @@ impl Dataset for Labels {
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<i64> {
-        // `into_labels` has seen that a row has one value.
+        // `into_labels` has checked that a row has one value.
         Ok(self.rows.get(index, cx)?[0])
     }
 
@@ -414,8 +415,9 @@ impl Dataset for Labels {
     }
 }
 
-/// The numbers of elements and of bytes of a row, unless it has none or cannot be addressed. A row
-/// without elements is refused because a short file could claim any number of them.
+/// Returns the numbers of elements and of bytes of a row, unless it is empty or cannot be
+/// addressed. Rows without elements are rejected because a short file could claim any number of
+/// them.
 fn row_size(shape: &[usize], element: Element) -> Option<(usize, usize)> {
     let width = memory::product(shape).filter(|&width| width > 0)?;
     Some((width, width.checked_mul(element.size())?))

@@ -1,4 +1,4 @@
-//! In which order, how often and in which batches samples are visited.
+//! Samplers: the order, repetition and batching of samples.
 
 use std::fmt;
 
@@ -18,48 +18,47 @@ pub use weighted::Weighted;
 ///
 /// # Determinism
 ///
-/// The order is a function of the sampler, the dataset's length, the epoch and the generator;
-/// a sampler has no state. So any epoch can be visited first, again, or from its middle, and a
-/// saved loader needs nothing from its sampler but its description.
+/// The order is a function of the sampler, the dataset's length, the epoch and the generator; a
+/// sampler has no state. Any epoch can therefore be visited first, again, or from its middle, and a
+/// saved loader needs only the sampler's description.
 pub trait Sampler: fmt::Debug + Send + Sync + 'static {
-    /// The sampler and its settings, in words. A saved state resumes only with a sampler of the
+    /// Describes the sampler and its settings. A saved state resumes only with a sampler of the
     /// same description.
     fn describe(&self) -> String;
 
-    /// The indices that `epoch` visits, all below `len`: a `Vec` with `into()`, or
-    /// [`Order::computed`]. `generator` belongs to this epoch
-    /// alone and stands at its start.
+    /// Returns the indices that `epoch` visits, all below `len`: a `Vec` with `into()`, or
+    /// [`Order::computed`]. `generator` belongs to this epoch alone and stands at its start.
     ///
     /// # Errors
     ///
-    /// The sampler cannot serve a dataset of this length.
+    /// If the sampler cannot serve a dataset of this length.
     fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Order>;
 
-    /// False if no index comes twice in an epoch. Otherwise the loader makes a list of the order to
-    /// count.
+    /// Returns false if no index repeats within an epoch. Otherwise the loader lists the whole
+    /// order to count repeats.
     fn may_repeat(&self) -> bool {
         true
     }
 }
 
-/// Batches put together by the caller: samples of similar length, say.
+/// Source of whole batches, for example of samples of similar length.
 ///
 /// # Determinism
 ///
-/// As for [`Sampler`]: a function of the arguments.
+/// As for [`Sampler`]: the batches are a function of the arguments.
 pub trait BatchSampler: fmt::Debug + Send + Sync + 'static {
-    /// The sampler and its settings, in words.
+    /// Describes the sampler and its settings.
     fn describe(&self) -> String;
 
-    /// The batches of `epoch`: indices, all below `len`.
+    /// Returns the batches of `epoch` as indices, all below `len`.
     ///
     /// # Errors
     ///
-    /// The sampler cannot serve a dataset of this length.
+    /// If the sampler cannot serve a dataset of this length.
     fn batches(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<Vec<usize>>>;
 }
 
-/// All samples in the order of their indices, in a plan of constant size.
+/// Sampler that visits all samples in index order, with a plan of constant size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sequential;
 
@@ -77,8 +76,9 @@ impl Sampler for Sequential {
     }
 }
 
-/// All samples once, in random order. The plan of an epoch takes 8 bytes per sample on each rank, so
-/// beyond 10^8 samples take [`Bijective`]; above 2^27 a warning is logged.
+/// Sampler that visits all samples once, in random order. The plan of an epoch takes 8 bytes per
+/// sample on each rank, so use [`Bijective`] beyond 10^8 samples; above 2^27 the loader logs a
+/// warning.
 ///
 /// # Examples
 ///
@@ -116,13 +116,14 @@ impl Sampler for Shuffled {
     }
 }
 
-/// All samples once, in a random order whose places are computed alone: the plan of an epoch takes no
-/// memory, whatever the length. [`Shuffled`] is faster for orders that fit into memory.
+/// Sampler that visits all samples once, in a random order computed place by place: the plan of an
+/// epoch takes no memory, whatever the length. [`Shuffled`] is faster for orders that fit into
+/// memory.
 ///
 /// # Determinism
 ///
-/// The order is the [`Bijection`](samebits_rng::Bijection) that the generator of the epoch's order
-/// draws.
+/// The order is the [`Bijection`](samebits_rng::Bijection) drawn by the generator of the epoch's
+/// order.
 ///
 /// # Examples
 ///
@@ -153,12 +154,12 @@ impl Sampler for Bijective {
     }
 }
 
-/// Samples drawn one by one, each time from all of them.
+/// Sampler that draws samples with replacement.
 ///
 /// # Determinism
 ///
-/// Draw *i* takes the 64-bit number made of words 2(*i* mod 2) and 2(*i* mod 2) + 1, low word
-/// first, of the generator's block *i* / 2, and the upper 64 bits of its product with the
+/// Draw *i* takes the 64-bit number formed by words 2(*i* mod 2) and 2(*i* mod 2) + 1, low word
+/// first, of the generator's block *i* / 2. The index is the upper 64 bits of its product with the
 /// length.
 #[derive(Clone, Copy, Debug)]
 pub struct WithReplacement {
@@ -166,7 +167,7 @@ pub struct WithReplacement {
 }
 
 impl WithReplacement {
-    /// Draws `samples` samples in each epoch.
+    /// Creates a sampler that draws `samples` samples in each epoch.
     pub fn new(samples: usize) -> Self {
         WithReplacement { samples }
     }
@@ -193,14 +194,14 @@ impl Sampler for WithReplacement {
     }
 }
 
-/// The samples of a list in random order.
+/// Sampler that visits the listed samples in random order.
 #[derive(Clone, Debug)]
 pub struct ShuffledSubset {
     indices: Vec<usize>,
 }
 
 impl ShuffledSubset {
-    /// Visits the samples with these indices.
+    /// Creates a sampler that visits the samples with these indices.
     pub fn new(indices: Vec<usize>) -> Self {
         ShuffledSubset { indices }
     }
@@ -222,12 +223,12 @@ impl Sampler for ShuffledSubset {
     }
 }
 
-/// What a shard does with the samples that do not fill all ranks.
+/// Treatment of the last samples if they do not fill all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// Ranks that would lack a sample get one from the start of the order again.
+    /// Ranks short of a sample take one from the start of the order.
     Pad,
-    /// The last samples, fewer than there are ranks, are left out.
+    /// The last samples, fewer than there are ranks, are dropped.
     Drop,
 }
 
@@ -235,10 +236,11 @@ pub enum Tail {
 ///
 /// # Determinism
 ///
-/// All ranks share one global order, which does not know how many ranks there are; rank *r* of
-/// *n* takes the places *r*, *r* + *n*, *r* + 2*n*, and so on. After *k* batches of size *b* all
-/// ranks together have visited the first *k b n* places. So an epoch can be resumed with another
-/// number of ranks, and as long as *b n* stays the same the steps visit the same sets of samples.
+/// All ranks share one global order, independent of the number of ranks; rank *r* of *n* takes the
+/// positions *r*, *r* + *n*, *r* + 2*n*, and so on. After *k* batches of size *b* all ranks
+/// together have visited the first *k b n* positions. An epoch can therefore be resumed with
+/// another number of ranks; as long as *b n* stays the same, the steps visit the same sets of
+/// samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub(crate) rank: usize,
@@ -247,7 +249,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The part of rank `rank` of `world` ranks.
+    /// Creates the part of rank `rank` out of `world` ranks.
     ///
     /// # Errors
     ///
@@ -278,12 +280,13 @@ impl Shard {
         Ok(Shard { rank, world, tail })
     }
 
-    /// This rank's part of a global order.
+    /// Returns this rank's part of a global order.
     pub fn of<T: Clone>(&self, order: &[T]) -> Vec<T> {
         self.places(order.len()).map(|place| order[place % order.len()].clone()).collect()
     }
 
-    /// The places of this rank in an order of length `len`; those from `len` on wrap around.
+    /// Returns the positions of this rank in an order of length `len`; positions from `len` on wrap
+    /// around.
     pub(crate) fn places(&self, len: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let rounds = match self.tail {
             Tail::Pad => len.div_ceil(self.world),
@@ -294,7 +297,7 @@ impl Shard {
     }
 }
 
-/// A random order of the numbers below `len`: the generator's own permutation.
+/// Draws a random order of the numbers below `len`: the generator's own permutation.
 pub(crate) fn permutation(
     op: &'static str,
     len: usize,
@@ -303,11 +306,11 @@ pub(crate) fn permutation(
     let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
     let mut order = had(op, memory::zeroed::<i64>(len))?;
     draw.permutation_into(&mut order)?;
-    // Collecting numbers of one size keeps the buffer.
+    // Collecting into elements of equal size reuses the buffer.
     Ok(order.into_iter().map(|index| index as usize).collect())
 }
 
-/// The 64-bit numbers of a generator, two from each block, low word first.
+/// Returns the 64-bit numbers of a generator, two from each block, low word first.
 pub(crate) fn words64(generator: &Generator) -> impl Iterator<Item = u64> + use<> {
     let mut generator = generator.clone();
     std::iter::repeat_with(move || {
@@ -317,8 +320,9 @@ pub(crate) fn words64(generator: &Generator) -> impl Iterator<Item = u64> + use<
     .flatten()
 }
 
-/// A digest of 64-bit words that tells descriptions apart. It guards against mistakes, not attacks:
-/// each word is mixed in by a bijection, so one that differs always shows.
+/// Digests 64-bit words to tell descriptions apart. It guards against mistakes, not attacks: a
+/// bijection mixes in each word, so two inputs that differ in one word always have different
+/// digests.
 pub(crate) fn digest(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
         (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)

@@ -1,4 +1,4 @@
-//! Bytes that can be read from anywhere, by many threads at once.
+//! Random-access bytes, shared by threads.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ enum Bytes {
 }
 
 impl Source {
-    /// Opens a file; one whose name ends in `.gz` is unpacked into memory.
+    /// Opens a file; a file whose name ends in `.gz` is decompressed into memory.
     pub(crate) fn open(op: &'static str, path: &Path) -> Result<Self> {
         if file::is_packed(path) {
             return Ok(Source::of(path.to_path_buf(), file::read(op, path, MOST_BYTES)?));
@@ -33,13 +33,13 @@ impl Source {
         Source::of_file(op, path, file)
     }
 
-    /// Takes an open file as it is.
+    /// Wraps an open file as it is.
     pub(crate) fn of_file(op: &'static str, path: &Path, file: File) -> Result<Self> {
         let len = file.metadata().map_err(|source| Error::io(op, path, source))?.len();
         Ok(Source { path: path.to_path_buf(), len, bytes: Bytes::File(file) })
     }
 
-    /// Takes the content of a file that would have this name.
+    /// Wraps bytes in memory as the content of a file of this name.
     pub(crate) fn memory(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
         let packed = file::is_packed(&path);
         let bytes = if packed { file::unpack(&path, &bytes[..], MOST_BYTES)? } else { bytes };
@@ -54,7 +54,7 @@ impl Source {
         &self.path
     }
 
-    /// The length when the source was opened.
+    /// Returns the length at the time of opening.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -84,7 +84,7 @@ impl Source {
         Ok(())
     }
 
-    /// Makes `out` the `size` bytes from `offset` on.
+    /// Fills `out` with the `size` bytes from `offset` on, replacing its contents.
     pub(crate) fn read_into(
         &self,
         op: &'static str,
@@ -98,23 +98,23 @@ impl Source {
         self.read_at(op, offset, out)
     }
 
-    /// What identifies the file in a saved state.
+    /// Returns a description that identifies the file in a saved state.
     pub(crate) fn describe(&self, op: &str) -> String {
-        // The name, not the folder: a dataset may move between a save and a resume.
+        // The name without the folder: a dataset may move between a save and a resume.
         let name = self.path.file_name().unwrap_or_default().display();
         let (size, digest) = (self.len, self.digest_of_ends());
         format!("{op} {name:?} of {size} bytes, digest of its ends {digest:016x}")
     }
 
-    /// A digest of the first and the last bytes; enough to tell files of one size apart that hold
-    /// other numbers, without reading them.
+    /// Digests the first and the last bytes. This distinguishes files of equal size and different
+    /// numbers without reading them whole, unless they differ only in the middle.
     fn digest_of_ends(&self) -> u64 {
         const END: u64 = 1 << 16;
         let mut bytes = [0; END as usize];
         let mut words = Vec::new();
         for offset in [0, self.len.saturating_sub(END)] {
             let end = &mut bytes[..self.len.min(END) as usize];
-            // Whoever reads the rows is told why they cannot be read.
+            // The error itself surfaces when the rows are read.
             words.push(u64::from(self.read_at("describe", offset, end).is_ok()));
             words.extend(end.iter().map(|&byte| u64::from(byte)));
         }

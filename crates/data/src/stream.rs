@@ -1,4 +1,4 @@
-//! Datasets that can only be read from front to back, in shards.
+//! Sharded datasets, whose shards can only be read from front to back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,39 +31,39 @@ pub use lines::Lines;
 
 use task::Streaming;
 
-/// A dataset in shards, each of which is read from front to back: files of records, say.
+/// A dataset in shards, each read from front to back: for example, files of records.
 ///
 /// # Determinism
 ///
-/// What [`open`](ShardedDataset::open) yields must depend on the shard alone, and what
-/// [`sample`](ShardedDataset::sample) makes of it on that and on [`SampleContext::rng`].
+/// The records of [`open`](ShardedDataset::open) must depend on the shard alone; the result of
+/// [`sample`](ShardedDataset::sample) must depend on the record and on [`SampleContext::rng`].
 pub trait ShardedDataset: Send + Sync + 'static {
-    /// What is read.
+    /// A record as read.
     type Raw: Send + 'static;
     /// One sample.
     type Item: Send + 'static;
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     fn shards(&self) -> usize;
 
-    /// What identifies the dataset in a saved state.
+    /// Returns a description that identifies the dataset in a saved state.
     fn describe(&self) -> String {
         format!("{} shards", self.shards())
     }
 
-    /// Opens a shard and passes over its first `skip` records, fewer if it is shorter. A reader
-    /// that can seek should. The loader opens a shard again behind a record that could not be read.
+    /// Opens a shard and skips its first `skip` records, or all if it is shorter. A reader that can
+    /// seek should. After an unreadable record, the loader opens the shard again behind that
+    /// record.
     ///
     /// # Errors
-    ///
-    /// Whatever can go wrong while opening, or that the records cannot be passed over.
+    /// Any failure to open the shard or to skip the records.
     fn open(&self, shard: usize, skip: u64) -> Result<Records<Self::Raw>>;
 
-    /// Makes a sample of a record: the place for decoding and augmentation.
+    /// Converts a record to a sample, for decoding and augmentation.
     ///
     /// # Errors
     ///
-    /// Whatever can go wrong while decoding. [`Retry`] says what follows.
+    /// Any failure while decoding. [`Retry`] sets the loader's response.
     fn sample(&self, raw: Self::Raw, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
 }
 
@@ -88,9 +88,9 @@ impl<D: ShardedDataset + ?Sized> ShardedDataset for Arc<D> {
     }
 }
 
-/// Ways to make sharded datasets out of sharded datasets.
+/// Combinators of sharded datasets.
 pub trait ShardedDatasetExt: ShardedDataset + Sized {
-    /// Applies `f` to every sample: the place for decoding and augmentation.
+    /// Applies `f` to every sample, for decoding and augmentation.
     ///
     /// # Examples
     ///
@@ -138,7 +138,7 @@ where
     }
 }
 
-/// The records of a shard. It is not asked again after an error or a panic.
+/// Iterator over the records of a shard. The loader discards it after an error or a panic.
 pub type Records<R> = Box<dyn Iterator<Item = Result<R>> + Send>;
 
 /// One batch of a stream.
@@ -148,9 +148,9 @@ pub struct StreamBatch<B> {
     pub number: u64,
     /// The epoch.
     pub epoch: u64,
-    /// Where each sample comes from: its shard and its place there.
+    /// The origin of each sample: its shard and its position there.
     pub origins: Vec<(usize, u64)>,
-    /// What the collate function has made of the samples.
+    /// The collate function's result for the samples.
     pub data: B,
 }
 
@@ -158,16 +158,16 @@ pub struct StreamBatch<B> {
 ///
 /// # Determinism
 ///
-/// The order is fixed by *lanes*, not by workers. The shards, shuffled if wished, are dealt to
-/// a fixed number of lanes: shard *k* of the order goes to lane *k* mod *lanes*. A lane reads its
-/// shards one after the other and cuts what it reads into batches; the lanes take turns, one
-/// batch each, and a lane that has ended is passed over. Any number of workers may share the
-/// lanes, one worker at most to each lane, and changes nothing. The number of lanes and the
-/// batch size do change the order, as in any loader.
+/// *Lanes* fix the order, not workers. The shards, shuffled on request, are assigned to a fixed
+/// number of lanes: shard *k* of the order goes to lane *k* mod *lanes*. A lane reads its shards
+/// one after another and cuts the records into batches. The lanes take turns, one batch each; lanes
+/// that have ended are skipped. Any number of workers may share the lanes, at most one worker per
+/// lane, without changing the order. The number of lanes and the batch size do change the order, as
+/// in any loader.
 ///
-/// Sample *i* of shard *s* has a generator made from (seed, epoch, *s*, *i*). A loader does not know
-/// of other ranks: ranks that read shards of their own take seeds of their own too, for instance
-/// `generator(root.derive("rank").fold_in(rank))`.
+/// Sample *i* of shard *s* has a generator derived from (seed, epoch, *s*, *i*). A loader does not
+/// know about other ranks: ranks that read different shards must also use different seeds, for
+/// instance `generator(root.derive("rank").fold_in(rank))`.
 ///
 /// # Examples
 ///
@@ -189,7 +189,7 @@ pub struct StreamLoader<D: ShardedDataset, C: Collate<D::Item> = Stack> {
     live: Arc<AtomicUsize>,
 }
 
-/// What a builder has put together.
+/// Settings of a stream loader.
 pub(crate) struct Config<D, C> {
     dataset: D,
     /// The dataset's description.
@@ -219,7 +219,7 @@ pub struct StreamLoaderBuilder<D, C> {
     config: Config<D, C>,
 }
 
-/// Where a stream's epoch stands: after the last batch that was handed out.
+/// Position in an epoch of a stream: after the last batch that was handed out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamState {
@@ -227,56 +227,56 @@ pub struct StreamState {
     pub version: u32,
     /// The epoch.
     pub epoch: u64,
-    /// How many batches were handed out.
+    /// The number of batches handed out.
     pub batch: u64,
-    /// The turn that comes next, counted over all lanes.
+    /// The next turn, counted over all lanes.
     pub turn: u64,
-    /// How far each lane has read.
+    /// The position of each lane.
     pub lanes: Vec<LaneState>,
     /// The dataset's description.
     pub dataset: String,
     /// True if the shards are shuffled.
     pub shuffle: bool,
-    /// How many records of a shard are shuffled at a time; 1 keeps their order.
+    /// The number of records of a shard that are shuffled together; 1 keeps their order.
     #[serde(default = "unshuffled")]
     pub window: usize,
-    /// Where seeds come from.
+    /// The source of the seeds.
     pub seeding: Seeding,
-    /// How many workers the loader had.
+    /// The loader's number of workers.
     pub worker_count: usize,
-    /// What each worker was doing after its last batch that was handed out.
+    /// The state of each worker after its last batch that was handed out.
     #[serde(default)]
     pub workers: Vec<Option<WorkerState>>,
-    /// What was left out of the epoch so far.
+    /// The records skipped in the epoch so far.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
 }
 
-/// How far a lane has read.
+/// Position of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaneState {
-    /// How many of its shards the lane has finished.
+    /// The number of its shards that the lane has finished.
     pub shards: u64,
-    /// How many records of the next shard it has read.
+    /// The number of records of the next shard that it has read.
     pub records: u64,
-    /// True if nothing more comes from this lane.
+    /// True if the lane has ended.
     pub ended: bool,
 }
 
-/// The window of states that were saved before there were windows.
+/// Returns the window size of states saved before windows existed.
 fn unshuffled() -> usize {
     1
 }
 
 const OP: &str = "stream loader";
-/// Version 1 had other generators of shards and records.
+/// Format version. Version 1 had other generators of shards and records.
 const VERSION: u32 = 2;
-/// A larger window is a mistake: its records are in memory.
+/// Largest window. A larger one is a mistake: its records are in memory.
 const MOST_IN_WINDOW: usize = 1 << 24;
-/// More lanes than this are a mistake: each keeps a shard open.
+/// Largest number of lanes. More are a mistake: each keeps a shard open.
 const MOST_LANES: usize = 1 << 16;
-/// Counters of saved states stay below this, so that counting on from them cannot overflow.
+/// Bound of the counters in saved states, so that counting on cannot overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 
 impl<D: ShardedDataset> StreamLoader<D, Stack>
@@ -295,12 +295,12 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
         StreamLoaderBuilder::new(dataset, collate)
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     pub fn dataset(&self) -> &D {
         &self.config.dataset
     }
 
-    /// The batches of `epoch`. An error in starting comes as the first item.
+    /// Returns the batches of `epoch`. If starting fails, the first item is the error.
     pub fn epoch(&self, epoch: u64) -> StreamEpoch<D, C> {
         let state = self.config.state(epoch);
         match self.begin(&state) {
@@ -309,7 +309,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
         }
     }
 
-    /// Continues where `state` was taken, perhaps with another number of workers.
+    /// Continues from `state`, with any number of workers.
     ///
     /// # Errors
     ///
@@ -372,7 +372,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
 }
 
 impl<D: ShardedDataset, C> Config<D, C> {
-    /// The state at the start of an epoch.
+    /// Returns the state at the start of an epoch.
     fn state(&self, epoch: u64) -> StreamState {
         StreamState {
             version: VERSION,
@@ -415,41 +415,42 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         }
     }
 
-    /// How many samples a batch has.
+    /// Sets the number of samples per batch.
     pub fn batch_size(mut self, samples: usize) -> Self {
         self.config.batch_size = samples;
         self
     }
 
-    /// With `true`, the last batch of each lane is left out if it is not full.
+    /// If `true`, drops the last batch of each lane when it is not full.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.config.drop_last = drop_last;
         self
     }
 
-    /// `true` reads the shards of each epoch in a random order of its own. The records of a
-    /// shard stay in their order, unless a [`window`](Self::window) shuffles them.
+    /// If `true`, reads the shards in random order, new in each epoch. The records of a shard stay
+    /// in order, unless a [`window`](Self::window) shuffles them.
     pub fn shuffle(mut self, shuffle: bool) -> Self {
         self.config.shuffle = shuffle;
         self
     }
 
-    /// Shuffles the records of each shard in windows of `records`, at most 2^24: the first that
-    /// many, then the next. 1, the default, keeps their order. Each lane holds a window in memory.
+    /// Shuffles the records of each shard in consecutive windows of `records`, at most 2^24. 1, the
+    /// default, keeps their order. Each lane holds a window in memory.
     ///
     /// # Determinism
     ///
-    /// Window *w* of shard *s* is shuffled by the permutation that
-    /// `derive("record").derive("window").fold_in(e).fold_in(s).fold_in(w)` draws in epoch *e*, whatever
-    /// the lanes, the workers and the place of a resume. A stream that is resumed within a window reads that window again.
-    /// WebDataset's and torchdata's shufflers swap each record into a buffer instead, so a record may
-    /// stay behind for long, and a resume would need all of the buffer.
+    /// In epoch *e*, window *w* of shard *s* is shuffled by the permutation drawn by
+    /// `derive("record").derive("window").fold_in(e).fold_in(s).fold_in(w)`, independent of the
+    /// lanes, the workers and the point of resumption. A stream resumed within a window reads that
+    /// window again. WebDataset's and torchdata's shufflers swap each record into a buffer instead;
+    /// a record may stay in the buffer for long, and resuming would need the whole buffer.
     pub fn window(mut self, records: usize) -> Self {
         self.config.window = records;
         self
     }
 
-    /// How many shards are read at once, at most 65536. More workers than lanes are of no use.
+    /// Sets the number of shards read concurrently, at most 65536. More workers than lanes do not
+    /// help.
     pub fn lanes(mut self, lanes: usize) -> Self {
         self.config.lanes = lanes;
         self
@@ -460,32 +461,32 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         self.generator(Generator::new(seed))
     }
 
-    /// Takes everything random from children of `generator`.
+    /// Derives everything random from children of `generator`.
     pub fn generator(mut self, generator: Generator) -> Self {
         self.config.seeding = Seeding::Addressed(generator);
         self
     }
 
-    /// How many worker threads load batches; with 0 the caller's thread does.
+    /// Sets the number of worker threads; with 0, batches are loaded on the caller's thread.
     pub fn workers(mut self, workers: usize) -> Self {
         self.config.workers = workers;
         self
     }
 
-    /// How many batches each worker may be ahead of the consumer.
+    /// Sets how many batches each worker may be ahead of the consumer.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.config.prefetch = batches;
         self
     }
 
-    /// The promise that the loader must keep.
+    /// Sets the level of determinism that the loader must keep.
     pub fn level(mut self, level: Determinism) -> Self {
         self.config.level = level;
         self
     }
 
-    /// What to do if a sample fails or a record cannot be read: by default nothing; the error comes
-    /// in the batch's place.
+    /// Sets the response to a failing sample or an unreadable record. By default there is none; the
+    /// error takes the batch's place.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.config.retry = retry;
         self
@@ -497,13 +498,13 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         self
     }
 
-    /// How long dropping an unfinished epoch waits for workers; 5 seconds by default.
+    /// Sets how long dropping an unfinished epoch waits for workers; 5 seconds by default.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
     }
 
-    /// Calls `init` on each worker at the start of each epoch, after it was seeded.
+    /// Calls `init` on each worker at the start of each epoch, after seeding.
     pub fn worker_init<F>(mut self, init: F) -> Self
     where
         F: Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -518,12 +519,12 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         self
     }
 
-    /// The loader.
+    /// Builds the loader.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict
-    /// each other.
+    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict each
+    /// other.
     pub fn build(self) -> Result<StreamLoader<D, C>> {
         let mut config = self.config;
         engine::check(OP, config.batch_size, config.workers, config.prefetch, config.timeout)?;

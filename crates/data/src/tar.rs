@@ -1,4 +1,4 @@
-//! Samples in tar files, as WebDataset keeps them.
+//! Samples in tar files, in WebDataset's format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use input::{Input, Packed, Placed};
 use members::{Member, Members};
 
 const OP: &str = "tar";
-/// The most bytes of a sample, unless options say otherwise.
+/// Default limit on the bytes of a sample.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A sample of a tar file: consecutive members whose names agree up to the first dot of the file
-/// name. The common part is the key, and the rest, in lower case, names a field.
+/// A sample of a tar file: consecutive members whose paths agree up to the first dot of the file
+/// name. The common part is the key; the rest, in lower case, names a field.
 ///
-/// `train/0001.jpg` and `train/0001.cls` make the sample `train/0001` with the fields `jpg` and
-/// `cls`. Members of one key that others lie between are [`Error::Malformed`]: sort the names before
-/// packing them (`tar --sort=name`).
+/// `train/0001.jpg` and `train/0001.cls` form the sample `train/0001` with the fields `jpg` and
+/// `cls`. If members of other keys lie between members of one key, the result is
+/// [`Error::Malformed`]: sort the names before packing them (`tar --sort=name`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarSample {
     key: String,
@@ -34,12 +34,12 @@ pub struct TarSample {
 }
 
 impl TarSample {
-    /// The key: the folder, and the file name up to its first dot.
+    /// Returns the key: the folder, and the file name up to its first dot.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The content of a field.
+    /// Returns the content of a field.
     ///
     /// # Errors
     ///
@@ -53,22 +53,22 @@ impl TarSample {
         })
     }
 
-    /// All fields by name.
+    /// Returns all fields by name.
     pub fn into_fields(self) -> BTreeMap<String, Vec<u8>> {
         self.fields
     }
 }
 
-/// The samples of a tar file in any order.
+/// Dataset of the samples of a tar file, in random access.
 ///
-/// Opening reads the headers and keeps where each member lies; samples are read with positional
-/// reads when they are asked for. A file whose name ends in `.gz` is unpacked into memory, up to
-/// 4 GiB. [`TarShards`] reads files from front to back without an index.
+/// Opening reads the headers and stores the position of each member; samples are read on demand
+/// with positional reads. A file whose name ends in `.gz` is decompressed into memory, up to 4 GiB.
+/// [`TarShards`] reads files from front to back without an index.
 ///
-/// Names of any length (GNU and PAX) are read. Folders, members without a dot in their file names
-/// and members named `__*__` are passed over, as WebDataset does. A sample with a link, a device, a
-/// sparse file or two members of one field is [`Error::Malformed`] when it is asked for. Clones
-/// share the file and the index.
+/// Names of any length (GNU and PAX) are supported. Folders, members without a dot in their file
+/// names and members named `__*__` are skipped, as in WebDataset. Reading a sample with a link, a
+/// device, a sparse file or two members of one field gives [`Error::Malformed`]. Clones share the
+/// file and the index.
 ///
 /// # Examples
 ///
@@ -102,27 +102,27 @@ pub struct Tar {
     most: usize,
 }
 
-/// Where the members of the samples lie.
+/// Positions of the samples' members.
 #[derive(Debug, Default)]
 struct Index {
     members: Vec<Member>,
-    /// Where the members of each sample end in `members`.
+    /// The end of each sample's members in `members`.
     ends: Vec<usize>,
 }
 
 impl Tar {
-    /// Opens the file at `path` and finds its samples. Contents are not read yet.
+    /// Opens the file at `path` and finds its samples. No content is read yet.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], [`Error::Malformed`] with the offset of a header that is damaged, claims
-    /// more than the file holds, or names the key of an earlier sample after another, and
+    /// [`Error::Io`]; [`Error::Malformed`] with the offset of a header that is damaged, claims more
+    /// than the file holds, or repeats the key of an earlier, finished sample; and
     /// [`Error::TooLarge`] for a name of more than 64 KiB.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Tar::of(Source::open(OP, path.as_ref())?)
     }
 
-    /// As [`open`](Tar::open), from `bytes`; errors call them `name`.
+    /// Reads `bytes` as [`open`](Tar::open) does a file; errors use `name` as the path.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Tar {
         Tar::of(Source::memory(name.into(), bytes)?)
     }
 
-    /// Sets the most bytes that the fields of a sample may have together; 256 MiB by default. A
-    /// larger sample is [`Error::TooLarge`].
+    /// Sets the limit on the bytes of a sample's fields together; 256 MiB by default. A larger
+    /// sample gives [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
         Tar { most: bytes, ..self }
@@ -191,12 +191,12 @@ impl Dataset for Tar {
     }
 }
 
-/// The keys of the samples so far.
+/// Keys of the samples so far.
 #[derive(Default)]
 struct Keys(BTreeSet<String>);
 
 impl Keys {
-    /// Begins the sample of `member`, unless there was one of its key.
+    /// Begins the sample of `member`, unless its key was used before.
     fn open(&mut self, path: &Path, member: &Member) -> Result<()> {
         if self.0.insert(member.key.clone()) {
             return Ok(());
@@ -211,7 +211,7 @@ impl Keys {
 /// A sample whose members are being read.
 struct Building {
     sample: TarSample,
-    /// How many bytes may still be read.
+    /// The number of bytes that may still be read.
     left: usize,
     most: usize,
 }
@@ -222,7 +222,7 @@ impl Building {
         Building { sample, left: most, most }
     }
 
-    /// Reads a member, at whose content `input` stands.
+    /// Reads a member; `input` must stand at its content.
     fn add(&mut self, input: &mut impl Input, member: &Member) -> Result<()> {
         let path = input.path();
         let fail = |expected: &str, found: String| {
@@ -248,12 +248,12 @@ impl Building {
     }
 }
 
-/// The samples of tar files, one shard per file, read from front to back.
+/// Dataset of the samples of tar files, read from front to back; one shard per file.
 ///
-/// A file whose name ends in `.gz` is unpacked on the way. What a sample is, and what is passed
-/// over or refused, is the same as in [`Tar`], which reads one file in any order.
+/// Files whose names end in `.gz` are decompressed while they are read. The rules of [`Tar`], which
+/// reads one file in random access, decide the samples, the skipped members and the errors.
 ///
-/// The keys of the open shards are kept in memory, to find one that comes back.
+/// The keys of the open shards are kept in memory, to detect repeated keys.
 ///
 /// Decode the fields with [`map`](crate::ShardedDatasetExt::map).
 #[derive(Clone, Debug)]
@@ -263,13 +263,13 @@ pub struct TarShards {
 }
 
 impl TarShards {
-    /// The samples of these files.
+    /// Creates the dataset of the samples of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         TarShards { files: Files::new(OP, paths), most: MOST_BYTES }
     }
 
-    /// Sets the most bytes that the fields of a sample may have together; 256 MiB by default. A
-    /// larger sample is [`Error::TooLarge`].
+    /// Sets the limit on the bytes of a sample's fields together; 256 MiB by default. A larger
+    /// sample gives [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
         TarShards { most: bytes, ..self }
@@ -303,17 +303,17 @@ impl ShardedDataset for TarShards {
     }
 }
 
-/// The samples of a file from front to back; none after an error.
+/// Iterator over the samples of a file; ends after an error.
 struct Samples<I> {
     members: Members<I>,
-    /// The first member of the next sample; the reader stands at its content.
+    /// The first member of the next sample; the input stands at its content.
     next: Option<Member>,
     keys: Keys,
     most: usize,
 }
 
 impl<I: Input + 'static> Samples<I> {
-    /// The samples behind the first `skip`, of whatever content.
+    /// Opens the samples after the first `skip`, whatever these contain.
     fn open(input: I, skip: u64, most: usize) -> Result<Records<TarSample>> {
         let mut members = Members::new(input);
         let mut next = members.next_member()?;

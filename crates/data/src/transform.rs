@@ -1,8 +1,8 @@
 //! Transforms of images, with torchvision's names and defaults.
 //!
-//! A random transform draws from the generator that it is given: with the sample's own,
-//! [`SampleContext::rng`](crate::SampleContext::rng), what it does to a sample does not depend on
-//! workers or on where an epoch was resumed.
+//! A random transform draws from the generator given to it. With the sample's own generator,
+//! [`SampleContext::rng`](crate::SampleContext::rng), the result does not depend on workers or on
+//! the point of resumption.
 
 use samebits_numerics::memory;
 use samebits_rng::Generator;
@@ -37,7 +37,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Sees whether there are as many bytes as the sizes say.
+    /// Checks that the number of bytes matches the sizes.
     fn check(&self, op: &'static str) -> Result<()> {
         let Image { width, height, channels, pixels } = self;
         if memory::product(&[*width, *height, *channels]) == Some(pixels.len()) {
@@ -48,17 +48,17 @@ impl Image {
     }
 }
 
-/// A number in [0, 1): the upper 24 bits of `word`.
+/// Converts `word` to a number in [0, 1): its upper 24 bits times 2^-24.
 fn unit(word: u32) -> f64 {
     f64::from(word >> 8) * (1.0 / f64::from(1 << 24))
 }
 
-/// A number from `low` to `high`.
+/// Maps `word` to a number from `low` to `high`.
 fn between([low, high]: [f64; 2], word: u32) -> f64 {
     low + (high - low) * unit(word)
 }
 
-/// Sees whether `range` is an ascending one of finite numbers, from `least` on.
+/// Checks that `range` is ascending and finite, and starts at `least` or above.
 fn check_range(
     op: &'static str,
     option: &'static str,
@@ -78,8 +78,8 @@ fn check_range(
 ///
 /// # Determinism
 ///
-/// Takes one block of the generator. Mirrors if the first word, shifted right by 8 bits and
-/// multiplied by 2^-24, is below the probability.
+/// Takes one block of the generator. The image is mirrored if the first word, shifted right by 8
+/// bits and multiplied by 2^-24, is below the probability.
 ///
 /// # Examples
 ///
@@ -102,7 +102,7 @@ pub struct RandomHorizontalFlip {
 }
 
 impl Default for RandomHorizontalFlip {
-    /// Mirrors every other image.
+    /// Mirrors with probability 0.5.
     fn default() -> Self {
         RandomHorizontalFlip { p: 0.5 }
     }
@@ -121,11 +121,11 @@ impl RandomHorizontalFlip {
         }
     }
 
-    /// The image, perhaps mirrored.
+    /// Mirrors the image, or returns it unchanged.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the image has more or fewer bytes than its sizes say.
+    /// [`Error::InvalidOption`] if the number of bytes does not match the sizes.
     pub fn apply(&self, mut image: Image, generator: &mut Generator) -> Result<Image> {
         image.check("random horizontal flip")?;
         let [word, ..] = generator.next_block();
@@ -140,13 +140,13 @@ impl RandomHorizontalFlip {
     }
 }
 
-/// Cuts a rectangle out of an image at a random place.
+/// Crops an image at a random position.
 ///
 /// # Determinism
 ///
 /// Takes one block of the generator. With the padded image *h* pixels high, the first row is the
-/// upper half of the 128-bit product of *h* - `height` + 1 and the number made of the block's words
-/// 0 and 1, low word first; words 2 and 3 give the first column in the same way.
+/// upper half of the 128-bit product of *h* - `height` + 1 and the number formed by the block's
+/// words 0 and 1, low word first; words 2 and 3 give the first column in the same way.
 ///
 /// # Examples
 ///
@@ -177,23 +177,23 @@ pub struct RandomCrop {
 }
 
 impl RandomCrop {
-    /// Cuts out `height` rows of `width` pixels.
+    /// Creates a crop of `height` rows and `width` pixels per row.
     pub fn new(height: usize, width: usize) -> Self {
         RandomCrop { height, width, padding: 0 }
     }
 
-    /// Adds `pixels` zeros on each side before; none by default.
+    /// Pads the image with `pixels` zeros on each side before the crop; none by default.
     #[must_use]
     pub fn padding(self, pixels: usize) -> Self {
         RandomCrop { padding: pixels, ..self }
     }
 
-    /// The part of the image.
+    /// Returns the cropped part of the image.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the padded image is smaller than the part, or the image has more
-    /// or fewer bytes than its sizes say, and [`Error::OutOfMemory`].
+    /// [`Error::InvalidOption`] if the padded image is smaller than the crop, or the number of
+    /// bytes does not match the sizes, and [`Error::OutOfMemory`].
     pub fn apply(&self, image: &Image, generator: &mut Generator) -> Result<Image> {
         const OP: &str = "random crop";
         image.check(OP)?;
@@ -219,7 +219,7 @@ impl RandomCrop {
         let channels = image.channels;
         let bytes = memory::product(&[height, width, channels]).unwrap_or(usize::MAX);
         let mut pixels = had(OP, memory::zeroed(bytes))?;
-        // The columns of the part that lie in the image, and where they lie there.
+        // The columns of the crop that lie in the image, and their position there.
         let first = padding.saturating_sub(left).min(width);
         let from = left.saturating_sub(padding);
         let count = (width - first).min(image.width.saturating_sub(from));
@@ -237,17 +237,17 @@ impl RandomCrop {
 }
 
 /// Scales the bytes of an image to numbers from 0 to 1, subtracts a mean and divides by a standard
-/// deviation, each per channel.
+/// deviation, per channel.
 ///
 /// # Shapes
 ///
-/// The result holds `channels * height * width` numbers: one channel after the other, as layers of
-/// convolutions take them.
+/// The result holds `channels * height * width` numbers, channel by channel, as convolution layers
+/// expect.
 ///
 /// # Determinism
 ///
-/// Three operations in f32, each rounded: (*byte* / 255 - *mean*) / *std*, as torchvision's
-/// `ToTensor` and `Normalize` compute it.
+/// Three operations in f32, each rounded: (*byte* / 255 - *mean*) / *std*, as in torchvision's
+/// `ToTensor` and `Normalize`.
 ///
 /// # Examples
 ///
@@ -274,8 +274,7 @@ impl Normalize {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if there are not as many of one as of the other, or a deviation is
-    /// 0.
+    /// [`Error::InvalidOption`] if the numbers of means and deviations differ, or a deviation is 0.
     pub fn new(mean: Vec<f32>, std: Vec<f32>) -> Result<Self> {
         if mean.len() != std.len() {
             let expected = format!("must be the number of means, {}", mean.len());
@@ -288,12 +287,12 @@ impl Normalize {
         Ok(Normalize { mean, std })
     }
 
-    /// The numbers of an image.
+    /// Normalises an image.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if the image has another number of channels, or more or fewer bytes
-    /// than its sizes say, and [`Error::OutOfMemory`].
+    /// [`Error::InvalidOption`] if the image has another number of channels, or the number of bytes
+    /// does not match the sizes, and [`Error::OutOfMemory`].
     pub fn apply(&self, image: &Image) -> Result<Vec<f32>> {
         image.check("normalize")?;
         let channels = image.channels;

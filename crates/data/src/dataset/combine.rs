@@ -1,4 +1,4 @@
-//! Datasets made of datasets.
+//! Combinators of datasets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl<D, F> Map<D, F> {
         Map { dataset, f }
     }
 
-    /// The function's value for a sample.
+    /// Applies the function to a sample.
     pub(crate) fn apply<T, U>(&self, item: T, cx: &mut SampleContext<'_>) -> Result<U>
     where
         F: Fn(T, &mut SampleContext<'_>) -> Result<U>,
@@ -30,7 +30,7 @@ impl<D, F> Map<D, F> {
         (self.f)(item, cx)
     }
 
-    /// The dataset before the function.
+    /// Returns the inner dataset.
     pub fn inner(&self) -> &D {
         &self.dataset
     }
@@ -76,7 +76,7 @@ where
     }
 }
 
-/// Chosen samples of a shared dataset.
+/// Selected samples of a shared dataset.
 #[derive(Clone, Debug)]
 pub struct Subset<D> {
     dataset: Arc<D>,
@@ -84,7 +84,7 @@ pub struct Subset<D> {
 }
 
 impl<D: Dataset> Subset<D> {
-    /// The samples of `dataset` with the given indices, in their order.
+    /// Selects the samples of `dataset` with the given indices, in their order.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl<D: Dataset> Subset<D> {
         Ok(Subset { dataset, indices })
     }
 
-    /// The indices in the whole dataset.
+    /// Returns the indices in the whole dataset.
     pub fn indices(&self) -> &[usize] {
         &self.indices
     }
 
-    /// The whole dataset.
+    /// Returns the whole dataset.
     pub fn inner(&self) -> &Arc<D> {
         &self.dataset
     }
@@ -165,7 +165,7 @@ pub(super) fn split<D: Dataset>(
     Ok(parts.collect())
 }
 
-/// Datasets one after the other.
+/// Concatenation of datasets.
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     datasets: Vec<D>,
@@ -174,7 +174,7 @@ pub struct Concat<D> {
 }
 
 impl<D: Dataset> Concat<D> {
-    /// The samples of all `datasets` in their order.
+    /// Concatenates `datasets` in order.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ pub struct Zip<A, B> {
 }
 
 impl<A: Dataset, B: Dataset> Zip<A, B> {
-    /// Pairs of the samples of two datasets of one length.
+    /// Pairs the samples of two datasets of equal length.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl<A: Dataset, B: Dataset> Dataset for Zip<A, B> {
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item> {
-        // The first half draws first; that order is part of the values.
+        // The first half draws first; that order is part of the contract.
         Ok((self.first.get(index, cx)?, self.second.get(index, cx)?))
     }
 

@@ -8,34 +8,34 @@ use parking_lot::{Condvar, Mutex};
 use crate::guard::caught;
 use crate::{Error, Result};
 
-/// Finished slots that the consumer has not taken yet, and who may produce more.
+/// Finished slots that the consumer has not taken yet, and the workers that may still produce some.
 pub(super) struct Window<O> {
     state: Mutex<State<O>>,
-    /// A slot was finished, or a worker has failed or left.
+    /// Signals that a slot was finished, or a worker has failed or left.
     arrived: Condvar,
-    /// A slot was taken, or the window has closed.
+    /// Signals that a slot was taken, or the window has closed.
     room: Condvar,
 }
 
 struct State<O> {
-    /// The first slot that was not taken; in unordered runs, the number of slots taken.
+    /// The first slot not yet taken; in unordered runs, the number of slots taken.
     base: u64,
     /// In unordered runs, the first slot that no worker has claimed.
     unclaimed: u64,
     ready: BTreeMap<u64, Result<O>>,
-    /// Why workers could not start.
+    /// Errors of workers that could not start.
     failed: BTreeMap<usize, Error>,
     left: Vec<bool>,
     closed: bool,
     counters: Counters,
 }
 
-/// What happened in an epoch so far.
+/// Counters of an epoch so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     /// The largest number of finished slots that waited at once.
     pub(crate) peak_ready: usize,
-    /// How long each worker has spent on loading.
+    /// The time that each worker has spent on loading.
     pub(crate) busy: Vec<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl<O> Window<O> {
         Window { state: Mutex::new(state), arrived: Condvar::new(), room: Condvar::new() }
     }
 
-    /// Waits until `slot` lies in the window. False if the window has closed.
+    /// Waits until `slot` lies in the window. Returns false if the window has closed.
     pub(super) fn wait_for_room(&self, slot: u64, capacity: u64) -> bool {
         let mut state = self.state.lock();
         while !state.closed && slot >= state.base.saturating_add(capacity) {
@@ -63,7 +63,7 @@ impl<O> Window<O> {
         !state.closed
     }
 
-    /// Claims the next slot, whoever asks, if it `exists`.
+    /// Claims the next slot for any worker, if it `exists`.
     pub(super) fn claim_any(&self, capacity: u64, exists: impl Fn(u64) -> bool) -> Option<u64> {
         let mut state = self.state.lock();
         while !state.closed
@@ -83,7 +83,7 @@ impl<O> Window<O> {
     pub(super) fn publish(&self, slot: u64, worker: usize, result: Result<O>, busy: Duration) {
         let mut state = self.state.lock();
         state.counters.busy[worker] += busy;
-        // After the consumer has gone, nobody would ever drop the result.
+        // After the consumer has gone, nothing would drop the result.
         if state.closed {
             return;
         }
@@ -107,8 +107,8 @@ impl<O> Window<O> {
         self.state.lock().counters.busy[0] += busy;
     }
 
-    /// Takes a slot: the one that is asked for, from the worker that owes it, or else the first
-    /// that is there. None after the timeout.
+    /// Takes a slot: the requested one, from the worker responsible for it, or else the first
+    /// available. Returns `None` after the timeout.
     pub(super) fn take(
         &self,
         asked: Option<(u64, usize)>,
@@ -119,7 +119,7 @@ impl<O> Window<O> {
         if let Some((slot, _)) = asked
             && slot > state.base
         {
-            // Slots that nobody asks for any more must not keep this one out of the window.
+            // Slots that will no longer be requested must not keep this one out of the window.
             state.base = slot;
             self.room.notify_all();
         }
@@ -146,7 +146,7 @@ impl<O> Window<O> {
                     if self.arrived.wait_until(&mut state, deadline).timed_out()
                         && Instant::now() >= deadline
                     {
-                        // What came in the last moment still counts.
+                        // A slot that arrived just before the deadline still counts.
                         let late = match asked {
                             Some((slot, _)) => state.ready.contains_key(&slot),
                             None => !state.ready.is_empty(),
@@ -167,7 +167,7 @@ impl<O> Window<O> {
             std::mem::take(&mut state.ready)
         };
         self.room.notify_all();
-        // Dropping results may run foreign code, which must not run under the lock.
+        // Dropping results may run foreign code; release the lock first.
         for result in ready.into_values() {
             if let Err(message) = caught(|| drop(result)) {
                 tracing::warn!("dropping a batch panicked: {message}");
@@ -175,7 +175,7 @@ impl<O> Window<O> {
         }
     }
 
-    /// Waits until all workers have left. False if they have not within `grace`.
+    /// Waits until all workers have left. Returns false if they have not within `grace`.
     pub(super) fn wait_until_left(&self, grace: Duration) -> bool {
         let deadline = Instant::now().checked_add(grace);
         let mut state = self.state.lock();
@@ -198,7 +198,8 @@ impl<O> Window<O> {
 }
 
 impl<O> State<O> {
-    /// Why nothing more can come from `worker`, or from any worker.
+    /// Returns the error that stops `worker`, or every worker if none is given, from producing
+    /// more.
     fn broken(&mut self, worker: Option<usize>) -> Option<Error> {
         let failed = match worker {
             Some(worker) => self.failed.remove(&worker),

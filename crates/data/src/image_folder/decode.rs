@@ -1,4 +1,4 @@
-//! Images from the bytes of their files.
+//! Decoding of images.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -11,24 +11,24 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 use crate::{Error, Image, Place, Result};
 
-/// The most bytes of a decoded image, so that a short file cannot claim more.
+/// Limit on the bytes of a decoded image, so that a short file cannot claim more.
 const MOST_BYTES: usize = 512 << 20;
 
-/// How many numbers a pixel has.
+/// Channels of a pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channels {
-    /// Brightness: of colours, `(19595 r + 38470 g + 7471 b + 32768) >> 16`, which is ITU-R 601-2 as
-    /// Pillow's `convert("L")` has it.
+    /// Luminance; for colours `(19595 r + 38470 g + 7471 b + 32768) >> 16`, which is ITU-R 601-2 as
+    /// in Pillow's `convert("L")`.
     Grey,
     /// Red, green, blue; alpha is dropped, as Pillow's `convert("RGB")` does.
     #[default]
     Rgb,
-    /// Red, green, blue, alpha, which is 255 where the file has none.
+    /// Red, green, blue, alpha; alpha is 255 if the file has none.
     Rgba,
 }
 
 impl Channels {
-    /// Bytes per pixel.
+    /// Returns the number of bytes per pixel.
     fn count(self) -> usize {
         match self {
             Channels::Grey => 1,
@@ -37,7 +37,7 @@ impl Channels {
         }
     }
 
-    /// Pixels of `from` bytes each, as these channels.
+    /// Converts pixels of `from` bytes each to these channels.
     fn of(self, pixels: Vec<u8>, from: usize) -> Vec<u8> {
         if from == self.count() {
             return pixels;
@@ -66,22 +66,22 @@ impl Channels {
 }
 
 impl Image {
-    /// Decodes an image in JPEG, PNG, BMP or a format of the PNM family, such as a field of a
-    /// [`TarSample`](crate::TarSample); errors call it `name`.
+    /// Decodes an image in JPEG, PNG, BMP or a format of the PNM family, for example a field of a
+    /// [`TarSample`](crate::TarSample). Errors use `name` as the path.
     ///
-    /// The content decides on the format, not the name.
+    /// The content decides the format, not the name.
     ///
     /// # Determinism
     ///
-    /// PNG, BMP and PNM are exact. JPEG leaves the last bits to the decoder: this one works in
-    /// integers, without SIMD, so its bytes are the same on every machine; they are up to 3 away from
-    /// those of libjpeg-turbo, and so of Pillow and torchvision.
+    /// PNG, BMP and PNM are exact. The JPEG standard leaves the last bits to the decoder: this
+    /// decoder computes in integers, without SIMD, so its bytes are the same on every machine. They
+    /// differ by up to 3 from those of libjpeg-turbo, which Pillow and torchvision use.
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`] for a damaged or incomplete image, and for one of more than 8 bits per
-    /// channel, floats, or CMYK, whose conversion would lose something; [`Error::TooLarge`] for a
-    /// JPEG of more than 512 MiB of pixels.
+    /// [`Error::Malformed`] for a damaged or incomplete image, and for images of more than 8 bits
+    /// per channel, floats or CMYK, whose conversion would lose information; [`Error::TooLarge`]
+    /// for a JPEG of more than 512 MiB of pixels.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl Image {
     }
 }
 
-/// Makes the error of an image: what was expected, and what is there.
+/// Function that makes an image error from the expected and the found content.
 type Fail<'a> = &'a dyn Fn(&str, String) -> Error;
 
 pub(super) fn decode(
@@ -122,7 +122,7 @@ pub(super) fn decode(
     Ok(Image { width, height, channels: channels.count(), pixels: channels.of(pixels, from) })
 }
 
-/// An image in one of the lossless formats. The reader's own limit is 512 MiB, too.
+/// Decodes an image in one of the lossless formats. The reader's own limit is also 512 MiB.
 fn other(bytes: &[u8], fail: Fail<'_>) -> Result<Image> {
     let image = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let image = image
@@ -143,10 +143,10 @@ fn other(bytes: &[u8], fail: Fail<'_>) -> Result<Image> {
     Ok(Image { width, height, channels, pixels: image.into_bytes() })
 }
 
-/// A JPEG image, none if it is too large.
+/// Decodes a JPEG image; `None` if it is too large.
 fn jpeg(bytes: &[u8], fail: Fail<'_>) -> Result<Option<Image>> {
     let damaged = |found: String| fail("a whole JPEG image", found);
-    // Without code for single instruction sets. Strictly: otherwise what is missing becomes grey.
+    // No code for single instruction sets. Strict, because otherwise missing parts become grey.
     let options = DecoderOptions::default()
         .set_use_unsafe(false)
         .set_strict_mode(true)
@@ -167,7 +167,7 @@ fn jpeg(bytes: &[u8], fail: Fail<'_>) -> Result<Option<Image>> {
     if width * height > MOST_BYTES / channels {
         return Ok(None);
     }
-    // The decoder makes up the last few bits of a file that ends early.
+    // The decoder invents the last few bits of a truncated file.
     if !has_end(bytes) {
         return Err(damaged("no end of the image".to_owned()));
     }
@@ -178,8 +178,8 @@ fn jpeg(bytes: &[u8], fail: Fail<'_>) -> Result<Option<Image>> {
     Ok(Some(Image { width, height, channels, pixels }))
 }
 
-/// Whether the marker of a JPEG image's end follows its first scan: a preview in the segments before has
-/// one of its own.
+/// Returns true if a JPEG end marker follows the first scan. A preview in the earlier segments has
+/// its own end marker.
 fn has_end(bytes: &[u8]) -> bool {
     let mut rest = &bytes[2..];
     loop {
@@ -187,7 +187,7 @@ fn has_end(bytes: &[u8]) -> bool {
             [0xff, 0xda, ref scans @ ..] => {
                 return memchr::memmem::find(scans, &[0xff, 0xd9]).is_some();
             }
-            // Bytes that fill up, and markers without a segment.
+            // Fill bytes, and markers without a segment.
             [0xff, 0xff, ..] => rest = &rest[1..],
             [0xff, 0x01 | 0xd0..=0xd7, ..] => rest = &rest[2..],
             [0xff, _, high, low, ..] => {

@@ -68,20 +68,19 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         }
     }
 
-    /// How many samples a batch has. Ignored with a [`batch_sampler`](Self::batch_sampler).
+    /// Sets the number of samples per batch. Ignored with a [`batch_sampler`](Self::batch_sampler).
     pub fn batch_size(self, samples: usize) -> Self {
         LoaderBuilder { batch_size: samples, ..self }
     }
 
-    /// With `true`, a last batch that is not full is left out. Ignored with a
+    /// If `true`, drops the last batch when it is not full. Ignored with a
     /// [`batch_sampler`](Self::batch_sampler).
     pub fn drop_last(self, drop_last: bool) -> Self {
         LoaderBuilder { drop_last, ..self }
     }
 
-    /// `true` visits the samples of each epoch in a random order of its own, `false` in the
-    /// order of their indices. The order takes 8 bytes per sample;
-    /// [`sampler(Bijective)`](crate::Bijective) takes none.
+    /// Visits the samples in random order, new in each epoch (`true`), or in index order (`false`).
+    /// The order takes 8 bytes per sample; [`sampler(Bijective)`](crate::Bijective) takes none.
     pub fn shuffle(self, shuffle: bool) -> Self {
         if shuffle { self.sampler(Shuffled) } else { self.sampler(Sequential) }
     }
@@ -91,32 +90,32 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         LoaderBuilder { order: Order::Samples(Arc::new(sampler)), ..self }
     }
 
-    /// Takes whole batches from `sampler`.
+    /// Uses the batches of `sampler`.
     pub fn batch_sampler(self, sampler: impl BatchSampler) -> Self {
         LoaderBuilder { order: Order::Batches(Arc::new(sampler)), ..self }
     }
 
-    /// Seeds everything random in the loader: short for a generator that starts at `seed`.
+    /// Seeds everything random in the loader; short for `generator(Generator::new(seed))`.
     pub fn seed(self, seed: u64) -> Self {
         self.generator(Generator::new(seed))
     }
 
-    /// Takes everything random from `generator`: its seed and its stream, wherever it stands.
+    /// Derives everything random from `generator`: from its seed and its stream, not from its
+    /// position.
     ///
     /// # Determinism
     ///
-    /// Nothing is drawn from the generator, now or later, so making or iterating a loader never
-    /// moves anyone's random numbers. Epoch *e* uses children of it:
-    /// `derive("order").fold_in(e)` orders the samples,
-    /// `derive("sample").fold_in(e).fold_in(i).fold_in(r)` belongs to the visit of sample *i* that
-    /// *r* others came before, and the first 63 bits of `derive("worker").fold_in(e).fold_in(k)`
-    /// are the base seed of the workers of rank *k*.
+    /// Nothing is ever drawn from the generator itself, so creating or iterating a loader does not
+    /// affect other users of it. Epoch *e* uses its children: `derive("order").fold_in(e)` orders
+    /// the samples; `derive("sample").fold_in(e).fold_in(i).fold_in(r)` belongs to the visit of
+    /// sample *i* with *r* earlier visits; the first 63 bits of
+    /// `derive("worker").fold_in(e).fold_in(k)` are the base seed of the workers of rank *k*.
     pub fn generator(self, generator: Generator) -> Self {
         LoaderBuilder { seeding: Seeding::Addressed(generator), ..self }
     }
 
-    /// Uses PyTorch's base seeds, worker seeds and orders. Ranks other than 0 have seeds of their
-    /// own, since PyTorch's are the same on all ranks.
+    /// Uses PyTorch's base seeds, worker seeds and orders. Ranks other than 0 get their own seeds,
+    /// since PyTorch's are the same on all ranks.
     pub fn pytorch(self, torch: PyTorch) -> Self {
         LoaderBuilder { seeding: Seeding::PyTorch(torch), ..self.sampler(torch) }
     }
@@ -126,34 +125,35 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         LoaderBuilder { shard: Some(shard), ..self }
     }
 
-    /// How many worker threads load batches; with 0 the caller's thread does.
+    /// Sets the number of worker threads; with 0, batches are loaded on the caller's thread.
     pub fn workers(self, workers: usize) -> Self {
         LoaderBuilder { workers, ..self }
     }
 
-    /// How many batches each worker may be ahead of the consumer. At most workers × prefetch
+    /// Sets how many batches each worker may be ahead of the consumer. At most workers × prefetch
     /// batches are being loaded or waiting at any time.
     pub fn prefetch(self, batches: usize) -> Self {
         LoaderBuilder { prefetch: batches, ..self }
     }
 
-    /// The promise that the loader must keep.
+    /// Sets the level of determinism that the loader must keep.
     pub fn level(self, level: Determinism) -> Self {
         LoaderBuilder { level, ..self }
     }
 
-    /// `false` hands batches out as they arrive. Needs [`Determinism::NotGuaranteed`].
+    /// If `false`, hands batches out as they arrive. Needs [`Determinism::NotGuaranteed`].
     pub fn ordered(self, ordered: bool) -> Self {
         LoaderBuilder { ordered, ..self }
     }
 
-    /// `true` keeps the worker threads between epochs. They are seeded and initialised anew in
-    /// each epoch, so this changes nothing but the time it takes to start.
+    /// If `true`, keeps the worker threads between epochs. Workers are seeded and initialised anew
+    /// in each epoch, so this affects only the start-up time.
     pub fn persistent_workers(self, persistent: bool) -> Self {
         LoaderBuilder { persistent, ..self }
     }
 
-    /// What to do if a sample fails: by default nothing; the error comes in the batch's place.
+    /// Sets the response to a failing sample. By default there is none; the error takes the batch's
+    /// place.
     pub fn retry(self, retry: Retry) -> Self {
         LoaderBuilder { retry, ..self }
     }
@@ -163,13 +163,13 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         LoaderBuilder { timeout: Some(timeout), ..self }
     }
 
-    /// How long dropping an unfinished epoch waits for workers that are in the middle of a
-    /// sample; 5 seconds by default. A worker that takes longer ends by itself later.
+    /// Sets how long dropping an unfinished epoch waits for workers in the middle of a sample; 5
+    /// seconds by default. A slower worker ends by itself later.
     pub fn grace(self, grace: Duration) -> Self {
         LoaderBuilder { grace, ..self }
     }
 
-    /// Calls `init` on each worker at the start of each epoch, after it was seeded.
+    /// Calls `init` on each worker at the start of each epoch, after seeding.
     pub fn worker_init<F>(mut self, init: F) -> Self
     where
         F: Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -184,7 +184,7 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         self
     }
 
-    /// Puts the samples of a batch together with `collate`.
+    /// Sets the collate function, which assembles the samples of a batch.
     pub fn collate<C2: Collate<D::Item>>(self, collate: C2) -> LoaderBuilder<D, C2> {
         let LoaderBuilder { dataset, collate: _, batch_size, drop_last, order, .. } = self;
         LoaderBuilder {
@@ -207,12 +207,12 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         }
     }
 
-    /// The loader. No thread starts before the first epoch.
+    /// Builds the loader. No thread starts before the first epoch.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict
-    /// each other.
+    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict each
+    /// other.
     pub fn build(self) -> Result<DataLoader<D, C>>
     where
         C: Collate<D::Item>,

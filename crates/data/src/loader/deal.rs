@@ -1,19 +1,19 @@
-//! Whole batches dealt out to ranks.
+//! Assignment of whole batches to ranks.
 
 use std::ops::Range;
 
 use super::Config;
 use crate::{Determinism, Error, Result};
 
-/// Which batches of an epoch a rank loads: those of its places in every step of `per_step` batches.
+/// A rank's share of the batches: its positions in every step of `per_step` batches.
 ///
-/// Whole batches are dealt out. Each is the batch of a loader without ranks, in its members, their
-/// order and its random numbers, whoever loads it. A [`Shard`](crate::Shard) deals out single
-/// samples, so that the batches themselves depend on the number of ranks.
+/// Ranks receive whole batches. A batch has the same samples, order and random numbers as in a
+/// loader without ranks, whichever rank loads it. A [`Shard`](crate::Shard), by contrast, assigns
+/// single samples, so its batches depend on the number of ranks.
 ///
-/// [`LoaderState`](super::LoaderState) counts the batches of all ranks, if each calls
-/// [`Epoch::pass_to`](super::Epoch::pass_to) at the end of a step: states are then equal on all ranks
-/// and for every number of ranks.
+/// [`LoaderState`](super::LoaderState) counts the batches of all ranks if each rank calls
+/// [`Epoch::pass_to`](super::Epoch::pass_to) at the end of a step. States are then equal on all
+/// ranks and for every number of ranks.
 ///
 /// # Examples
 ///
@@ -30,9 +30,9 @@ use crate::{Determinism, Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deal {
-    /// The batches of a step, of all ranks together.
+    /// The number of batches in a step, over all ranks.
     pub per_step: u64,
-    /// This rank's places in a step, below `per_step`. There may be none.
+    /// This rank's positions in a step, below `per_step`. May be empty.
     pub own: Range<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Deal {
     }
 }
 
-/// The numbers of a rank's batches from `first` on, and their places among them.
+/// The numbers of a rank's batches from `first` on, and their positions in the rank's sequence.
 #[derive(Debug)]
 pub(super) struct Numbers {
     first: u64,
@@ -81,7 +81,8 @@ impl Numbers {
         Numbers { first, deal }
     }
 
-    /// How many of the numbers below `number` are the rank's, also those before `first` if all are.
+    /// Returns how many of the numbers below `number` belong to the rank. Without a deal all do,
+    /// including those before `first`.
     pub(super) fn place(&self, number: u64) -> u64 {
         let Some(Deal { per_step, own }) = &self.deal else { return number };
         let (steps, rest) = ((number - self.first) / per_step, (number - self.first) % per_step);
@@ -89,7 +90,7 @@ impl Numbers {
         steps.saturating_mul(many).saturating_add(part)
     }
 
-    /// The number at a place, unless the rank has none.
+    /// Returns the number at a position, unless the rank has none.
     pub(super) fn at(&self, place: u64) -> Option<u64> {
         let Some(Deal { per_step, own }) = &self.deal else { return Some(place) };
         let many = own.end - own.start;
@@ -97,12 +98,13 @@ impl Numbers {
         steps.checked_mul(*per_step)?.checked_add(self.first)?.checked_add(own.start + rest)
     }
 
-    /// The first number of the rank's from `from` on, unless it has none.
+    /// Returns the rank's first number from `from` on, unless it has none.
     pub(super) fn next(&self, from: u64) -> Option<u64> {
         self.at(self.place(from))
     }
 
-    /// So many numbers that about `count` of them are the rank's, and that the next one is there.
+    /// Returns a count of consecutive numbers that holds about `count` of the rank's, and always
+    /// its next one.
     pub(super) fn spread(&self, count: u64) -> u64 {
         let Some(Deal { per_step, own }) = &self.deal else { return count };
         let many = (own.end - own.start).max(1);

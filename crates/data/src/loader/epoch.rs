@@ -1,4 +1,4 @@
-//! Iterating over the batches of an epoch.
+//! Iteration over the batches of an epoch.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ pub struct Batch<B> {
     pub epoch: u64,
     /// The samples' indices in the dataset.
     pub indices: Vec<usize>,
-    /// What the collate function has made of the samples.
+    /// The collate function's result for the samples.
     pub data: B,
 }
 
-/// How an epoch has gone so far. Times are for people; nothing is computed from them.
+/// Progress of an epoch. The times are for people; nothing is computed from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadReport {
     /// Batches handed out.
@@ -40,7 +40,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// The part of the epoch's time that was spent waiting for data, between 0 and 1.
+    /// Returns the share of the epoch's time spent waiting for data, between 0 and 1.
     pub fn waiting_share(&self) -> f64 {
         let elapsed = self.elapsed.as_secs_f64();
         if elapsed > 0.0 { self.waited.as_secs_f64() / elapsed } else { 0.0 }
@@ -63,10 +63,10 @@ impl fmt::Display for LoadReport {
 
 /// The batches of one epoch, in order.
 ///
-/// A failed sample spoils its batch only: the error comes in the batch's place and the next
-/// batch follows. [`LoaderBuilder::retry`](super::LoaderBuilder::retry) tries again or leaves the
-/// sample out. After [`Error::WorkerInit`], [`Error::Timeout`], [`Error::Spawn`] and
-/// [`Error::TooManySkipped`] the epoch ends.
+/// A failed sample affects its batch only: the error takes the batch's place, and the next batch
+/// follows. [`LoaderBuilder::retry`](super::LoaderBuilder::retry) tries again or skips the sample.
+/// After [`Error::WorkerInit`], [`Error::Timeout`], [`Error::Spawn`] and [`Error::TooManySkipped`]
+/// the epoch ends.
 ///
 /// Dropping an epoch early stops its workers after the sample they are loading.
 pub struct Epoch<D: Dataset, C: Collate<D::Item>> {
@@ -84,18 +84,18 @@ enum State<D: Dataset, C: Collate<D::Item>> {
 
 struct Running<D: Dataset, C: Collate<D::Item>> {
     run: Run<Loading<D, C>>,
-    /// The batch to hand out next; in unordered epochs, how many were handed out.
+    /// The next batch to hand out; in unordered epochs, the number handed out.
     next: u64,
     ended: bool,
     workers: Vec<Option<WorkerState>>,
     skipped: Vec<Skipped>,
-    /// Where the epoch stood before an error, until a later batch is handed out.
+    /// The position before an error, kept until a later batch is handed out.
     before_error: Option<Box<Standing>>,
-    /// Where persistent workers go at the end.
+    /// The loader's slot, to which persistent workers return at the end.
     home: Home<Loading<D, C>>,
 }
 
-/// What a state is made of.
+/// The parts of a saved state.
 #[derive(Clone)]
 struct Standing {
     next: u64,
@@ -126,12 +126,12 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         Epoch { number, state: State::Running(running), began: Instant::now(), samples: 0 }
     }
 
-    /// The epoch's number.
+    /// Returns the epoch's number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many batches are still to come.
+    /// Returns the number of batches left.
     pub fn remaining(&self) -> u64 {
         match &self.state {
             State::Refused(error) => u64::from(error.is_some()),
@@ -143,8 +143,8 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         }
     }
 
-    /// Moves on to batch `number`, or to the end if there are fewer, without loading what lies
-    /// between. Nothing happens if the epoch is there already. See [`Deal`](super::Deal).
+    /// Moves on to batch `number`, or to the end if there are fewer, without loading the batches in
+    /// between. Does nothing if the epoch has already reached it. See [`Deal`](super::Deal).
     pub fn pass_to(&mut self, number: u64) {
         if let State::Running(running) = &mut self.state {
             let end = running.run.task().plan().end_batch();
@@ -153,7 +153,8 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         }
     }
 
-    /// What [`Retry::skip`](crate::Retry::skip) has left out of the epoch so far, and why.
+    /// Returns the samples that [`Retry::skip`](crate::Retry::skip) has skipped so far, each with
+    /// its reason.
     pub fn skipped(&self) -> &[Skipped] {
         match &self.state {
             State::Refused(_) => &[],
@@ -161,8 +162,8 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         }
     }
 
-    /// Where the epoch stands, for [`DataLoader::resume`](super::DataLoader::resume): after the
-    /// last batch that was handed out. After an error that is before the batch of the error.
+    /// Returns the position for [`DataLoader::resume`](super::DataLoader::resume): after the last
+    /// batch that was handed out. After an error, this is before the failed batch.
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         Ok(state)
     }
 
-    /// How the epoch has gone so far.
+    /// Returns a report on the epoch so far.
     pub fn report(&self) -> LoadReport {
         let mut report = LoadReport {
             batches: 0,

@@ -1,4 +1,4 @@
-//! The plan of an epoch: which samples make which batch.
+//! The plan of an epoch: its samples and their division into batches.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,26 +12,26 @@ use crate::{BatchSampler, Error, Order, Result, Sampler, Shard, Tail};
 
 const OP: &str = "loader";
 
-/// How batches are made.
+/// Source of the batches.
 pub(crate) enum Batching {
-    /// A sampler's order, cut into batches of one size.
+    /// A sampler's order, cut into batches of equal size.
     Even { sampler: Arc<dyn Sampler>, size: usize, drop_last: bool },
-    /// Batches that the caller's sampler has made.
+    /// Batches made by the caller's sampler.
     Listed { sampler: Arc<dyn BatchSampler> },
 }
 
-/// What is left of an epoch for this rank.
+/// The rest of an epoch for this rank.
 #[derive(Debug)]
 pub(crate) struct Plan {
     visits: Visits,
     cuts: Cuts,
     /// The number of the first batch.
     first_batch: u64,
-    /// The place in the global order where the plan starts.
+    /// The position in the global order where the plan starts.
     start: u64,
     /// The end of the global order, in samples or in listed batches.
     end: u64,
-    /// Places of the global order that all ranks together visit per batch.
+    /// The number of positions in the global order that all ranks together visit per batch.
     stride: u64,
 }
 
@@ -40,17 +40,17 @@ pub(crate) struct Plan {
 enum Visits {
     Listed {
         order: Vec<usize>,
-        /// How often each sample of `order` came before; empty if none did.
+        /// The number of earlier visits to each sample of `order`; empty if no sample repeats.
         repeats: Vec<u32>,
     },
-    /// The places of `shard` in what follows `start` in an order without repeats.
+    /// The positions of `shard` after `start` in an order without repeats.
     Computed {
         order: Order,
         start: usize,
         shard: Shard,
-        /// How many places are the rank's.
+        /// The number of positions that belong to the rank.
         count: usize,
-        /// How many samples the dataset has.
+        /// The number of samples in the dataset.
         samples: usize,
     },
 }
@@ -73,7 +73,7 @@ impl Visits {
         }
     }
 
-    /// What follows `start` in a list.
+    /// Returns the rank's visits in a list, from `start` on.
     fn listed(
         order: Vec<usize>,
         repeats: bool,
@@ -89,7 +89,7 @@ impl Visits {
         };
         let rest = order.len() - start;
         let places = || shard.places(rest).map(|place| place + start);
-        // Only the last place of a rank can lie past the end.
+        // Only the last position of a rank can lie past the end.
         let padded = places().last().is_some_and(|place| place >= order.len());
         let repeat = |place| visits(&order, &before, place);
         let repeats = match before.is_empty() && !padded {
@@ -109,7 +109,7 @@ impl Batching {
         }
     }
 
-    /// Plans what follows `position` in `epoch`.
+    /// Plans the rest of `epoch` after `position`.
     pub(crate) fn plan(
         &self,
         len: usize,
@@ -210,7 +210,7 @@ impl fmt::Debug for Batching {
 }
 
 impl Plan {
-    /// How many batches are left.
+    /// Returns the number of batches left.
     pub(crate) fn batches(&self) -> u64 {
         match &self.cuts {
             Cuts::Even { count, .. } => *count as u64,
@@ -222,12 +222,12 @@ impl Plan {
         self.first_batch
     }
 
-    /// The number after the last batch.
+    /// Returns the number after the last batch.
     pub(crate) fn end_batch(&self) -> u64 {
         self.first_batch + self.batches()
     }
 
-    /// The rank's places that make batch `number`.
+    /// Returns the positions, among the rank's, that form batch `number`.
     pub(crate) fn batch(&self, number: u64) -> Range<usize> {
         let batch = (number - self.first_batch) as usize;
         match &self.cuts {
@@ -242,7 +242,7 @@ impl Plan {
         }
     }
 
-    /// The sample at the rank's place `place`, and how often it came before.
+    /// Returns the sample at the rank's position `place`, and the number of earlier visits to it.
     pub(crate) fn visit(&self, place: usize) -> Result<(usize, u32)> {
         match &self.visits {
             Visits::Listed { order, repeats } => {
@@ -250,7 +250,7 @@ impl Plan {
             }
             Visits::Computed { order, start, shard, samples, .. } => {
                 let place = start + place * shard.world + shard.rank;
-                // What a rank lacks comes from the start of the order again.
+                // A rank short of samples takes more from the start of the order.
                 let (round, place) = (place / order.len(), place % order.len());
                 match order.at(place).unwrap_or_default() {
                     index if index < *samples => Ok((index, round as u32)),
@@ -260,7 +260,7 @@ impl Plan {
         }
     }
 
-    /// The place in the global order after batch `number - 1`.
+    /// Returns the position in the global order after batch `number - 1`.
     pub(crate) fn position(&self, number: u64) -> u64 {
         if number >= self.end_batch() {
             return self.end;
@@ -288,9 +288,10 @@ fn cut(position: u64, len: usize) -> Result<usize> {
     }
 }
 
-/// How often each sample came before in `order`; empty if none came twice.
+/// Counts the earlier visits to each sample in `order`; empty if no sample repeats.
 fn repeats(order: &[usize]) -> Result<Vec<u32>> {
-    // Visits of one sample lie together when the places are sorted by sample, in their order.
+    // Sorting the positions by sample puts visits to the same sample side by side, in visiting
+    // order.
     let mut places = had(OP, memory::collected(0..order.len()))?;
     places.sort_unstable_by_key(|&place| (order[place], place));
     if places.windows(2).all(|pair| order[pair[0]] != order[pair[1]]) {
@@ -305,8 +306,9 @@ fn repeats(order: &[usize]) -> Result<Vec<u32>> {
     Ok(counts)
 }
 
-/// How often the sample at `place` came before, given what [`repeats`] has counted in `order`;
-/// places past the end wrap around to the start of the epoch, as often as need be.
+/// Returns the number of earlier visits to the sample at `place`, given the result of [`repeats`]
+/// for `order`. Positions past the end wrap around to the start of the epoch, repeatedly if need
+/// be.
 fn visits(order: &[usize], before: &[u32], place: usize) -> u32 {
     let (round, place) = (place / order.len(), place % order.len());
     let here = before.get(place).copied().unwrap_or(0);

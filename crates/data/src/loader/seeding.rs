@@ -1,4 +1,4 @@
-//! Where a loader's seeds come from, and what is seeded with them.
+//! Seeds of a loader, and the generators that are seeded with them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use super::state::WorkerState;
 use crate::context::{self, SampleKeys, SeedHook, SeedScope, WorkerContext};
 use crate::{BoxError, Determinism, Error, PyTorch, Result};
 
-/// How the base seed and the order of an epoch are made.
+/// Source of the base seed and the order of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Seeding {
-    /// From children of a generator; see [`LoaderBuilder::generator`](super::LoaderBuilder::generator).
+    /// Children of a generator; see [`LoaderBuilder::generator`](super::LoaderBuilder::generator).
     Addressed(Generator),
-    /// As PyTorch draws them; set by [`LoaderBuilder::pytorch`](super::LoaderBuilder::pytorch).
+    /// PyTorch's draws; set by [`LoaderBuilder::pytorch`](super::LoaderBuilder::pytorch).
     PyTorch(PyTorch),
 }
 
 impl Seeding {
-    /// The generator that samples are folded from.
+    /// Returns the generator from which samples' generators are derived.
     pub(crate) fn generator(&self) -> Generator {
         match self {
             Seeding::Addressed(generator) => generator.clone(),
@@ -34,8 +34,8 @@ impl Seeding {
         context::order_key(&self.generator(), epoch)
     }
 
-    /// The base seed of a rank's workers. Rank 0 has PyTorch's own in PyTorch's seeding, which
-    /// would be that of every rank.
+    /// Returns the base seed of a rank's workers. With PyTorch's seeding, PyTorch's own seed, which
+    /// is the same on all ranks, is used for rank 0 only.
     pub(crate) fn base_seed(&self, epoch: u64, len: usize, rank: usize) -> Result<u64> {
         match (self, rank) {
             (Seeding::Addressed(generator), _) => Ok(context::base_seed(generator, epoch, rank)),
@@ -86,8 +86,8 @@ impl Hooks {
         Ok(())
     }
 
-    /// Seeds and initialises a worker at the start of an epoch, then brings back what it was
-    /// doing when its state was saved.
+    /// Seeds and initialises a worker at the start of an epoch, then restores its saved state, if
+    /// any.
     pub(crate) fn start(
         &self,
         worker: &mut WorkerContext,
@@ -113,7 +113,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// True if libraries are seeded per sample.
+    /// Returns true if libraries are seeded per sample.
     pub(crate) fn seed_samples(&self) -> bool {
         !self.sample.is_empty()
     }
@@ -131,7 +131,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// What a worker needs to go on from here, if anything in it can move.
+    /// Returns the worker's state for resumption, or none if it has no randomness of its own.
     pub(crate) fn save(&self, worker: &WorkerContext) -> Option<WorkerState> {
         if worker.level > Determinism::RunToRun {
             return None;

@@ -9,16 +9,15 @@ use super::{Config, Seeding};
 use crate::guard::called;
 use crate::{Error, Result, Skipped};
 
-/// Where an epoch stands: after the last batch that was handed out.
+/// Position in an epoch: after the last batch that was handed out.
 ///
-/// Batches that workers have loaded ahead do not count; they will be loaded again. Serialise it
-/// with any serde format.
+/// Batches that workers have prefetched do not count; they will be loaded again. A state can be
+/// serialised with any serde format.
 ///
 /// # Determinism
 ///
-/// A state holds what identifies the epoch (seed, sampler, dataset) and a position in it, not what
-/// was drawn. [`DataLoader::resume`](super::DataLoader::resume) continues with the
-/// same bits.
+/// A state identifies the epoch (seed, sampler, dataset) and a position in it; it holds no random
+/// draws. [`DataLoader::resume`](super::DataLoader::resume) continues with the same bits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderState {
@@ -26,10 +25,10 @@ pub struct LoaderState {
     pub version: u32,
     /// The epoch.
     pub epoch: u64,
-    /// How many batches this rank was given in the epoch.
+    /// The number of batches that this rank received in the epoch.
     pub batch: u64,
-    /// How many places of the global order all ranks together have visited: samples, or batches
-    /// with a batch sampler.
+    /// The number of positions of the global order that all ranks together have visited: samples,
+    /// or batches with a batch sampler.
     pub position: u64,
     /// The dataset's length.
     pub dataset_len: usize,
@@ -38,15 +37,15 @@ pub struct LoaderState {
     pub dataset: String,
     /// The sampler's description.
     pub sampler: String,
-    /// Where seeds come from.
+    /// The source of the seeds.
     pub seeding: Seeding,
-    /// How many workers the loader had.
+    /// The loader's number of workers.
     pub worker_count: usize,
-    /// What each worker was doing after its last batch that was handed out. Empty or none where
-    /// only samples are random.
+    /// State of each worker after its last batch that was handed out. Empty or `None` if only
+    /// samples are random.
     #[serde(default)]
     pub workers: Vec<Option<WorkerState>>,
-    /// What was left out of the epoch so far.
+    /// The samples skipped in the epoch so far.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
 }
@@ -57,20 +56,21 @@ pub struct LoaderState {
 pub struct WorkerState {
     /// The worker's generator.
     pub generator: Generator,
-    /// The states of other libraries' generators, by the names of their hooks.
+    /// The states of other libraries' generators, by hook name.
     pub hooks: BTreeMap<String, Vec<u8>>,
 }
 
-/// Version 1 had another order of samples and named the dataset by its length alone.
+/// Format version. Version 1 had another order of samples and identified the dataset by its length
+/// alone.
 const VERSION: u32 = 2;
 
 impl<D: crate::Dataset, C> Config<D, C> {
-    /// The dataset's length.
+    /// Returns the dataset's length.
     pub(super) fn len(&self) -> Result<usize> {
         called("loader", "the dataset's length", || Ok(self.dataset.len()))
     }
 
-    /// The state at the start of an epoch.
+    /// Returns the state at the start of an epoch.
     pub(super) fn state(&self, epoch: u64) -> Result<LoaderState> {
         let describe = || Ok(self.identity.get_or_init(|| self.dataset.describe()).clone());
         Ok(LoaderState {
@@ -90,14 +90,14 @@ impl<D: crate::Dataset, C> Config<D, C> {
 }
 
 impl LoaderState {
-    /// Sees whether this state belongs to a loader whose own state would be `own`.
+    /// Checks that this state belongs to a loader whose own state would be `own`.
     pub(super) fn check(&self, own: &LoaderState) -> Result<()> {
         same("version", own.version, self.version)?;
         same("seeding", format!("{:?}", own.seeding), format!("{:?}", self.seeding))?;
         same("sampler", &own.sampler, &self.sampler)?;
         same("dataset length", own.dataset_len, self.dataset_len)?;
         same("dataset", &own.dataset, &self.dataset)?;
-        // Every batch visits a place or more.
+        // Every batch visits at least one position.
         if self.batch > self.position {
             return Err(Error::StateMismatch {
                 field: "batch",
@@ -109,7 +109,7 @@ impl LoaderState {
     }
 }
 
-/// Sees whether a field of a saved state is what it is in this loader's own.
+/// Checks that a field of a saved state equals this loader's own.
 pub(crate) fn same<T: PartialEq + ToString>(field: &'static str, own: T, saved: T) -> Result<()> {
     if own == saved {
         return Ok(());

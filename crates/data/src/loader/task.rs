@@ -1,4 +1,4 @@
-//! What a worker does for one batch.
+//! A worker's task: loading one batch.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub(crate) struct Loading<D, C> {
     numbers: Numbers,
     epoch: u64,
     keys: SampleKeys,
-    /// What the workers were doing when the epoch was interrupted.
+    /// The states of the workers when the epoch was interrupted.
     saved: Vec<Option<WorkerState>>,
 }
 
-/// What a worker has made of a batch, and its state afterwards.
+/// A loaded batch, and the worker's state after it.
 pub(crate) struct Loaded<B> {
-    /// None if all its samples were left out.
+    /// None if all its samples were skipped.
     pub(super) batch: Result<Option<Batch<B>>>,
     pub(super) skipped: Vec<Skipped>,
     pub(super) worker: usize,
@@ -57,12 +57,12 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         &self.plan
     }
 
-    /// The first batch from `from` on that is to be loaded here.
+    /// Returns the first batch from `from` on that this rank loads.
     pub(super) fn next_number(&self, from: u64) -> Option<u64> {
         self.numbers.next(from).filter(|&number| number < self.plan.end_batch())
     }
 
-    /// How many batches from `from` up to `to` are to be loaded here.
+    /// Returns the number of batches from `from` up to `to` that this rank loads.
     pub(super) fn count(&self, from: u64, to: u64) -> u64 {
         self.numbers.place(to) - self.numbers.place(from)
     }
@@ -78,8 +78,8 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         self.config.dataset.get(index, &mut cx)
     }
 
-    /// The samples of a batch, if the dataset loads them together and none fails. Libraries that
-    /// are seeded per sample need one sample after the other.
+    /// Loads all samples of a batch in one call, if the dataset can and none fails. Libraries that
+    /// are seeded per sample need the samples one after another.
     fn load_many(
         &self,
         indices: &[usize],
@@ -94,7 +94,7 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         let mut cx = BatchContext::new(worker, &self.keys, visits);
         let loaded = caught(|| self.config.dataset.get_many(indices, &mut cx));
         if loaded.is_err() {
-            // Nobody knows in what state the panic has left it.
+            // The panic may have left it in an inconsistent state.
             worker.local = None;
         }
         let samples = loaded.ok().flatten().filter(|samples| samples.len() == indices.len());
@@ -181,7 +181,7 @@ impl<D: Dataset, C: Collate<D::Item>> Task for Loading<D, C> {
     }
 }
 
-/// Puts the samples of batch `batch` together.
+/// Collates the samples of batch `batch`.
 pub(crate) fn collate<S, C: Collate<S>>(
     collate: &C,
     batch: u64,

@@ -1,6 +1,6 @@
 //! Reading the row groups of a Parquet file.
 //!
-//! The format is read by the crate `parquet`, whose panics on damaged files become errors here.
+//! The crate `parquet` reads the format; its panics on damaged files become errors here.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -20,7 +20,7 @@ use crate::guard::caught;
 use crate::source::Source;
 use crate::{Error, Place, Result};
 
-/// Rows that are decoded at once.
+/// The number of rows decoded in one step.
 const AT_ONCE: usize = 1024;
 
 /// A value of a row.
@@ -90,7 +90,7 @@ impl File {
         format!("{}, {} rows", self.source.describe(OP), self.len())
     }
 
-    /// The row group of a row, and its number there.
+    /// Returns the row group of a row, and its number there.
     pub(super) fn place(&self, index: usize) -> Option<(usize, u64)> {
         let group = self.ends.partition_point(|&end| end <= index);
         self.ends.get(group)?;
@@ -111,13 +111,13 @@ impl File {
         format!("columns {}", names.join(", "))
     }
 
-    /// All columns that can be read.
+    /// Returns all supported columns.
     pub(super) fn readable(&self) -> Arc<[usize]> {
         let columns = self.columns();
         (0..columns.len()).filter(|&column| unreadable(&columns[column]).is_none()).collect()
     }
 
-    /// The columns with these names.
+    /// Returns the columns with these names.
     pub(super) fn find(&self, names: &[&str]) -> Result<Arc<[usize]>> {
         let find = |name: &&str| {
             let all = 0..self.columns().len();
@@ -135,7 +135,7 @@ impl File {
     }
 }
 
-/// What keeps a column from being read.
+/// Returns the reason why a column is not supported, if any.
 fn unreadable(column: &ColumnDescriptor) -> Option<&'static str> {
     let decimal = column.converted_type() == ConvertedType::DECIMAL
         || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
@@ -147,17 +147,17 @@ fn unreadable(column: &ColumnDescriptor) -> Option<&'static str> {
     }
 }
 
-/// Reads a row group from front to back.
+/// Iterator over the rows of a row group.
 pub(super) struct Reader {
     file: Arc<File>,
     columns: Arc<[usize]>,
     readers: Vec<ColumnReader>,
     group: usize,
-    /// The row that is read next.
+    /// The next row to read.
     row: u64,
-    /// How many rows the group has.
+    /// The number of rows in the group.
     rows: u64,
-    /// Rows that were decoded, the next one last.
+    /// Decoded rows, the next one last.
     decoded: Vec<ParquetRow>,
     failed: bool,
 }
@@ -196,12 +196,12 @@ impl Reader {
         })
     }
 
-    /// True if a row lies ahead.
+    /// Returns true if a row lies ahead.
     pub(super) fn can_reach(&self, group: usize, row: u64) -> bool {
         self.group == group && self.row <= row
     }
 
-    /// Passes over the rows before `row`, or all if there are fewer.
+    /// Skips the rows before `row`, or all if there are fewer.
     pub(super) fn skip_to(&mut self, row: u64) -> Result<()> {
         let row = row.min(self.rows);
         let count = usize::try_from(row - self.row).unwrap_or(usize::MAX);
@@ -216,7 +216,7 @@ impl Reader {
         if short { Err(self.ends_early()) } else { Ok(()) }
     }
 
-    /// The next `count` rows, or those before the end.
+    /// Reads the next `count` rows, or as many as are left.
     pub(super) fn read(&mut self, count: usize) -> Result<Vec<ParquetRow>> {
         let count = (self.rows - self.row).min(count as u64) as usize;
         let place = Place::Row { group: self.group, row: self.row };
@@ -284,7 +284,7 @@ fn skip(reader: &mut ColumnReader, count: usize) -> Result<usize, ParquetError> 
     with_typed!(reader, typed => typed.skip_records(count))
 }
 
-/// The next `count` values of a column, or those before its end.
+/// Reads the next `count` values of a column, or as many as are left.
 fn cells(
     reader: &mut ColumnReader,
     column: &ColumnDescriptor,
@@ -346,7 +346,7 @@ fn typed_cells<T: DataType>(
     cells.collect::<Option<_>>().ok_or_else(|| ParquetError::EOF("a value is missing".to_owned()))
 }
 
-/// What the foreign reader makes of a file; its errors and panics are [`Error::Malformed`].
+/// Runs the foreign reader; its errors and panics become [`Error::Malformed`].
 fn guarded<R>(
     source: &Source,
     place: Place,
@@ -354,7 +354,7 @@ fn guarded<R>(
 ) -> Result<R> {
     let found = match caught(f) {
         Ok(Ok(result)) => return Ok(result),
-        // What reading has met comes back as it was.
+        // Errors of this crate pass through unchanged.
         Ok(Err(ParquetError::External(error))) => match error.downcast::<Error>() {
             Ok(error) => return Err(*error),
             Err(error) => error.to_string(),
@@ -382,7 +382,7 @@ impl ChunkReader for Content {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        // What the file does not hold must not take memory.
+        // A length beyond the file must not allocate memory.
         if start.checked_add(length as u64).is_none_or(|end| end > self.0.len()) {
             let message = format!("{length} bytes from offset {start} of {}", self.0.len());
             return Err(ParquetError::EOF(message));
@@ -394,7 +394,7 @@ impl ChunkReader for Content {
     }
 }
 
-/// A file from some place on.
+/// The part of a file from an offset on.
 struct From {
     source: Arc<Source>,
     offset: u64,

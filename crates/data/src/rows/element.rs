@@ -1,10 +1,10 @@
-//! Number formats of files, and the types of numbers that they become.
+//! Number formats of files, and their conversion to Rust types.
 
 use std::fmt;
 
 use super::ByteOrder;
 
-/// The type of the numbers in a file.
+/// Type of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Element {
@@ -37,7 +37,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// Bytes per number.
+    /// Returns the number of bytes per number.
     pub fn size(self) -> usize {
         match self {
             Element::Bool | Element::U8 | Element::I8 => 1,
@@ -51,7 +51,8 @@ impl Element {
         !matches!(self, Element::F16 | Element::Bf16 | Element::F32 | Element::F64)
     }
 
-    /// Adds the numbers in `bytes` to `out` if `T` holds every number of this type, through f32.
+    /// Appends the numbers in `bytes` to `out` through f32, if `T` holds every number of this type.
+    /// Returns false otherwise.
     fn extend_small<T: From<f32>>(self, order: ByteOrder, bytes: &[u8], out: &mut Vec<T>) -> bool {
         fn extend<T: From<f32>, const N: usize>(
             order: ByteOrder,
@@ -79,12 +80,12 @@ impl Element {
         true
     }
 
-    /// The numbers in `bytes`, exactly.
+    /// Converts `bytes` to numbers, exactly.
     pub(super) fn numbers(self, order: ByteOrder, bytes: &[u8]) -> impl Iterator<Item = Number> {
         bytes.chunks_exact(self.size()).map(move |bytes| self.number(order, bytes))
     }
 
-    /// The number that `bytes` are, of which there are as many as the type has.
+    /// Converts the `size()` bytes of one number.
     fn number(self, order: ByteOrder, bytes: &[u8]) -> Number {
         // Least significant byte first, padded with zeros.
         let mut word = [0; 8];
@@ -117,7 +118,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// This number as an integer, if it is one.
+    /// Returns this number as an integer, if it is one.
     fn integer(self) -> Option<i128> {
         match self {
             Number::Integer(x) => Some(x),
@@ -126,9 +127,9 @@ impl Number {
     }
 }
 
-/// A type of numbers that [`Rows`](super::Rows) and other sources of numbers can give.
+/// Number types that [`Rows`](super::Rows) and other sources of numbers can produce.
 ///
-/// Every integer of 8 to 64 bits, `f32` and `f64`. No other type can implement it.
+/// Implemented for the integers of 8 to 64 bits, `f32` and `f64`. The trait is sealed.
 pub trait Value: Copy + Default + fmt::Debug + Send + Sync + 'static + sealed::Value {}
 
 pub(crate) mod sealed {
@@ -138,16 +139,16 @@ pub(crate) mod sealed {
         /// The type's name in errors.
         const NAME: &'static str;
 
-        /// This number, unless the type has no such value. A NaN stays one.
+        /// Converts the number, or returns `None` if the type has no such value. A NaN stays a NaN.
         fn exact(number: Number) -> Option<Self>;
 
-        /// The value nearest to this number. Integers are never rounded.
+        /// Returns the value nearest to this number. Integers are never rounded.
         fn nearest(number: Number) -> Option<Self> {
             Self::exact(number)
         }
 
-        /// Adds the numbers in `bytes` to `out`, faster than one by one, if the types permit that
-        /// without a check.
+        /// Appends the numbers in `bytes` to `out`, faster than one by one, if the types need no
+        /// check. Returns false otherwise.
         fn extend(element: Element, order: ByteOrder, bytes: &[u8], out: &mut Vec<Self>) -> bool;
     }
 }
@@ -245,7 +246,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// The words of `bytes`, least significant byte first.
+/// Splits `bytes` into words, least significant byte first.
 fn words<const N: usize>(order: ByteOrder, bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     bytes.as_chunks::<N>().0.iter().map(move |&word| match order {
         ByteOrder::Little => word,
@@ -257,7 +258,7 @@ fn words<const N: usize>(order: ByteOrder, bytes: &[u8]) -> impl Iterator<Item =
     })
 }
 
-/// A binary16 number, exactly.
+/// Converts a binary16 number to f32, exactly.
 fn half(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10) & 0x1f;
@@ -279,7 +280,7 @@ mod tests {
     use super::sealed::Value as _;
     use super::*;
 
-    /// The faster way, if there is one, gives what the slow way gives.
+    /// Checks that the fast conversion, if any, agrees with the slow one.
     fn fast<T: Value + PartialEq>(element: Element, order: ByteOrder, bytes: &[u8]) {
         let mut out = Vec::new();
         if T::extend(element, order, bytes, &mut out) {

@@ -1,7 +1,7 @@
 //! The IDX format.
 //!
-//! Two zero bytes, a type, a number of dimensions, the dimensions as 32-bit integers, the
-//! numbers; everything most significant byte first.
+//! Layout: two zero bytes, a type, the number of dimensions, the dimensions as 32-bit integers, the
+//! numbers. All are big-endian.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use crate::{Error, Place, Result};
 
 const OP: &str = "safetensors";
 
-/// The format's own limit for a header.
+/// The format's limit on the header, in bytes.
 const LONGEST_HEADER: u64 = 100_000_000;
 
 pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {

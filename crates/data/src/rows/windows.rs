@@ -23,8 +23,7 @@ impl Windows {
 }
 
 impl<T: Value> Windows<T> {
-    /// The same windows with integers of type `U`. Those that `U` does not hold are
-    /// [`Error::Inexact`].
+    /// Converts the integers to type `U`. Integers that `U` does not hold give [`Error::Inexact`].
     #[must_use]
     pub fn typed<U: Value>(self) -> Windows<U> {
         let Windows { rows, length, stride } = self;

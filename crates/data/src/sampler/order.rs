@@ -1,4 +1,4 @@
-//! The places of an epoch, listed or computed.
+//! The order of an epoch, listed or computed.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use samebits_numerics::memory;
 use crate::Result;
 use crate::memory::had;
 
-/// The indices that an epoch visits: a list, or a function of the place that needs no memory.
+/// Order in which an epoch visits indices: a list, or a function of the position, which needs no
+/// memory.
 ///
 /// # Examples
 ///
@@ -32,21 +33,21 @@ enum Places {
 }
 
 impl Order {
-    /// The numbers below `len` in ascending order.
+    /// Creates the ascending order of the numbers below `len`.
     pub fn ascending(len: usize) -> Self {
         Order { places: Places::Ascending(len) }
     }
 
-    /// An order of `len` places, the index at each of which is `at(place)`.
+    /// Creates an order of `len` positions with index `at(place)` at each position.
     ///
     /// # Determinism
     ///
-    /// `at` must be a function of the place. Workers call it at once and in any order.
+    /// `at` must be a function of the position. Workers call it concurrently and in any order.
     pub fn computed(len: usize, at: impl Fn(usize) -> usize + Send + Sync + 'static) -> Self {
         Order { places: Places::Computed(len, Box::new(at)) }
     }
 
-    /// How many places there are.
+    /// Returns the number of positions.
     pub fn len(&self) -> usize {
         match &self.places {
             Places::Listed(list) => list.len(),
@@ -54,12 +55,12 @@ impl Order {
         }
     }
 
-    /// True if there are no places.
+    /// Returns true if there are no positions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The index at `place`, or none from [`len`](Order::len) on.
+    /// Returns the index at `place`, or `None` from [`len`](Order::len) on.
     pub fn at(&self, place: usize) -> Option<usize> {
         match &self.places {
             Places::Listed(list) => list.get(place).copied(),
@@ -68,7 +69,7 @@ impl Order {
         }
     }
 
-    /// The indices as a list.
+    /// Returns the indices as a list.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Order {
         }
     }
 
-    /// True if the indices are a list in memory.
+    /// Returns true if the indices are a list in memory.
     pub(crate) fn is_listed(&self) -> bool {
         matches!(self.places, Places::Listed(_))
     }

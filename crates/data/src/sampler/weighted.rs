@@ -9,16 +9,16 @@ use crate::{Error, Order, Result, Sampler};
 
 const OP: &str = "weighted sampler";
 
-/// Samples drawn in proportion to weights.
+/// Sampler that draws in proportion to weights.
 ///
 /// # Determinism
 ///
 /// The weights form the leaves of a binary tree whose nodes hold the sum of their two children,
-/// each sum rounded once. A draw takes a 64-bit number as in [`WithReplacement`](crate::WithReplacement),
-/// makes u = (number >> 11) · 2^-53, multiplies it by the root and walks down: left if the rest is
-/// below the left child, otherwise right with the left child subtracted; never into a node of
-/// weight 0. Without replacement the drawn leaf becomes 0 and its ancestors are added up again,
-/// so that no rounding error builds up.
+/// each sum rounded once. A draw takes a 64-bit number as in
+/// [`WithReplacement`](crate::WithReplacement), computes u = (number >> 11) · 2^-53, multiplies it
+/// by the root and walks down: left if the rest is below the left child, otherwise right after
+/// subtracting the left child; never into a node of weight 0. Without replacement, the drawn leaf
+/// becomes 0 and its ancestors are summed again, so rounding errors do not accumulate.
 ///
 /// # Examples
 ///
@@ -40,18 +40,18 @@ pub struct Weighted {
 }
 
 impl Weighted {
-    /// Draws `samples` samples in each epoch, each time from all of them.
+    /// Creates a sampler of `samples` draws per epoch, each from all samples.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] if a weight is negative or not finite, or if the weights add up
-    /// to nothing or to infinity.
+    /// [`Error::InvalidOption`] if a weight is negative or not finite, or if the weights sum to
+    /// zero or to infinity.
     pub fn with_replacement(weights: Vec<f64>, samples: usize) -> Result<Self> {
         check(&weights)?;
         Ok(Weighted { weights, samples, replacement: true })
     }
 
-    /// Draws `samples` different samples in each epoch.
+    /// Creates a sampler of `samples` distinct samples per epoch.
     ///
     /// # Errors
     ///
@@ -121,7 +121,8 @@ fn check(weights: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Sums over a power of two of leaves; node `i` has the children `2 i` and `2 i + 1`.
+/// Binary tree of sums over a power of two of leaves; node `i` has the children `2 i` and `2 i +
+/// 1`.
 struct Tree {
     nodes: Vec<f64>,
     leaves: usize,
@@ -142,14 +143,14 @@ impl Tree {
         self.nodes[1]
     }
 
-    /// The leaf at the fraction `u` of the total, which is above 0.
+    /// Finds the leaf at the fraction `u` of the total, which is above 0.
     fn find(&self, u: f64) -> usize {
         let mut rest = u * self.total();
         let mut node = 1;
         while node < self.leaves {
             let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            // Rounding may leave a rest that the right side cannot hold, or a right side of
-            // weight 0; neither may lead to a leaf of weight 0.
+            // Rounding may leave a rest that exceeds the right side, or a right side of weight 0;
+            // neither may lead to a leaf of weight 0.
             if left > 0.0 && (rest < left || right == 0.0) {
                 node *= 2;
             } else {

@@ -1,4 +1,4 @@
-//! Iterating over the batches of a stream.
+//! Iteration over the batches of a stream.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::{Collate, Error, Result, Retry, Skipped};
 
 /// The batches of one epoch of a stream, in order.
 ///
-/// A sample that fails or panics, or a record that cannot be read, spoils its batch only: the error
-/// comes in the batch's place and the next batch follows. If a shard cannot be opened behind such a
-/// record, and after [`Error::WorkerInit`], [`Error::Timeout`] and [`Error::TooManySkipped`], the
-/// epoch ends.
+/// A sample that fails or panics, or an unreadable record, affects its batch only: the error takes
+/// the batch's place, and the next batch follows. The epoch ends if a shard cannot be opened behind
+/// an unreadable record, and after [`Error::WorkerInit`], [`Error::Timeout`] and
+/// [`Error::TooManySkipped`].
 pub struct StreamEpoch<D: ShardedDataset, C: Collate<D::Item>> {
     run: std::result::Result<Run<Streaming<D, C>>, Option<Error>>,
-    /// After the last turn.
+    /// The state after the last turn.
     state: StreamState,
-    /// The state before an error, until a later batch is handed out.
+    /// The state before an error, kept until a later batch is handed out.
     before_error: Option<Box<StreamState>>,
     ended: bool,
     retry: Retry,
@@ -42,18 +42,18 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamEpoch<D, C> {
         StreamEpoch { run, state, before_error: None, ended: false, retry }
     }
 
-    /// Where the epoch stands, for [`StreamLoader::resume`](super::StreamLoader::resume): after the
-    /// last batch that was handed out. After an error that is before the batch of the error.
+    /// Returns the position for [`StreamLoader::resume`](super::StreamLoader::resume): after the
+    /// last batch that was handed out. After an error, this is before the failed batch.
     pub fn state(&self) -> &StreamState {
         self.before_error.as_deref().unwrap_or(&self.state)
     }
 
-    /// What [`Retry::skip`] has left out of the epoch so far, and why.
+    /// Returns the records that [`Retry::skip`] has skipped so far, each with its reason.
     pub fn skipped(&self) -> &[Skipped] {
         &self.state.skipped
     }
 
-    /// The next turn of a lane that has not ended.
+    /// Returns the next turn of a lane that has not ended.
     fn next_turn(&self) -> Option<u64> {
         let lanes = self.state.lanes.len() as u64;
         let turns = self.state.turn..self.state.turn.saturating_add(lanes);
@@ -75,7 +75,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
             let output = match run.take(turn) {
                 Ok(output) => output,
                 Err(error) => {
-                    // What the workers hold is lost; the state still stands before it.
+                    // The workers' prefetched batches are lost; the state still stands before them.
                     self.ended = true;
                     return Some(Err(error));
                 }

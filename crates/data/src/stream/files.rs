@@ -1,4 +1,4 @@
-//! Files that are read from front to back, one shard per file.
+//! Files read from front to back, one shard per file.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,9 @@ impl Files {
         self.paths.len()
     }
 
-    /// What identifies the files in a saved state: names, not folders, because a dataset may move
-    /// between a save and a resume. A missing file differs from an empty one.
+    /// Returns a description that identifies the files in a saved state: their names without
+    /// folders, because a dataset may move between a save and a resume. A missing file differs from
+    /// an empty one.
     pub(crate) fn describe(&self) -> String {
         let words = self.paths.iter().flat_map(|path| {
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -34,7 +35,7 @@ impl Files {
         format!("{} of {} files, digest of names and sizes {digest:016x}", self.op, self.count())
     }
 
-    /// Opens the file of a shard, unpacked on the way if its name ends in `.gz`.
+    /// Opens the file of a shard; decompresses it if its name ends in `.gz`.
     pub(crate) fn open(&self, shard: usize) -> Result<(&Path, Opened)> {
         let (op, len) = (self.op, self.count());
         let path = self.paths.get(shard).ok_or(Error::IndexOutOfRange { op, index: shard, len })?;

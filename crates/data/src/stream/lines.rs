@@ -10,14 +10,15 @@ use crate::file::Opened;
 use crate::{Error, Place, Result, SampleContext};
 
 const OP: &str = "lines";
-/// The most bytes of a line, unless options say otherwise.
+/// Default limit on the bytes of a line.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
-/// The lines of text files, one shard per file. A file whose name ends in `.gz` is unpacked on the
-/// way.
+/// Dataset of the lines of text files, one shard per file. Files whose names end in `.gz` are
+/// decompressed while they are read.
 ///
-/// A sample is a line without its end (`\n` or `\r\n`); an empty line is one, too. Lines must be
-/// UTF-8. A byte order mark before the first is no part of it.
+/// A sample is a line without its end (`
+/// ` or `\r
+/// `); an empty line is also a sample. Lines must be UTF-8. A leading byte order mark is dropped.
 #[derive(Clone, Debug)]
 pub struct Lines {
     files: Files,
@@ -25,12 +26,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines of these files.
+    /// Creates the dataset of the lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         Lines { files: Files::new(OP, paths), most: MOST_BYTES }
     }
 
-    /// The most bytes that a line may have; 16 MiB by default. A longer one is
+    /// Sets the limit on the bytes of a line; 16 MiB by default. A longer line gives
     /// [`Error::TooLarge`].
     #[must_use]
     pub fn most_bytes(self, bytes: usize) -> Self {
@@ -69,38 +70,40 @@ impl ShardedDataset for Lines {
 #[derive(Debug)]
 pub struct Line {
     pub(crate) path: Arc<PathBuf>,
-    /// Counted from 1.
+    /// The line's number, counted from 1.
     pub(crate) number: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// UTF-8's byte order mark, with which some editors begin a file.
+/// UTF-8's byte order mark, which some editors write at the start of a file.
 pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The bytes between JSON's values.
+/// Returns true for whitespace between JSON values.
 pub(crate) fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Takes the end of a line away, `\n` or `\r\n`.
+/// Strips the end of a line, `
+/// ` or `\r
+/// `.
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Reads the lines of a file from front to back.
+/// Reader of a file's lines, from front to back.
 pub(crate) struct LineReader {
     op: &'static str,
     path: Arc<PathBuf>,
     reader: BufReader<Box<dyn Read + Send>>,
     line: u64,
     most: usize,
-    /// True if lines of nothing but spaces are no samples.
+    /// True if whitespace-only lines are not samples.
     passes_blank: bool,
 }
 
 impl LineReader {
-    /// Opens file `shard` of `files` behind its first `skip` samples. Blank lines are samples unless
-    /// `passes_blank`.
+    /// Opens file `shard` of `files` behind its first `skip` samples. Blank lines are samples
+    /// unless `passes_blank`.
     pub(crate) fn open(
         op: &'static str,
         files: &Files,
@@ -128,7 +131,7 @@ impl LineReader {
         Ok(lines)
     }
 
-    /// Passes over `samples` samples, of whatever length and content.
+    /// Skips `samples` samples, whatever their length and content.
     fn pass_over(&mut self, mut samples: u64) -> Result<()> {
         while samples > 0 {
             self.line += 1;
@@ -141,7 +144,7 @@ impl LineReader {
         Ok(())
     }
 
-    /// Goes behind the next line and says whether it is blank; none at the end.
+    /// Skips the next line and returns whether it is blank; `None` at the end.
     fn skip_line(&mut self) -> io::Result<Option<bool>> {
         let (mut any, mut blank) = (false, true);
         loop {
@@ -174,7 +177,7 @@ impl Iterator for LineReader {
 
     fn next(&mut self) -> Option<Result<Line>> {
         let mut bytes = Vec::new();
-        // A line of the greatest length and its end.
+        // A line of the greatest length, with its end.
         let most = (self.most as u64).saturating_add(2);
         loop {
             self.line += 1;
@@ -199,7 +202,7 @@ fn unreadable(op: &'static str, path: &Path, line: u64, source: &io::Error) -> E
     Error::malformed(op, path, Place::Line(line), "a readable line", source.to_string())
 }
 
-/// The error of a line with more than `most` bytes.
+/// Makes the error for a line of more than `most` bytes.
 pub(crate) fn too_long(op: &'static str, path: &Path, line: u64, most: usize) -> Error {
     let place = Place::Line(line);
     Error::TooLarge { op, path: path.to_owned(), place, what: "a line", most }

@@ -1,4 +1,4 @@
-//! What a worker does for one turn of a lane.
+//! A worker's task: one turn of a lane.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::memory::reserve;
 use crate::retry::At;
 use crate::{Collate, Error, Result, Retry, Skipped};
 
-/// One epoch of a stream; a slot is a turn: lane *slot* mod *lanes* produces a batch, or ends.
+/// One epoch of a stream. A slot is a turn: lane *slot* mod *lanes* produces a batch, or ends.
 pub(crate) struct Streaming<D, C> {
     config: Arc<Config<D, C>>,
     /// The order of the shards.
@@ -23,17 +23,17 @@ pub(crate) struct Streaming<D, C> {
     saved: Vec<Option<WorkerState>>,
 }
 
-/// A lane as its worker sees it.
+/// A lane, as seen by its worker.
 pub(crate) struct Lane<R> {
     number: usize,
     state: LaneState,
     /// The reader, if it stands behind the window.
     open: Option<Records<R>>,
-    /// The window in which the lane stands, once it was read.
+    /// The lane's current window, once read.
     window: Option<Window<R>>,
-    /// True if the last try failed to open its shard.
+    /// True if the last attempt failed to open its shard.
     unopened: bool,
-    /// True if the lane can neither go on nor leave out what stops it.
+    /// True if the lane can neither go on nor skip the obstacle.
     stuck: bool,
 }
 
@@ -42,18 +42,18 @@ impl<R> Lane<R> {
         Lane { number, state, open: None, window: None, unopened: false, stuck: false }
     }
 
-    /// Goes to the start of the lane's next shard.
+    /// Moves to the start of the lane's next shard.
     fn leave_shard(&mut self) {
         let shards = self.state.shards + 1;
         *self = Lane::new(self.number, LaneState { shards, records: 0, ended: false });
     }
 }
 
-/// What a turn has brought.
+/// Result of a turn.
 pub(crate) struct Turn<B> {
     pub(super) outcome: Outcome<B>,
     pub(super) skipped: Vec<Skipped>,
-    /// Where the lane stands after the turn.
+    /// The lane's position after the turn.
     pub(super) lane: LaneState,
     /// True if nothing can follow from this lane although it has not ended.
     pub(super) stuck: bool,
@@ -63,13 +63,13 @@ pub(crate) struct Turn<B> {
 
 pub(crate) enum Outcome<B> {
     Batch(Result<Collated<B>>),
-    /// All of the batch was left out.
+    /// The whole batch was skipped.
     Nothing,
     /// The lane has ended.
     End,
 }
 
-/// A shard and a place in it.
+/// A shard and a position in it.
 type Origin = (usize, u64);
 
 pub(crate) struct Collated<B> {
@@ -93,14 +93,14 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         self.config.retry
     }
 
-    /// The shard that a lane is reading, or none at its end.
+    /// Returns the shard that a lane is reading, or `None` at its end.
     fn shard(&self, lane: &Lane<D::Raw>) -> Option<usize> {
         let place = lane.state.shards.checked_mul(self.lanes.len() as u64)?;
         let place = place.checked_add(lane.number as u64)?;
         self.order.get(usize::try_from(place).ok()?).copied()
     }
 
-    /// The record at which a lane stands, or none at its end.
+    /// Reads the record at the lane's position, or `None` at its end.
     fn read(&self, lane: &mut Lane<D::Raw>, at: &Cell<At>) -> Result<Option<D::Raw>> {
         let dataset = &self.config.dataset;
         while let Some(shard) = self.shard(lane) {
@@ -128,14 +128,15 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
             if let Some(record) = lane.window.insert(window).take(place)? {
                 return Ok(Some(record));
             }
-            // An earlier try has taken it.
+            // An earlier attempt took the record.
             let record = dataset.open(shard, place)?.next().transpose()?;
             return record.map(Some).ok_or_else(|| Error::other("the record is gone"));
         }
         Ok(None)
     }
 
-    /// The sample at which a lane stands, with its shard and place, or none at the lane's end.
+    /// Makes the sample at the lane's position, with its shard and position, or `None` at the
+    /// lane's end.
     fn sample(
         &self,
         slot: u64,
@@ -157,7 +158,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         })
     }
 
-    /// The next batch of a lane. A sample that is missing leaves its place in the batch empty.
+    /// Makes the next batch of a lane. A missing sample leaves its position in the batch empty.
     fn batch(
         &self,
         slot: u64,
@@ -168,7 +169,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         let config = &self.config;
         let (mut origins, mut samples) = (Vec::new(), Vec::new());
         let mut places = 0;
-        // The first sample, also if it was left out.
+        // The first sample, even if it was skipped.
         let mut first = None;
         let mut failed = None;
         while places < config.batch_size && !worker.cancelled() {
@@ -203,7 +204,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
                 });
                 lane.stuck = skipped.len() as u64 > config.retry.most_skipped;
             } else {
-                // The rest of the batch is read all the same: its place in the lane is fixed.
+                // Read the rest of the batch nevertheless: its position in the lane is fixed.
                 failed.get_or_insert(error);
                 lane.stuck = rest;
             }

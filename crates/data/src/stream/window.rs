@@ -1,4 +1,4 @@
-//! Windows of records, in which a shard is shuffled.
+//! Windows of records, within which a shard is shuffled.
 
 use samebits_numerics::memory;
 use samebits_rng::Generator;
@@ -11,16 +11,16 @@ use crate::{Error, Result};
 
 /// Consecutive records of a shard, and the order in which they are handed out.
 pub(super) struct Window<R> {
-    /// The place of the first record in the shard.
+    /// The position of the first record in the shard.
     first: u64,
-    /// Empty where a record was taken.
+    /// The records; `None` if already taken.
     records: Vec<Option<Record<R>>>,
     order: Vec<usize>,
     /// True if the shard ends with this window.
     last: bool,
 }
 
-/// What reading a record has brought.
+/// Result of reading a record.
 enum Record<R> {
     Read(R),
     Failed(Error),
@@ -28,9 +28,9 @@ enum Record<R> {
 }
 
 impl<R: Send + 'static> Window<R> {
-    /// Reads up to `size` records of a shard from place `first` on, with the reader in `open`, if
-    /// there is one. A record that cannot be read is kept as its error, and the shard is opened again
-    /// behind it. If that fails, so does the window.
+    /// Reads up to `size` records of a shard from position `first` on, with the reader in `open`,
+    /// if any. An unreadable record is stored as its error, and the shard is opened again behind
+    /// it. If that fails, so does this call.
     pub(super) fn read(
         dataset: &impl ShardedDataset<Raw = R>,
         shard: usize,
@@ -47,7 +47,7 @@ impl<R: Send + 'static> Window<R> {
                 None => dataset.open(shard, first + records.len() as u64)?,
             };
             let record = match caught(|| reader.next()) {
-                // A reader is asked again only if it has read well.
+                // A reader is reused only after a successful read.
                 Ok(Some(Ok(record))) => {
                     *open = Some(reader);
                     Record::Read(record)
@@ -69,20 +69,20 @@ impl<R: Send + 'static> Window<R> {
         Ok(Window { first, records, order, last })
     }
 
-    /// True if record `number` comes behind this window, in the same shard.
+    /// Returns true if record `number` lies behind this window in the same shard.
     pub(super) fn is_behind(&self, number: u64) -> bool {
         !self.last && number >= self.first + self.records.len() as u64
     }
 
-    /// Where the record lies in the shard that is handed out as the shard's `number`th. None behind
-    /// the end.
+    /// Returns the position in the shard of the `number`th record to be handed out, or `None`
+    /// behind the end.
     pub(super) fn place(&self, number: u64) -> Option<u64> {
         let step = usize::try_from(number.checked_sub(self.first)?).ok()?;
         Some(self.first + *self.order.get(step)? as u64)
     }
 
-    /// The record at a place of this window; none if it was taken before. A panic of its reader goes
-    /// on here.
+    /// Takes the record at a position of this window; `None` if it was taken before. Resumes a
+    /// panic of the record's reader.
     pub(super) fn take(&mut self, place: u64) -> Result<Option<R>> {
         match self.records[(place - self.first) as usize].take() {
             None => Ok(None),

@@ -1,4 +1,4 @@
-//! What a tar file is read from.
+//! Inputs from which tar files are read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -13,20 +13,20 @@ use crate::memory::had;
 use crate::source::Source;
 use crate::{Error, Place, Result};
 
-/// Bytes from front to back, some of them passed over.
+/// Byte source read from front to back, with skips.
 pub(super) trait Input: Send {
     fn path(&self) -> &Path;
 
-    /// Where the next byte lies.
+    /// Returns the offset of the next byte.
     fn offset(&self) -> u64;
 
-    /// Fills `out`, or as much of it as there is before the end.
+    /// Fills `out`, or as much of it as there are bytes before the end.
     fn read(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// Passes over `bytes` bytes, all of which must be there.
+    /// Skips `bytes` bytes; fewer are an error.
     fn pass_over(&mut self, bytes: u64) -> Result<()>;
 
-    /// The next `size` bytes.
+    /// Reads the next `size` bytes.
     fn take(&mut self, size: usize) -> Result<Vec<u8>> {
         let start = self.offset();
         let mut bytes = had(OP, memory::zeroed(size))?;
@@ -48,7 +48,7 @@ fn ends_early(path: &Path, start: u64, size: u64, read: u64) -> Error {
     )
 }
 
-/// A file that can be read anywhere.
+/// A file with random access.
 pub(super) struct Placed {
     source: Arc<Source>,
     offset: u64,
@@ -59,7 +59,7 @@ impl Placed {
         Placed { source, offset: 0 }
     }
 
-    /// Goes to `offset`, which must lie in the file.
+    /// Moves to `offset`, which must lie in the file.
     pub(super) fn place(&mut self, offset: u64) {
         self.offset = offset;
     }
@@ -91,7 +91,7 @@ impl Input for Placed {
     }
 }
 
-/// A gzip file that is unpacked on the way.
+/// A gzip file, decompressed while it is read.
 pub(super) struct Packed {
     path: PathBuf,
     reader: BufReader<MultiGzDecoder<File>>,

@@ -1,7 +1,7 @@
 //! The members of a tar file.
 //!
-//! [`tar::Archive`] takes extended headers into memory whatever size they claim, and does not say
-//! where an error lies, so only its parsers of headers and extensions serve here.
+//! [`tar::Archive`] loads extended headers of any claimed size into memory, and its errors have no
+//! position. Therefore only its parsers of headers and extensions are used here.
 
 use tar::{EntryType, Header, PaxExtensions};
 
@@ -11,30 +11,31 @@ use crate::error::quote;
 use crate::{Error, Place, Result};
 
 const BLOCK: u64 = 512;
-/// The most bytes of an extended header. Systems permit names of 4 KiB.
+/// Limit on the bytes of an extended header. Systems permit names of 4 KiB.
 const LONGEST: u64 = 1 << 16;
 
 /// A member that belongs to a sample.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Where its header lies, after extended ones.
+    /// Offset of its header, after any extended headers.
     pub(super) header: u64,
     pub(super) content: u64,
     pub(super) size: u64,
     pub(super) key: String,
     pub(super) field: String,
-    /// Why it cannot be read. Its sample is an error, but those behind it can be read.
+    /// The reason why it cannot be read, if any. Its sample is an error; later samples can still be
+    /// read.
     pub(super) refused: Option<&'static str>,
 }
 
-/// Goes from member to member.
+/// Iterator over members.
 pub(super) struct Members<I> {
     input: I,
-    /// Where the next header lies.
+    /// Offset of the next header.
     next: u64,
 }
 
-/// What extended headers say of the member behind them.
+/// Contents of the extended headers before a member.
 #[derive(Default)]
 struct Extended {
     name: Option<Vec<u8>>,
@@ -47,12 +48,12 @@ impl<I: Input> Members<I> {
         Members { input, next: 0 }
     }
 
-    /// The input, which stands at the content of the member that came last.
+    /// Returns the input, positioned at the content of the last member.
     pub(super) fn at_content(&mut self) -> &mut I {
         &mut self.input
     }
 
-    /// The next member of a sample, or none at the end. Others are passed over.
+    /// Returns the next member of a sample, or `None` at the end. Skips other members.
     pub(super) fn next_member(&mut self) -> Result<Option<Member>> {
         let mut extended = Extended::default();
         loop {
@@ -105,7 +106,7 @@ impl<I: Input> Members<I> {
         }
     }
 
-    /// The header at which the input stands, or none at the end of the members.
+    /// Reads the header at the input's position, or `None` at the end of the members.
     fn header(&mut self) -> Result<Option<Header>> {
         let at = self.input.offset();
         let mut header = Header::new_old();
@@ -121,7 +122,7 @@ impl<I: Input> Members<I> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        // The sum of all bytes, its own eight counted as spaces.
+        // The sum of all bytes, with the checksum's own eight counted as spaces.
         let sum: u32 = bytes.iter().map(|&byte| u32::from(byte)).sum();
         let own: u32 = bytes[148..156].iter().map(|&byte| u32::from(byte)).sum();
         let sum = sum - own + 8 * u32::from(b' ');
@@ -134,7 +135,7 @@ impl<I: Input> Members<I> {
         }
     }
 
-    /// The content of an extended header.
+    /// Reads the content of an extended header.
     fn extension(&mut self, header: u64, size: u64) -> Result<Vec<u8>> {
         if size > LONGEST {
             return Err(Error::TooLarge {
@@ -178,7 +179,7 @@ impl<I: Input> Members<I> {
     }
 }
 
-/// True for headers that describe other members.
+/// Returns true for headers that describe other members.
 fn is_extension(kind: EntryType) -> bool {
     matches!(
         kind,
@@ -189,7 +190,7 @@ fn is_extension(kind: EntryType) -> bool {
     )
 }
 
-/// Why members of this kind cannot be read.
+/// Returns the reason why members of this kind cannot be read, if any.
 fn refused(kind: EntryType) -> Option<&'static str> {
     match kind {
         EntryType::Regular | EntryType::Continuous => None,
@@ -202,8 +203,7 @@ fn refused(kind: EntryType) -> Option<&'static str> {
     }
 }
 
-/// The key of the sample to which a member belongs, and the field that it is; none for a member
-/// that belongs to no sample.
+/// Splits a member's name into sample key and field; `None` if the member belongs to no sample.
 fn key_and_field(name: &str) -> Option<(&str, &str)> {
     let file = name.rfind('/').map_or(0, |slash| slash + 1);
     if name[file..].starts_with("__") && name.ends_with("__") {

@@ -7,27 +7,27 @@ use super::{Image, between, check_range};
 use crate::memory::had;
 use crate::{Error, Result};
 
-/// Where the value between pixels comes from.
+/// Interpolation between pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interpolation {
-    /// The nearest pixel; of two equally near, the one with an even row or column.
+    /// The nearest pixel; of two equally near, the one in the even row or column.
     #[default]
     Nearest,
-    /// The four pixels around, by their distances.
+    /// The four surrounding pixels, weighted by distance.
     Bilinear,
 }
 
-/// Rotates, shears, scales and moves an image about its centre. The size stays.
+/// Rotates, shears, scales and moves an image about its centre. The image size stays the same.
 ///
 /// # Determinism
 ///
-/// Sines and cosines are those of `samebits_numerics::math::f64::sinpi` and `cospi` of the angle / 180, so
-/// quarter turns are exact. With *r* the angle and *u*, *v* the
-/// shears, the matrix has *a* = cos(*r* - *v*) / cos *v*, *b* = -*a* tan *u* - sin *r*,
-/// *c* = sin(*r* - *v*) / cos *v* and *d* = -*c* tan *u* + cos *r*. The pixel at (*x*, *y*), counted from
-/// the centre, comes from (*d* *p* - *b* *q*, *a* *q* - *c* *p*) / *scale* with *p* = *x* - *t*\[0\] and
-/// *q* = *y* - *t*\[1\], each operation rounded to f64. Bilinear values interpolate rows, then columns, and
-/// are rounded to the nearest byte, ties to even.
+/// Sines and cosines are `samebits_numerics::math::f64::sinpi` and `cospi` of the angle / 180, so
+/// quarter turns are exact. With *r* the angle and *u*, *v* the shears, the matrix has *a* =
+/// cos(*r* - *v*) / cos *v*, *b* = -*a* tan *u* - sin *r*, *c* = sin(*r* - *v*) / cos *v* and *d* =
+/// -*c* tan *u* + cos *r*. The pixel at (*x*, *y*), counted from the centre, comes from (*d* *p* -
+/// *b* *q*, *a* *q* - *c* *p*) / *scale* with *p* = *x* - *t*\[0\] and *q* = *y* - *t*\[1\], each
+/// operation rounded to f64. Bilinear values interpolate rows, then columns, and are rounded to the
+/// nearest byte, ties to even.
 ///
 /// # Examples
 ///
@@ -42,26 +42,26 @@ pub enum Interpolation {
 ///
 /// # References
 ///
-/// `torchvision.transforms.functional.affine`. At the border torchvision weighs interpolated pixels with
-/// the part of them inside twice if `fill` is given; here the outside counts as `fill`.
+/// `torchvision.transforms.functional.affine`. With `fill`, torchvision weighs interpolated border
+/// pixels twice by their part inside the image; here, pixels outside count as `fill`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Affine {
-    /// Degrees clockwise.
+    /// Rotation clockwise, in degrees.
     pub angle: f64,
-    /// Pixels to the right and down.
+    /// Translation to the right and down, in pixels.
     pub translate: [f64; 2],
-    /// The size of what is shown, as a multiple.
+    /// Scale factor of the content.
     pub scale: f64,
-    /// Degrees by which columns and rows lean.
+    /// Shear of columns and rows, in degrees.
     pub shear: [f64; 2],
-    /// Where the value between pixels comes from.
+    /// Interpolation between pixels.
     pub interpolation: Interpolation,
     /// The byte outside the image.
     pub fill: u8,
 }
 
 impl Default for Affine {
-    /// Changes nothing.
+    /// Returns the identity.
     fn default() -> Self {
         let interpolation = Interpolation::default();
         Affine {
@@ -77,20 +77,19 @@ impl Default for Affine {
 
 const OP: &str = "affine";
 
-/// Sine and cosine of an angle in degrees.
+/// Returns sine and cosine of an angle in degrees.
 fn sin_cos(degrees: f64) -> [f64; 2] {
     let half_turns = degrees / 180.0;
     [math::f64::sinpi(half_turns), math::f64::cospi(half_turns)]
 }
 
 impl Affine {
-    /// The transformed image.
+    /// Returns the transformed image.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidOption`] if a number is not finite, the scale is not positive, a shear is a
-    /// quarter turn, or the image has more or fewer bytes than its sizes say, and
-    /// [`Error::OutOfMemory`].
+    /// quarter turn, or the number of bytes does not match the sizes, and [`Error::OutOfMemory`].
     pub fn apply(&self, image: &Image) -> Result<Image> {
         image.check(OP)?;
         let from = self.inverse()?;
@@ -110,7 +109,7 @@ impl Affine {
         Ok(Image { width, height, channels, pixels: out })
     }
 
-    /// Where a place comes from, both counted from the centre.
+    /// Returns the map from output to input coordinates, both counted from the centre.
     fn inverse(&self) -> Result<impl Fn([f64; 2]) -> [f64; 2]> {
         let Affine { angle, translate: [right, down], scale, shear: [u, v], .. } = *self;
         let fail =
@@ -145,7 +144,7 @@ impl Affine {
         })
     }
 
-    /// The value of a channel at a place that may lie between pixels or outside.
+    /// Returns the value of a channel at a position that may lie between pixels or outside.
     fn sample(&self, image: &Image, x: f64, y: f64, channel: usize) -> u8 {
         let at = |x: f64, y: f64| {
             let inside = x >= 0.0 && y >= 0.0 && x < image.width as f64 && y < image.height as f64;
@@ -175,10 +174,11 @@ impl Affine {
 ///
 /// # Determinism
 ///
-/// Takes two blocks of the generator. With *z* the upper 24 bits of a word times 2^-24, a number from
-/// *low* to *high* is *low* + (*high* - *low*) *z*. The words of the first block give the angle, the
-/// translations to the right and down, rounded to whole pixels with ties to even, and the scale; the
-/// first two words of the second give the shears. [`Affine`] says what follows.
+/// Takes two blocks of the generator. With *z* the upper 24 bits of a word times 2^-24, a number
+/// from *low* to *high* is *low* + (*high* - *low*) *z*. The words of the first block give the
+/// angle, the translations to the right and down, rounded to whole pixels with ties to even, and
+/// the scale; the first two words of the second give the shears. The numbers then apply as in
+/// [`Affine`].
 ///
 /// # Examples
 ///
@@ -213,7 +213,7 @@ pub struct RandomAffine {
 const RANDOM: &str = "random affine";
 
 impl RandomAffine {
-    /// Rotates by up to `degrees` either way, and changes nothing else.
+    /// Rotates by up to `degrees` in either direction.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl RandomAffine {
         })
     }
 
-    /// Moves by up to these parts of the width and the height, either way.
+    /// Moves by up to these fractions of the width and the height, in either direction.
     ///
     /// # Errors
     ///
@@ -269,19 +269,19 @@ impl RandomAffine {
         Ok(RandomAffine { shear, ..self })
     }
 
-    /// Where the value between pixels comes from; the nearest pixel by default.
+    /// Sets the interpolation between pixels; the nearest pixel by default.
     #[must_use]
     pub fn interpolation(self, interpolation: Interpolation) -> Self {
         RandomAffine { interpolation, ..self }
     }
 
-    /// The byte outside the image; 0 by default.
+    /// Sets the byte outside the image; 0 by default.
     #[must_use]
     pub fn fill(self, fill: u8) -> Self {
         RandomAffine { fill, ..self }
     }
 
-    /// What is drawn for an image of this size.
+    /// Draws the transform for an image of this size.
     pub fn draw(&self, height: usize, width: usize, generator: &mut Generator) -> Affine {
         let [angle, right, down, scale] = generator.next_block();
         let [u, v, ..] = generator.next_block();
@@ -302,11 +302,11 @@ impl RandomAffine {
         }
     }
 
-    /// The transformed image.
+    /// Returns the transformed image.
     ///
     /// # Errors
     ///
-    /// Those of [`Affine::apply`].
+    /// The errors of [`Affine::apply`].
     pub fn apply(&self, image: &Image, generator: &mut Generator) -> Result<Image> {
         self.draw(image.height, image.width, generator).apply(image)
     }

@@ -9,19 +9,19 @@ use crate::{Error, Result};
 ///
 /// # Determinism
 ///
-/// Takes two blocks of the generator. The words of the first give the factors in this order, each as
-/// [`RandomAffine`](super::RandomAffine) draws its numbers. Those of the second choose the order: of the first three
-/// changes the one that comes first is number 3 *z*, rounded down, and the next number 2 *z* of the other two; hue
-/// comes behind 4 *z* of the three.
+/// Takes two blocks of the generator. The words of the first give the factors in this order, each
+/// drawn as in [`RandomAffine`](super::RandomAffine). The words *z* of the second choose the order:
+/// of brightness, contrast and saturation, change number 3 *z*, rounded down, comes first, and
+/// number 2 *z* of the other two comes next; hue comes after 4 *z* of the three.
 ///
-/// For the first three a byte *p* becomes *f* *p* + (1 - *f*) *q* with the factor *f*, computed in f64, cut to 0 to 255 and
-/// rounded down. *q* is 0 for brightness, the mean of the grey bytes for contrast, and the grey byte
-/// of the pixel for saturation, where grey is 0.2989 *r* + 0.587 *g* + 0.114 *b* rounded down. An
-/// image of one channel is its own grey.
+/// For the first three, a byte *p* becomes *f* *p* + (1 - *f*) *q* with the factor *f*, computed in
+/// f64, clamped to 0 to 255 and rounded down. *q* is 0 for brightness, the mean of the grey bytes
+/// for contrast, and the grey byte of the pixel for saturation, where grey is 0.2989 *r* + 0.587
+/// *g* + 0.114 *b* rounded down. In an image of one channel, the byte itself is the grey.
 ///
-/// Hue is changed as torchvision does, in f32 with each operation rounded: bytes over 255 become hue,
-/// saturation and value, the factor is added to the hue modulo 1, and the way back multiplies by 255.999
-/// and rounds down. An image of one channel has no hue.
+/// Hue is changed as in torchvision, in f32 with each operation rounded: bytes over 255 become hue,
+/// saturation and value, the factor is added to the hue modulo 1, and the way back multiplies by
+/// 255.999 and rounds down. An image of one channel has no hue.
 ///
 /// # Examples
 ///
@@ -46,11 +46,11 @@ pub struct ColorJitter {
 }
 
 const OP: &str = "color jitter";
-/// The place of hue among the factors.
+/// Index of hue among the factors.
 const HUE: usize = 3;
 
 impl ColorJitter {
-    /// Draws each factor from 1 - *x* to 1 + *x*, but not below 0, and leaves the hue as it is.
+    /// Draws each factor from 1 - *x* to 1 + *x*, but not below 0, and keeps the hue.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl ColorJitter {
         Ok(ColorJitter { factors })
     }
 
-    /// Turns the hue too, by up to `most` of the whole circle in both directions.
+    /// Shifts the hue too, by up to `most` of the full circle in both directions.
     ///
     /// # Errors
     ///
@@ -82,12 +82,12 @@ impl ColorJitter {
         Ok(self)
     }
 
-    /// The changed image.
+    /// Returns the changed image.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] unless the image has one channel or three, and as many bytes as its
-    /// sizes say.
+    /// [`Error::InvalidOption`] unless the image has one or three channels, and the number of bytes
+    /// matches the sizes.
     pub fn apply(&self, mut image: Image, generator: &mut Generator) -> Result<Image> {
         image.check(OP)?;
         if !matches!(image.channels, 1 | 3) {
@@ -126,18 +126,18 @@ fn grey(pixel: &[u8]) -> u8 {
     }
 }
 
-/// Moves each byte away from what `other` says of its pixel, or towards it.
+/// Blends each byte with `other` of its pixel.
 fn blend(image: &mut Image, factor: f64, other: impl Fn(&[u8]) -> f64) {
     for pixel in image.pixels.chunks_exact_mut(image.channels) {
         let rest = (1.0 - factor) * other(pixel);
         for byte in pixel {
-            // The cast cuts to 0 to 255.
+            // The cast clamps to 0 to 255.
             *byte = (factor * f64::from(*byte) + rest) as u8;
         }
     }
 }
 
-/// Turns the hue of each pixel by `part` of the circle. A pixel of one byte has none.
+/// Shifts the hue of each pixel by `part` of the circle. Pixels of one byte have no hue.
 fn turn(image: &mut Image, part: f32) {
     for pixel in image.pixels.chunks_exact_mut(image.channels) {
         let [r, g, b] = *pixel else { return };
@@ -150,7 +150,7 @@ fn turn(image: &mut Image, part: f32) {
     }
 }
 
-/// Hue, saturation and value of red, green and blue.
+/// Converts red, green and blue to hue, saturation and value.
 fn hue_of([r, g, b]: [f32; 3]) -> [f32; 3] {
     let (most, least) = (r.max(g).max(b), r.min(g).min(b));
     if most == least {
@@ -168,7 +168,7 @@ fn hue_of([r, g, b]: [f32; 3]) -> [f32; 3] {
     [(hue / 6.0 + 1.0) % 1.0, range / most, most]
 }
 
-/// Red, green and blue of hue, saturation and value.
+/// Converts hue, saturation and value to red, green and blue.
 fn color_of([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
     let sector = (hue * 6.0).floor();
     let rest = hue * 6.0 - sector;
@@ -189,8 +189,8 @@ fn color_of([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
 mod tests {
     use super::*;
 
-    /// What the steps of torchvision's `adjust_hue` give with PyTorch 2.11: some pixels, and digests of all
-    /// with levels that are multiples of 5.
+    /// Results of the steps of torchvision's `adjust_hue` with PyTorch 2.11: some pixels, and
+    /// digests of all pixels whose levels are multiples of 5.
     #[test]
     fn hue_gives_the_figures_of_torchvision() {
         let turned = |pixels: Vec<u8>, part| {

@@ -6,19 +6,19 @@ use samebits_rng::Generator;
 use crate::memory::had;
 use crate::{Collate, Error, Result, Stackable, Stacked};
 
-/// A collate function that stacks samples of numbers and a class, and mixes each with the one before
-/// it: *part* of its own and the rest of the other's. Classes become probabilities.
+/// Collate function that stacks samples of numbers and a class, and mixes each sample with the
+/// previous one: *part* of itself and the rest of the other. Classes become probabilities.
 ///
 /// # Shapes
 ///
-/// Samples hold as many numbers as the first. The batch has them in the first matrix, and as many
-/// probabilities as there are classes in the second.
+/// All samples hold as many numbers as the first. The first matrix of the batch holds the numbers,
+/// the second one probability per class.
 ///
 /// # Determinism
 ///
-/// Takes one block of the batch's generator: *part* is the beta number of shapes *alpha* and *alpha*.
-/// A number *x* becomes *x* *part* + *y* (1 - *part*), where *y* is the other's; both factors are f32, and
-/// each operation is rounded. The sample before the first is the last.
+/// Takes one block of the batch's generator: *part* is a beta variate with shapes *alpha* and
+/// *alpha*. A number *x* becomes *x* *part* + *y* (1 - *part*), where *y* belongs to the other
+/// sample; both factors are f32, and each operation is rounded. The last sample precedes the first.
 ///
 /// # Examples
 ///
@@ -43,20 +43,21 @@ pub struct MixUp {
     classes: usize,
 }
 
-/// A collate function that stacks images and classes, and puts a rectangle of the image before it in
-/// the place of each image's own. Classes become probabilities, by area.
+/// Collate function that stacks images and classes, and replaces a rectangle of each image with
+/// that of the previous image. Classes become probabilities, by area.
 ///
 /// # Shapes
 ///
-/// Samples hold `channels * height * width` numbers, one channel after the other. The batch has them
-/// in the first matrix, and as many probabilities as there are classes in the second.
+/// Samples hold `channels * height * width` numbers, channel by channel. The first matrix of the
+/// batch holds the numbers, the second one probability per class.
 ///
 /// # Determinism
 ///
-/// Takes three blocks of the batch's generator: the beta number *part* of shapes *alpha* and *alpha*, the
-/// column and the row of the rectangle's centre. It reaches sqrt(1 - *part*) / 2 of the width and of
-/// the height to both sides, computed in f64 and rounded down to pixels, as far as the image goes. The
-/// probability of the image's own class is 1 - *area of the rectangle* / *area of the image*, in f64.
+/// Takes three blocks of the batch's generator: a beta variate *part* with shapes *alpha* and
+/// *alpha*, then the column and the row of the rectangle's centre. The rectangle extends sqrt(1 -
+/// *part*) / 2 of the width and of the height to both sides, computed in f64, rounded down to
+/// pixels and clipped to the image. The probability of the image's own class is 1 - *area of the
+/// rectangle* / *area of the image*, in f64.
 ///
 /// # References
 ///
@@ -73,7 +74,8 @@ pub struct CutMix {
 type Sample = (Vec<f32>, i64);
 
 impl MixUp {
-    /// Mixes by beta numbers of shapes `alpha` and `alpha`; classes are below `classes`.
+    /// Creates a mixer with beta variates of shapes `alpha` and `alpha`; classes are below
+    /// `classes`.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ impl MixUp {
 }
 
 impl CutMix {
-    /// As [`MixUp::new`], for images of `height` rows and `width` columns.
+    /// Creates a mixer as [`MixUp::new`] does, for images of `height` rows and `width` columns.
     ///
     /// # Errors
     ///
@@ -150,8 +152,8 @@ impl Collate<Sample> for CutMix {
     }
 }
 
-/// Replaces each element by a function of its place in its row, itself, and the element of the row
-/// before it; the row before the first is the last.
+/// Replaces each element by a function of its position in its row, its value, and the element of
+/// the previous row; the last row precedes the first.
 fn with_before(
     op: &'static str,
     rows: &mut Stacked<f32>,
@@ -161,7 +163,7 @@ fn with_before(
     if rows.values.is_empty() {
         return Ok(());
     }
-    // From the last row to the first, so that the row before is still as it was.
+    // From the last row to the first, so that the previous row is still unchanged.
     let last = rows.values.len() - width;
     let last = had(op, memory::collected(rows.values[last..].iter().copied()))?;
     for row in (0..rows.rows).rev() {
@@ -174,7 +176,8 @@ fn with_before(
     Ok(())
 }
 
-/// For each sample, `part` for its own class, and the rest for the class before.
+/// Computes the class probabilities: for each sample, `part` for its own class and the rest for the
+/// class of the previous sample.
 fn probabilities(
     op: &'static str,
     classes: &[i64],
