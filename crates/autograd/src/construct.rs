@@ -1,13 +1,13 @@
-//! Tensors of regular numbers.
+//! Constructors of regular tensors.
 
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use crate::Tensor;
 
-/// Making tensors of regular numbers.
+/// Creation of regular tensors.
 impl Tensor {
-    /// The host matrix of `n` rows and columns with ones on its diagonal and zeros elsewhere.
+    /// Creates the `n` × `n` host matrix with ones on the diagonal and zeros elsewhere.
     ///
     /// # Errors
     ///
@@ -28,13 +28,13 @@ impl Tensor {
         columns.eq(&columns.unsqueeze(-1)?)?.to_dtype(dtype).map_err(|error| error.called("eye"))
     }
 
-    /// `steps` host numbers of equal distance from `start` to `end`, both included.
+    /// Creates `steps` evenly spaced host numbers from `start` to `end`, inclusive.
     ///
     /// # Determinism
     ///
     /// Portable. The first half is `start + i · step`, the second `end − (steps − 1 − i) · step`,
-    /// with `step = (end − start) / (steps − 1)`, or each end divided if the difference overflows. Every
-    /// operation is rounded to f64, and the result to `dtype`.
+    /// with `step = (end − start) / (steps − 1)`; if the difference overflows, each end is divided
+    /// first. Every operation is rounded to f64, and the result to `dtype`.
     ///
     /// # Errors
     ///
@@ -73,8 +73,8 @@ impl Tensor {
         Tensor::from(numbers).to_dtype(dtype).map_err(|error| error.called(op))
     }
 
-    /// The host tensor `[start, start + step, ..]` of type `I64`, up to, not including, `end`:
-    /// PyTorch's `arange(start, end, step)`.
+    /// Creates the host tensor `[start, start + step, ..]` of type `I64`, up to but not including
+    /// `end`: PyTorch's `arange(start, end, step)`.
     ///
     /// # Errors
     ///
@@ -90,6 +90,7 @@ impl Tensor {
     /// assert_eq!(Tensor::arange_step(3, 0, -1)?.to_vec::<i64>()?, [3, 2, 1]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "arange")]
     pub fn arange_step(start: i64, end: i64, step: i64) -> Result<Tensor> {
         let op = "arange_step";
         let (distance, wide) = (i128::from(end) - i128::from(start), i128::from(step));
@@ -102,7 +103,7 @@ impl Tensor {
         numel(op, &[count])?;
         let mut numbers = Value::scratch(&[count], DType::I64).map_err(|error| error.called(op))?;
         for (i, number) in numbers.as_mut_slice::<i64>()?.iter_mut().enumerate() {
-            // Between `start` and `end`, so within the type.
+            // The number lies between `start` and `end`, so it fits the type.
             *number = (i128::from(start) + i as i128 * wide) as i64;
         }
         Ok(numbers.into())

@@ -1,20 +1,21 @@
-//! Tensors from numbers and arrays, and back.
+//! Conversions between tensors and numbers or arrays.
 
 use samebits_tensor_core::{bf16, f16};
 
 use crate::{Error, Result, Tensor};
 
-/// An element as Rust writes it: `f32`, `f64`, `f16`, `bf16`, `i64`, `u32`, `u8`, `bool`, and `i32`,
-/// which becomes i64 as PyTorch's integers do; [`Tensor::from_slice`] keeps it.
+/// A Rust number type that tensors convert from and to: `f32`, `f64`, `f16`, `bf16`, `i64`, `u32`,
+/// `u8`, `bool`, and `i32`. An `i32` becomes i64, as PyTorch's integers do; [`Tensor::from_slice`]
+/// keeps i32.
 pub trait Number: Copy {
-    /// A tensor of `values` in row-major order.
+    /// Creates a tensor of `values` in row-major order.
     ///
     /// # Errors
     ///
     /// As [`Tensor::from_slice`].
     fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor>;
 
-    /// The elements of a tensor of this very type in row-major order; `i32` reads i32.
+    /// Returns the elements of a tensor of this type in row-major order; `i32` reads i32.
     ///
     /// # Errors
     ///
@@ -35,13 +36,13 @@ macro_rules! elements {
         }
 
         impl From<$number> for Tensor {
-            /// A tensor without dimensions.
+            /// Creates a tensor without dimensions.
             fn from(value: $number) -> Tensor {
                 Tensor::scalar(value)
             }
         }
 
-        /// The only element.
+        /// Returns the only element.
         impl TryFrom<&Tensor> for $number {
             type Error = Error;
 
@@ -65,13 +66,13 @@ impl Number for i32 {
 }
 
 impl From<i32> for Tensor {
-    /// A tensor without dimensions, of type i64 as [`Tensor::new`] makes it.
+    /// Creates a tensor without dimensions, of type i64 as in [`Tensor::new`].
     fn from(value: i32) -> Tensor {
         Tensor::scalar(i64::from(value))
     }
 }
 
-/// The only element.
+/// Returns the only element.
 impl TryFrom<&Tensor> for i32 {
     type Error = Error;
 
@@ -93,13 +94,13 @@ impl Number for bool {
 impl TryFrom<bool> for Tensor {
     type Error = Error;
 
-    /// A tensor without dimensions.
+    /// Creates a tensor without dimensions.
     fn try_from(value: bool) -> Result<Tensor> {
         Tensor::new(value)
     }
 }
 
-/// The only element.
+/// Returns the only element.
 impl TryFrom<&Tensor> for bool {
     type Error = Error;
 
@@ -109,9 +110,9 @@ impl TryFrom<&Tensor> for bool {
     }
 }
 
-/// What [`Tensor::new`] takes: a number, or an array of such things, to any depth.
+/// The argument of [`Tensor::new`]: a number, or an array of arguments, nested to any depth.
 pub trait Nested {
-    /// The numbers at the bottom.
+    /// The type of the innermost numbers.
     type Number: Number;
 
     /// Appends the size of each dimension.
@@ -120,11 +121,11 @@ pub trait Nested {
     /// Appends the numbers in row-major order.
     fn flatten(&self, numbers: &mut Vec<Self::Number>);
 
-    /// What [`flatten`](Nested::flatten) appends `numbers` for.
+    /// Builds the value whose [`flatten`](Nested::flatten) appends `numbers`.
     ///
     /// # Panics
     ///
-    /// There are fewer numbers than [`sizes`](Nested::sizes) says.
+    /// There are fewer numbers than the product of the [`sizes`](Nested::sizes).
     fn nest(numbers: &[Self::Number]) -> Self;
 }
 
@@ -161,8 +162,8 @@ impl<T: Nested, const N: usize> Nested for [T; N] {
 }
 
 impl Tensor {
-    /// A host tensor of a number, an array or nested arrays, of the type that they have in Rust:
-    /// `1.0` is an f64 and `1` an i64.
+    /// Creates a host tensor from a number, an array or nested arrays, with Rust's type of the
+    /// numbers: `1.0` gives f64 and `1` gives i64.
     ///
     /// # Errors
     ///
@@ -178,6 +179,7 @@ impl Tensor {
     /// assert_eq!(f32::try_from(&x.sum(())?)?, 10.0);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "tensor")]
     pub fn new<T: Nested>(values: T) -> Result<Tensor> {
         let (mut shape, mut numbers) = (Vec::new(), Vec::new());
         T::sizes(&mut shape);
@@ -194,7 +196,7 @@ impl<T: Nested, const N: usize> TryFrom<[T; N]> for Tensor {
     }
 }
 
-/// The elements, as [`Tensor::new`] takes them.
+/// Returns the elements as the nested array that [`Tensor::new`] takes.
 ///
 /// # Examples
 ///
@@ -216,7 +218,7 @@ impl<T: Nested, const N: usize> TryFrom<&Tensor> for [T; N] {
     }
 }
 
-/// The elements in row-major order.
+/// Returns the elements in row-major order.
 impl<N: Number> TryFrom<&Tensor> for Vec<N> {
     type Error = Error;
 

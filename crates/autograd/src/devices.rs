@@ -1,15 +1,15 @@
-//! CUDA devices that come into reach with their first use.
+//! Discovery of CUDA devices at their first use.
 
 use std::sync::Once;
 
 use samebits_cuda_kernels::{self as cuda, CudaError};
 use samebits_tensor_core::Device;
 
-/// Makes the CUDA devices of this machine usable, once. [`Tensor::to`](crate::Tensor::to), layers and
-/// random tensors do so themselves when they are given such a device.
+/// Makes the CUDA devices of this machine usable. [`Tensor::to`](crate::Tensor::to), layers and
+/// random tensors call this themselves when they are given such a device. Later calls do nothing.
 ///
-/// Without a driver there are no CUDA devices, and that is all: `samebits_cuda_kernels::install` says
-/// why. A driver that fails is reported as a warning.
+/// Without a driver there are no CUDA devices and no error; `samebits_cuda_kernels::install`
+/// returns the reason. If the driver fails, the function logs a warning.
 pub fn find_devices() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| match cuda::install() {
@@ -18,8 +18,8 @@ pub fn find_devices() {
     });
 }
 
-/// [`find_devices`] before something is brought to `device`. A program that names no CUDA device never
-/// waits for the driver.
+/// Calls [`find_devices`] before anything moves to `device`. A program that names no CUDA device
+/// never waits for the driver.
 pub(crate) fn reach(device: Device) {
     if device != Device::Cpu {
         find_devices();

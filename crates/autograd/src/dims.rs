@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
 
-/// One dimension of a tensor. Negative numbers count from the end: `-1` is the last dimension.
+/// A dimension of a tensor. Negative numbers count from the end: `-1` is the last dimension.
 ///
 /// # Examples
 ///
@@ -18,12 +18,12 @@ use crate::Tensor;
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Dim {
-    /// The dimension, counted from the front, of a tensor with `rank` dimensions.
+    /// Returns the dimension, counted from the front, of a tensor with `rank` dimensions.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`], in the name of `op`, for a negative number before the first
-    /// dimension. What a number after the last dimension means, the operation says.
+    /// [`Error::InvalidArgument`], naming `op`, for a negative number before the first dimension.
+    /// The operation itself checks numbers past the last dimension.
     fn dim(&self, op: &'static str, rank: usize) -> Result<usize>;
 }
 
@@ -53,7 +53,7 @@ macro_rules! signed_dims {
 }
 signed_dims!(i32, i64, isize);
 
-/// A set of dimensions: one, an array, slice, vector or range of them, or `()` for all.
+/// A set of dimensions: a number, an array, slice, vector or range, or `()` for all.
 ///
 /// # Examples
 ///
@@ -68,8 +68,8 @@ signed_dims!(i32, i64, isize);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Dims {
-    /// The dimensions, counted from the front, of a tensor with `rank` dimensions, in the order
-    /// in which they are given.
+    /// Returns the dimensions, counted from the front, of a tensor with `rank` dimensions, in the
+    /// given order.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl<D: Dims + ?Sized> Dims for &D {
     }
 }
 
-/// Dimensions `start..end`; an end that lies past the last dimension is for the operation to
-/// refuse, so only as many are named as make it do so.
+/// Returns dimensions `start..end`. An end past the last dimension is cut to the first invalid one,
+/// which is enough for the operation to reject it.
 fn between(start: usize, end: usize, rank: usize) -> Vec<usize> {
     (start..end.min(rank.max(start).saturating_add(1))).collect()
 }
@@ -161,9 +161,9 @@ macro_rules! dims_of_ints {
 }
 dims_of_ints!(usize, i32, i64, isize);
 
-/// One dimension, or all: a [`Dim`], an `Option` of one, or `()` for all.
+/// A single dimension, or all: a [`Dim`], an `Option` of one, or `()` for all.
 pub trait DimOrAll {
-    /// The dimension, counted from the front, or `None` for all.
+    /// Returns the dimension, counted from the front, or `None` for all.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ macro_rules! dim_or_all_of_ints {
 }
 dim_or_all_of_ints!(usize, i32, i64, isize);
 
-/// A shape, in which one size may be `-1`: what the other sizes leave. `()` is the shape of a
+/// A shape, in which one size may be `-1`: it is inferred from the others. `()` is the shape of a
 /// tensor without dimensions.
 ///
 /// # Examples
@@ -207,12 +207,12 @@ dim_or_all_of_ints!(usize, i32, i64, isize);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Sizes {
-    /// The sizes of a tensor with `numel` elements.
+    /// Returns the sizes of a tensor with `numel` elements.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`], in the name of `op`, if a size is negative, or `-1` and there
-    /// is no or more than one number that it can be.
+    /// [`Error::InvalidArgument`], naming `op`, if a size is negative but not `-1`, or if `-1`
+    /// cannot be inferred: no size fits, or several do.
     fn sizes(&self, op: &'static str, numel: usize) -> Result<Vec<usize>>;
 }
 
@@ -295,7 +295,7 @@ macro_rules! signed_sizes {
 }
 signed_sizes!(i32, i64, isize);
 
-/// The dimensions that a reduction of `x` runs over, in ascending order.
+/// Returns the dimensions that a reduction of `x` runs over, in ascending order.
 pub(crate) fn over(op: &'static str, x: &Tensor, dims: impl Dims) -> Result<Vec<usize>> {
     let mut dims = dims.dims(op, x.rank())?;
     dims.sort_unstable();

@@ -1,4 +1,4 @@
-//! Tensors as text, laid out as PyTorch lays them out.
+//! Text form of tensors, in PyTorch's layout.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use samebits_tensor_core::{DType, Device, Tensor as Value, with_element};
 
 use crate::{Result, Tensor};
 
-/// Larger tensors are shortened.
+/// Tensors with more elements are shortened.
 const WHOLE: usize = 1000;
-/// This many slices are shown at each end of a shortened dimension.
+/// The number of slices shown at each end of a shortened dimension.
 const EDGE: usize = 3;
 const LINE: usize = 80;
 const START: &str = "tensor(";
 
-/// `tensor([[1., 2.], [3., 4.]])` with a row to a line, and with the type and the device if they
-/// are not f32, i64 or bool on the CPU. Numbers have four decimals; of more than 1000 elements the
-/// first and last three of each dimension are shown.
+/// Writes `tensor([[1., 2.], [3., 4.]])`, one row per line. Type and device follow if they are not
+/// f32, i64 or bool on the CPU. Numbers have four decimals. If there are more than 1000 elements,
+/// the first and last three of each dimension are shown.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// How the numbers of a tensor are written.
+/// The format of a tensor's numbers.
 struct Text {
     style: Style,
     width: usize,
@@ -87,7 +87,7 @@ impl Text {
             _ => Style::Integer,
         };
         let mut text = Text { style, width: 0, shortened };
-        // Neither zeros nor what is not finite counts.
+        // Zeros and non-finite numbers do not count.
         let counted = numbers.iter().filter(|number| match number {
             Exact::Integer(_) => true,
             Exact::Float(x) => x.is_finite() && *x != 0.0,
@@ -117,7 +117,7 @@ impl Text {
         }
     }
 
-    /// The nested brackets.
+    /// Returns the nested brackets.
     fn body(&self, x: &Value) -> Result<String> {
         self.nested(x, START.len())
     }
@@ -160,17 +160,17 @@ impl Text {
     }
 }
 
-/// The elements of a small tensor.
+/// Returns the elements of a small tensor.
 fn numbers(x: &Value) -> Result<Vec<Exact>> {
     with_element!(x.dtype(), T => Ok(x.to_vec::<T>()?.into_iter().map(T::exact).collect()))
 }
 
-/// The ranges of a dimension that are shown: start and length.
+/// Returns the ranges of a dimension to show, as start and length.
 fn ends(size: usize, split: bool) -> Vec<(usize, usize)> {
     if split { vec![(0, EDGE), (size - EDGE, EDGE)] } else { vec![(0, size)] }
 }
 
-/// Appends the elements that are shown.
+/// Appends the elements to show.
 fn shown(x: &Value, shortened: bool, found: &mut Vec<Exact>) -> Result<()> {
     let Some(&size) = x.shape().first().filter(|_| shortened) else {
         found.extend(numbers(x)?);
@@ -184,7 +184,7 @@ fn shown(x: &Value, shortened: bool, found: &mut Vec<Exact>) -> Result<()> {
     Ok(())
 }
 
-/// The style in which PyTorch writes floats.
+/// Returns PyTorch's style for these floats.
 fn floats(numbers: &[Exact]) -> Style {
     let sizes: Vec<f64> = numbers
         .iter()
@@ -204,7 +204,7 @@ fn floats(numbers: &[Exact]) -> Style {
     }
 }
 
-/// With four decimals and an exponent of at least two digits.
+/// Formats `x` with four decimals and an exponent of at least two digits.
 fn scientific(x: f64) -> String {
     let text = format!("{x:.4e}");
     match text.split_once('e') {

@@ -1,4 +1,4 @@
-//! How variables were computed, and the walk back from results to what they depend on.
+//! The computation graph, and the backward walk from results to their inputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,34 +13,35 @@ use crate::functional::joined;
 use crate::run;
 use crate::tensor::{Gradients, Tensor};
 
-/// Where a variable that requires a gradient comes from.
+/// The node of a variable that requires a gradient.
 pub(crate) struct Source {
-    /// Larger than that of everything it was computed from.
+    /// The node's id, larger than the ids of all nodes it was computed from.
     pub(crate) id: u64,
-    /// The id of the first of the parameters that have succeeded one another up to this one.
+    /// The id of the first in the line of parameters that this one succeeds.
     pub(crate) line: u64,
-    /// Another number for each value that the parameter has had.
+    /// A number that differs for each value the parameter has had.
     pub(crate) version: u64,
-    /// How it was computed; none for a parameter.
+    /// The operation that computed it; `None` for a parameter.
     pub(crate) step: Option<Step>,
-    /// Whether its gradient is wanted: that of a frozen parameter is not.
+    /// True if its gradient is wanted; false for a frozen parameter.
     pub(crate) wanted: bool,
 }
 
 pub(crate) struct Step {
     pub(crate) inputs: Vec<Option<Arc<Source>>>,
-    /// The layer that it is a part of, if that is recorded.
+    /// The layer that the operation is part of, if it is recorded.
     pub(crate) module: Option<Arc<str>>,
     pub(crate) backward: Backward,
 }
 
-/// From the gradient of a result to those of its inputs.
+/// A function from the gradient of a result to the gradients of its inputs.
 pub(crate) enum Backward {
-    /// Each is added to what was found of it before.
+    /// Returns each input's gradient, which is added to the gradient found so far.
     Each(Box<Each>),
-    /// That of the only input, with what was found of it before.
+    /// Returns the gradient of the only input, including the gradient found so far.
     Onto(Box<Onto>),
-    /// That of a part of the only input, which has this shape, from `start` on along `dim`.
+    /// Marks the result as a part of the only input, which has `shape`: from `start` on along
+    /// `dim`.
     Part { dim: usize, start: usize, shape: PerDim },
 }
 
@@ -48,20 +49,19 @@ type Each = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
 type Onto = dyn Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync;
 
 pub(crate) fn next_id() -> u64 {
-    // Relaxed is enough: one thread's ids ascend, and a variable made elsewhere reached this
-    // thread by something that orders the two.
+    // Relaxed is enough: the ids of one thread ascend, and a variable made by another thread
+    // reached this one through a synchronisation that orders the two.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Gradients found so far of variables that are still to be visited, by the variable's id.
+/// Gradients found so far of variables not yet visited, by the variable's id.
 pub(crate) type Pending = BTreeMap<u64, (Arc<Source>, Found)>;
 
-/// What was found of a gradient.
+/// The part of a gradient found so far.
 pub(crate) enum Found {
     Whole(Tensor),
-    /// Gradients of parts that do not overlap, of a variable of this shape, by where they start along
-    /// `dim`.
+    /// Gradients of disjoint parts of a variable of this shape, keyed by their start along `dim`.
     Parts {
         dim: usize,
         shape: PerDim,
@@ -70,7 +70,7 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// The sum of what was found, zeros around each part.
+    /// Returns the sum of the parts found, with zeros around each.
     fn whole(self) -> Result<Tensor> {
         match self {
             Found::Whole(grad) => Ok(grad),
@@ -78,7 +78,7 @@ impl Found {
         }
     }
 
-    /// With the gradient of one more part.
+    /// Adds the gradient of one more part.
     fn and_part(self, grad: Tensor, at: (usize, usize), shape: &PerDim) -> Result<Found> {
         let (along, start) = at;
         match self {
@@ -96,14 +96,14 @@ impl Found {
     }
 }
 
-/// Whether a part from `start` on overlaps none of `parts`, and is not empty.
+/// Returns whether a part from `start` on is not empty and overlaps none of `parts`.
 fn fits(parts: &BTreeMap<usize, Tensor>, dim: usize, start: usize, part: &Tensor) -> bool {
     let end = start + part.shape()[dim];
     let before = parts.range(..end).next_back();
     end > start && before.is_none_or(|(&first, part)| first + part.shape()[dim] <= start)
 }
 
-/// Walks the graph in reverse order of creation.
+/// Walks the graph in reverse order of creation and returns the gradients.
 pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
     let (mut found, mut leaves) = (BTreeMap::new(), BTreeMap::new());
     while let Some((id, (source, grad))) = pending.pop_last() {
@@ -151,7 +151,7 @@ pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
     Ok(Gradients { by_id: found, leaves })
 }
 
-/// Adds `grad` to what has been found of `source`.
+/// Adds `grad` to the gradient found of `source` so far.
 pub(crate) fn collect(pending: &mut Pending, source: &Arc<Source>, grad: Tensor) -> Result<()> {
     let total = match pending.remove(&source.id) {
         Some((_, sum)) => add(&sum.whole()?, &grad)?,
@@ -170,12 +170,12 @@ fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 impl Drop for Source {
-    /// Takes long chains apart in a loop: one call per link would overflow the stack.
+    /// Dismantles long chains in a loop: one call per link would overflow the stack.
     fn drop(&mut self) {
         let mut chain: Vec<Arc<Source>> = Vec::new();
         let take = |source: &mut Source, chain: &mut Vec<Arc<Source>>| {
             if let Some(step) = source.step.take() {
-                // The closure holds inputs too, by way of the variables that it saved.
+                // The closure holds inputs, too, through the variables that it saved.
                 let Step { inputs, backward, .. } = step;
                 chain.extend(inputs.into_iter().flatten());
                 drop(backward);

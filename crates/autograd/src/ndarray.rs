@@ -8,13 +8,13 @@ use crate::{Error, Result, Tensor};
 
 const OP: &str = "ndarray";
 
-/// An element of both tensors and arrays: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32`, `u32`, `u8` and
-/// `bool`. The tensor has the element type of that name.
+/// An element of both tensors and arrays: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32`, `u32`, `u8` or
+/// `bool`. The tensor has the element type of the same name.
 ///
 /// # Examples
 ///
-/// Arrays of any layout and number of dimensions become tensors and back. An array that is not the
-/// tensor's type or number of dimensions is an error:
+/// Arrays of any layout and number of dimensions convert to tensors and back. If the array's type
+/// or number of dimensions differs from the tensor's, the conversion returns an error:
 ///
 /// ```
 /// use ndarray::{Array1, Array2, ArrayD, array};
@@ -29,11 +29,11 @@ const OP: &str = "ndarray";
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait ArrayElement: Copy + sealed::Sealed {
-    /// A tensor of `values` in row-major order.
+    /// Creates a tensor of `values` in row-major order.
     #[doc(hidden)]
     fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor>;
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     #[doc(hidden)]
     fn values(x: &Tensor) -> Result<Vec<Self>>;
 }
@@ -79,7 +79,8 @@ impl ArrayElement for bool {
     }
 }
 
-/// The elements of an array or a view, copied to the host in row-major order whatever the strides.
+/// Copies the elements of an array or view to a host tensor in row-major order, whatever the
+/// strides.
 impl<A, S, D> TryFrom<&ArrayBase<S, D, A>> for Tensor
 where
     A: ArrayElement,
@@ -102,7 +103,7 @@ where
     }
 }
 
-/// As for a reference: the elements are copied.
+/// Copies the elements, as for a reference.
 impl<A, S, D> TryFrom<ArrayBase<S, D, A>> for Tensor
 where
     A: ArrayElement,
@@ -116,7 +117,7 @@ where
     }
 }
 
-/// The elements, copied from whatever device; their graph is left behind.
+/// Copies the elements from any device, without their graph.
 impl<A: ArrayElement, D: Dimension> TryFrom<&Tensor> for Array<A, D> {
     type Error = Error;
 
@@ -135,7 +136,7 @@ impl<A: ArrayElement, D: Dimension> TryFrom<&Tensor> for Array<A, D> {
     }
 }
 
-/// As for a reference.
+/// Copies the elements, as for a reference.
 impl<A: ArrayElement, D: Dimension> TryFrom<Tensor> for Array<A, D> {
     type Error = Error;
 

@@ -5,10 +5,10 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use crate::functional::{self as f, Operand};
 use crate::{Result, Tensor};
 
-/// One operator: between tensors, between a tensor and the result of an operator, and between a
-/// tensor and a number. Rust allows no operator between two results, or a result and a number:
-/// neither type is this crate's. Of the numbers one float and one integer type are enough, and
-/// all there can be: with a second, the type of a literal would have to be written.
+/// Implements one operator between tensors, between a tensor and a `Result` of an operator, and
+/// between a tensor and a number. Rust forbids an operator between two results, or a result and a
+/// number: neither type belongs to this crate. One float and one integer type are enough: with a
+/// second of either, literals would need a type suffix.
 macro_rules! operator {
     ($Trait:ident::$method:ident, $function:ident) => {
         operator!(@tensors $Trait::$method, $function; Tensor, Tensor; Tensor, &Tensor; &Tensor, Tensor; &Tensor, &Tensor);

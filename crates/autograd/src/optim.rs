@@ -2,16 +2,16 @@
 //!
 //! | optimiser | rule |
 //! |---|---|
-//! | [`Sgd`] | gradient descent, perhaps with momentum |
+//! | [`Sgd`] | gradient descent, optionally with momentum |
 //! | [`Adam`], [`AdamW`] | adaptive moments; [`AdamW`] decouples the weight decay |
 //! | [`RmsProp`] | root mean square of recent gradients |
 //! | [`Adagrad`] | root of the sum of all squared gradients |
 //!
-//! Each is a [`Descent`] by another [`Rule`]; write a rule to add an optimiser.
+//! Each is a [`Descent`] with another [`Rule`]. Implement [`Rule`] to add an optimiser.
 //!
-//! An optimiser owns its state by parameter name, so that it can be saved beside the model and
-//! loaded into another process. A parameter that several layers share is one parameter: it takes
-//! one step, and its state and group are those of the name that is visited first.
+//! An optimiser owns its state by parameter name, so you can save it beside the model and load it
+//! in another process. A parameter that several layers share takes one step; its state and group
+//! are those of the name visited first.
 //!
 //! # Examples
 //!
@@ -64,59 +64,64 @@ pub use tree::{TreeNode, TreeSum};
 use crate::nn::Module;
 use crate::{Gradients, Result, Tensor};
 
-/// Changes a model's parameters along their gradients.
+/// An algorithm that updates a model's parameters from their gradients.
 pub trait Optimizer {
-    /// Takes one step. A parameter that the loss does not depend on stays as it is.
+    /// Takes one step. Parameters that the loss does not depend on stay unchanged.
     ///
     /// # Errors
     ///
-    /// A gradient or state does not fit its parameter, a gradient was taken before its parameter
-    /// was replaced (by another step, for example), the layers that share a parameter do not hold it
-    /// alike (one of them was frozen alone, for example), a learning rate is not a finite number
-    /// of at least 0, or the state that was loaded last was saved without a parameter that has a
-    /// gradient. The model and the optimiser are unchanged then.
+    /// The model and the optimiser are unchanged after an error. Errors:
+    ///
+    /// - A gradient or state does not match its parameter.
+    /// - A gradient was computed before its parameter was replaced, for example by another step.
+    /// - Layers that share a parameter disagree about it, for example because only one was frozen.
+    /// - A learning rate is not a finite number of at least 0.
+    /// - The state loaded last has no entry for a parameter that has a gradient.
     fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()>;
 
-    /// The number of steps taken.
+    /// Returns the number of steps taken.
     fn steps(&self) -> u64;
 
-    /// The learning rates: the general one first, then that of each group.
+    /// Returns the learning rates: the default first, then that of each group.
     fn rates(&self) -> &[Rate];
 
-    /// The same, to be changed.
+    /// Returns the learning rates for modification, in the order of [`rates`](Optimizer::rates).
     fn rates_mut(&mut self) -> &mut [Rate];
 
-    /// The learning rate of the next step, for parameters that are in no group.
+    /// Returns the learning rate of the next step for parameters in no group.
     fn lr(&self) -> f64 {
         self.rates().first().map_or(0.0, |rate| rate.current)
     }
 
-    /// Sets the learning rate of the next steps, for all groups.
+    /// Sets the learning rate of all groups for the next steps.
     fn set_lr(&mut self, lr: f64) {
         for rate in self.rates_mut() {
             rate.current = lr;
         }
     }
 
-    /// Everything that later steps depend on and that [`load_state`](Optimizer::load_state) needs,
-    /// as tensors by name, in a fixed order: `steps`, `lr` and `initial_lr`, `momentum` if a schedule
-    /// has set it, then each parameter's.
+    /// Returns the state that later steps depend on, for [`load_state`](Optimizer::load_state). It
+    /// is a list of named tensors in a fixed order: `steps`, `lr` and `initial_lr`, `momentum` if a
+    /// schedule has set it, then those of each parameter.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the state.
+    #[doc(alias = "state_dict")]
     fn state(&self) -> Result<Vec<(String, Tensor)>>;
 
-    /// Replaces the state by what [`state`](Optimizer::state) returned.
+    /// Replaces the state with one returned by [`state`](Optimizer::state).
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`](crate::Error::InvalidState) if a tensor is missing or is none that
-    /// this optimiser uses. The optimiser is unchanged then. That all tensors of a parameter are
-    /// missing shows when the next step meets it, and is the same error.
+    /// [`Error::InvalidState`](crate::Error::InvalidState) if a tensor is missing or this optimiser
+    /// does not use it; the optimiser is unchanged then. If all tensors of a parameter are missing,
+    /// the next step that meets the parameter returns this error.
+    #[doc(alias = "load_state_dict")]
     fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()>;
 
-    /// Where this optimiser stands, to go back to within this process if what follows fails.
+    /// Saves the state of this optimiser within this process, to restore it if a later operation
+    /// fails.
     ///
     /// # Errors
     ///
@@ -125,12 +130,12 @@ pub trait Optimizer {
         Ok(Snapshot::new(self.state()?))
     }
 
-    /// Goes back to where [`snapshot`](Optimizer::snapshot) was called.
+    /// Restores the state saved by [`snapshot`](Optimizer::snapshot).
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`](crate::Error::InvalidState) if the snapshot is of another kind of
-    /// optimiser. The optimiser is unchanged then.
+    /// [`Error::InvalidState`](crate::Error::InvalidState) if the snapshot comes from another kind
+    /// of optimiser; this one is unchanged then.
     fn restore(&mut self, snapshot: Snapshot) -> Result<()> {
         match snapshot.content() {
             Some(state) => self.load_state(state),
@@ -139,19 +144,19 @@ pub trait Optimizer {
     }
 }
 
-/// The learning rate of a group of parameters, and its momentum if that changes.
+/// The learning rate of a group of parameters, and its momentum if a schedule sets it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// What the optimiser was made with, which schedules start from.
+    /// The rate that the optimiser was created with; schedules start from it.
     pub initial: f64,
-    /// What the next step uses.
+    /// The rate of the next step.
     pub current: f64,
-    /// The momentum that a schedule has set in place of the optimiser's; beta 1 of Adam.
+    /// The momentum set by a schedule, in place of the optimiser's; for Adam, beta 1.
     pub momentum: Option<f64>,
 }
 
 impl Rate {
-    /// The rate of an optimiser that was just made with `lr`.
+    /// Returns the rate of an optimiser created with `lr`.
     pub fn new(lr: f64) -> Rate {
         Rate { initial: lr, current: lr, momentum: None }
     }

@@ -1,12 +1,12 @@
 //! Sparse tensors: lists of elements ([`SparseCoo`]) and compressed rows ([`SparseCsr`]).
 //!
-//! The places of the elements are data, their values a [`Tensor`]: gradients flow to the values and to
-//! the dense operands of products.
+//! The indices of the elements are data; the values are a [`Tensor`]. Gradients flow to the values
+//! and to the dense operands of products.
 //!
 //! # Determinism
 //!
-//! Elements at the same place are summed exactly and rounded once (f64: in the order of
-//! the list), so that the order of a list of f32 has no influence. For products see
+//! Elements with equal indices are summed. For f32 the sum is exact and rounded once, so the order
+//! of the list does not matter; f64 values are added in the order of the list. For products see
 //! [`SparseMm`](samebits_tensor_core::ops::SparseMm).
 
 mod csr;
@@ -21,7 +21,7 @@ use samebits_tensor_core::{DType, Device, Error, Result};
 use crate::Tensor;
 use crate::functional::{index_add, index_select, nonzero, reshape};
 
-/// A sparse tensor as a list of its elements and their places.
+/// A sparse tensor in coordinate format: a list of elements and their indices.
 ///
 /// # Examples
 ///
@@ -38,9 +38,10 @@ use crate::functional::{index_add, index_select, nonzero, reshape};
 /// assert_eq!(sum.backward()?.of(&values).unwrap().to_vec::<f32>()?, [8.0, 4.0, 8.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[doc(alias = "sparse_coo_tensor")]
 #[derive(Clone, Debug)]
 pub struct SparseCoo {
-    /// The places of each dimension.
+    /// The indices of the elements, by dimension.
     places: Vec<Vec<usize>>,
     values: Tensor,
     shape: Vec<usize>,
@@ -48,7 +49,7 @@ pub struct SparseCoo {
 }
 
 impl SparseCoo {
-    /// A sparse tensor of `shape`.
+    /// Creates a sparse tensor of `shape`.
     ///
     /// # Shapes
     ///
@@ -82,11 +83,12 @@ impl SparseCoo {
         Ok(SparseCoo { places, values: values.clone(), shape: shape.to_vec(), coalesced: false })
     }
 
-    /// The elements of a dense tensor that are not zero, coalesced. NaN is not zero.
+    /// Returns the nonzero elements of a dense tensor, coalesced. NaN counts as nonzero.
     ///
     /// # Errors
     ///
     /// [`Error::Backend`] if a device fails.
+    #[doc(alias = "to_sparse")]
     pub fn from_dense(dense: &Tensor) -> Result<SparseCoo> {
         let shape = dense.shape().to_vec();
         let flat = reshape(dense, [dense.numel()])?;
@@ -103,17 +105,17 @@ impl SparseCoo {
         Ok(SparseCoo { places, values, shape, coalesced: true })
     }
 
-    /// The size of each dimension.
+    /// Returns the size of each dimension.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The elements.
+    /// Returns the values of the elements.
     pub fn values(&self) -> &Tensor {
         &self.values
     }
 
-    /// `[dimensions, elements]`: the places of the elements.
+    /// Returns the indices of the elements, `[dimensions, elements]`.
     ///
     /// # Errors
     ///
@@ -123,21 +125,23 @@ impl SparseCoo {
         Tensor::from_slice(&flat, &[self.shape.len(), self.elements()])
     }
 
-    /// The number of elements in the list.
+    /// Returns the number of elements in the list.
+    #[doc(alias = "nnz")]
     pub fn elements(&self) -> usize {
         self.values.numel()
     }
 
-    /// Whether the elements are known to be in row-major order, each place at most once.
+    /// Returns whether the elements are known to be in row-major order with distinct indices.
     pub fn is_coalesced(&self) -> bool {
         self.coalesced
     }
 
-    /// The same tensor with its elements in row-major order and those at the same place summed.
+    /// Returns the same tensor with its elements in row-major order and equal indices merged by a
+    /// sum.
     ///
     /// # Determinism
     ///
-    /// Portable: the sums of f32 are exact and rounded once; f64 is added in the order of the
+    /// Portable: sums of f32 are exact and rounded once; f64 values are added in the order of the
     /// list.
     ///
     /// # Errors
@@ -166,8 +170,8 @@ impl SparseCoo {
         Ok(SparseCoo { places, values, shape: self.shape.clone(), coalesced: true })
     }
 
-    /// The dense tensor; elements at the same place are summed as [`coalesce`](Self::coalesce)
-    /// does.
+    /// Returns the dense tensor. Elements with equal indices are summed as in
+    /// [`coalesce`](Self::coalesce).
     ///
     /// # Errors
     ///
@@ -205,17 +209,18 @@ impl SparseCoo {
         Ok(new)
     }
 
-    /// The same matrix in compressed rows, coalesced.
+    /// Returns the same matrix in compressed rows, coalesced.
     ///
     /// # Errors
     ///
-    /// This is not a matrix.
+    /// This tensor is not a matrix.
     pub fn to_csr(&self) -> Result<SparseCsr> {
         SparseCsr::from_coo(self)
     }
 }
 
-/// Indices as places, which `base` more indices come before.
+/// Checks indices against `size` and converts them. `base` is the position of the first one, for
+/// errors.
 fn in_range(op: &'static str, index: &[i64], base: usize, size: usize) -> Result<Vec<usize>> {
     let place = |(position, &index): (usize, &i64)| {
         usize::try_from(index).ok().filter(|&i| i < size).ok_or(Error::IndexOutOfRange {
@@ -228,13 +233,13 @@ fn in_range(op: &'static str, index: &[i64], base: usize, size: usize) -> Result
     index.iter().enumerate().map(place).collect()
 }
 
-/// Places as an index tensor.
+/// Returns positions as an index tensor.
 fn index(places: &[usize], device: Device) -> Result<Tensor> {
     let places: Vec<i64> = places.iter().map(|&place| place as i64).collect();
     Tensor::from_slice(&places, &[places.len()])?.to(device)
 }
 
-/// `count` zeros of the type and on the device of `x`.
+/// Returns `count` zeros with the type and device of `x`.
 fn zeros(count: usize, x: &Tensor) -> Result<Tensor> {
     numel("sparse_coo", &[count])?;
     Tensor::zeros(&[count], x.dtype())?.to(x.device())

@@ -1,4 +1,4 @@
-//! Variables and the graph that they remember.
+//! The tensor of users: a value that may be a node of the computation graph.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Valu
 use crate::devices::reach;
 use crate::graph::{Backward, Source, Step, accumulate, collect, next_id};
 
-/// A tensor that may remember how it was computed.
+/// A tensor that may record how it was computed.
 ///
-/// A clone is cheap and the same variable: a gradient with respect to either is that of both.
+/// Cloning is cheap and gives the same variable: both have one gradient.
 ///
 /// # Examples
 ///
@@ -34,13 +34,13 @@ pub struct Tensor {
     source: Option<Arc<Source>>,
 }
 
-/// Making tensors.
+/// Creation.
 impl Tensor {
-    /// A host tensor of `shape` that holds `values` in row-major order.
+    /// Creates a host tensor of `shape` from `values` in row-major order.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the number of values does not fit the shape,
+    /// [`Error::InvalidArgument`] if the number of values does not match the shape,
     /// [`Error::OutOfMemory`] if there is no memory for them.
     ///
     /// # Examples
@@ -52,20 +52,22 @@ impl Tensor {
     /// assert_eq!(x.transpose(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "tensor")]
+    #[doc(alias = "from_numpy")]
     pub fn from_slice<T: Element>(values: &[T], shape: &[usize]) -> Result<Tensor> {
         Value::from_slice(values, shape).map(Tensor::from)
     }
 
-    /// As [`from_slice`](Tensor::from_slice).
+    /// Creates a host tensor as [`from_slice`](Tensor::from_slice) does, from a vector.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`from_slice`](Tensor::from_slice).
     pub fn from_vec<T: Element>(values: Vec<T>, shape: &[usize]) -> Result<Tensor> {
         Tensor::from_slice(&values, shape)
     }
 
-    /// A host tensor of truth values.
+    /// Creates a host tensor of booleans.
     ///
     /// # Errors
     ///
@@ -74,12 +76,12 @@ impl Tensor {
         Value::from_bools(values, shape).map(Tensor::from)
     }
 
-    /// A host tensor with no dimensions and one element.
+    /// Creates a host tensor with no dimensions and one element.
     pub fn scalar<T: Element>(value: T) -> Tensor {
         Value::scalar(value).into()
     }
 
-    /// A host tensor of zeros.
+    /// Creates a host tensor of zeros.
     ///
     /// # Errors
     ///
@@ -89,7 +91,7 @@ impl Tensor {
         Value::zeros(shape, dtype).map(Tensor::from)
     }
 
-    /// A host tensor of ones.
+    /// Creates a host tensor of ones.
     ///
     /// # Errors
     ///
@@ -98,8 +100,8 @@ impl Tensor {
         Value::ones(shape, dtype).map(Tensor::from)
     }
 
-    /// A host tensor whose every element is `value`, converted to `dtype` as Rust's `as` does
-    /// (for `Bool`: whether it is not zero).
+    /// Creates a host tensor filled with `value`, converted to `dtype` as Rust's `as` does (for
+    /// `Bool`: true unless 0).
     ///
     /// # Errors
     ///
@@ -108,7 +110,7 @@ impl Tensor {
         Value::full(shape, value, dtype).map(Tensor::from)
     }
 
-    /// The host tensor `[0, 1, .., n - 1]` of type `I64`.
+    /// Creates the host tensor `[0, 1, .., n - 1]` of type `I64`.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl Tensor {
         Value::arange(n).map(Tensor::from)
     }
 
-    /// A host tensor whose content has no meaning yet; see
+    /// Creates a host tensor with unspecified content; see
     /// [`empty`](samebits_tensor_core::Tensor::empty) of the value.
     ///
     /// # Errors
@@ -129,7 +131,7 @@ impl Tensor {
 }
 
 impl From<Value> for Tensor {
-    /// A tensor that gradients are not wanted for.
+    /// Wraps a value as a tensor that does not require a gradient.
     fn from(value: Value) -> Tensor {
         Tensor { value, source: None }
     }
@@ -153,50 +155,55 @@ impl From<Tensor> for Value {
     }
 }
 
-/// What a tensor is.
+/// Properties and elements.
 impl Tensor {
-    /// The elements alone, without memory of how they were computed: what the operations of
-    /// [`samebits_tensor_core`] take.
+    /// Returns the plain tensor without the graph, which the operations of [`samebits_tensor_core`]
+    /// take.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The size of each dimension.
+    /// Returns the size of each dimension.
+    #[doc(alias = "size")]
     pub fn shape(&self) -> &[usize] {
         self.value.shape()
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
+    #[doc(alias = "dim")]
+    #[doc(alias = "ndim")]
     pub fn rank(&self) -> usize {
         self.value.rank()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
+    #[doc(alias = "nelement")]
     pub fn numel(&self) -> usize {
         self.value.numel()
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.value.dtype()
     }
 
-    /// Where the elements are.
+    /// Returns the device that holds the elements.
     pub fn device(&self) -> Device {
         self.value.device()
     }
 
-    /// The elements in row-major order, whatever the layout and device.
+    /// Returns the elements in row-major order, for any layout and device.
     ///
     /// # Errors
     ///
     /// [`Error::DTypeMismatch`] if `T` is not the element type, [`Error::OutOfMemory`] if there is
     /// no memory for them, [`Error::Backend`] if the device fails.
+    #[doc(alias = "tolist")]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.value.to_vec()
     }
 
-    /// The truth values in row-major order.
+    /// Returns the booleans in row-major order.
     ///
     /// # Errors
     ///
@@ -205,7 +212,7 @@ impl Tensor {
         self.value.to_bools()
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
     ///
@@ -214,7 +221,7 @@ impl Tensor {
         self.value.item()
     }
 
-    /// The elements' bytes in row-major order, little-endian.
+    /// Returns the elements' bytes in row-major order, little-endian.
     ///
     /// # Errors
     ///
@@ -224,8 +231,9 @@ impl Tensor {
         self.value.to_bytes()
     }
 
-    /// This tensor on a [`Device`], as a [`DType`], or like another tensor in both; free if it is
-    /// already that. Gradients come back to where and what this one is.
+    /// Moves this tensor to a [`Device`], converts it to a [`DType`], or matches another tensor in
+    /// both. It costs nothing if there is nothing to change. Gradients return to the device and
+    /// type of this tensor.
     ///
     /// # Errors
     ///
@@ -243,14 +251,16 @@ impl Tensor {
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
     #[track_caller]
+    #[doc(alias = "cuda")]
+    #[doc(alias = "cpu")]
     pub fn to(&self, target: impl To) -> Result<Tensor> {
         target.of(self)
     }
 }
 
-/// Where or what [`Tensor::to`] brings a tensor: a [`Device`], a [`DType`], or those of a `&Tensor`.
+/// A target of [`Tensor::to`]: a [`Device`], a [`DType`], or a `&Tensor` for both of its own.
 pub trait To {
-    /// The tensor there, or as that.
+    /// Moves or converts `x` to this target.
     ///
     /// # Errors
     ///
@@ -286,13 +296,13 @@ impl To for &Tensor {
 
 /// Gradients.
 impl Tensor {
-    /// The same value as a leaf of the graph: [`backward`](Tensor::backward) finds its gradient if
-    /// `requires_grad`, and how it was computed is forgotten. Clones of a leaf that are frozen
-    /// (`false`) and thawed again (`true`) are the same variable as before.
+    /// Makes this value a leaf of the graph and forgets how it was computed. If `requires_grad`,
+    /// [`backward`](Tensor::backward) computes its gradient. A leaf that is frozen (`false`) and
+    /// unfrozen (`true`) stays the same variable.
     ///
     /// # Errors
     ///
-    /// [`Error::DTypeMismatch`] if a gradient is wanted and the type is not a float.
+    /// [`Error::DTypeMismatch`] if `requires_grad` is true and the type is not a float.
     ///
     /// # Examples
     ///
@@ -304,6 +314,7 @@ impl Tensor {
     /// assert!(Tensor::scalar(3i64).set_requires_grad(true).is_err());
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "requires_grad_")]
     pub fn set_requires_grad(self, requires_grad: bool) -> Result<Tensor> {
         if requires_grad && !self.dtype().is_float() {
             return Err(Error::DTypeMismatch {
@@ -316,7 +327,7 @@ impl Tensor {
         Ok(self.leaf(requires_grad))
     }
 
-    /// [`set_requires_grad`](Tensor::set_requires_grad) of a tensor that is known to hold floats.
+    /// Does [`set_requires_grad`](Tensor::set_requires_grad) for a tensor known to hold floats.
     pub(crate) fn leaf(self, requires_grad: bool) -> Tensor {
         let leaf = self.source.filter(|source| source.step.is_none());
         let id = match (&leaf, requires_grad) {
@@ -330,8 +341,8 @@ impl Tensor {
         Tensor { value: self.value, source: Some(Arc::new(source)) }
     }
 
-    /// `value` in the place of this parameter or buffer, for a step of an optimiser or a loaded
-    /// state: a leaf of its own, frozen or not as this tensor is, that knows whom it succeeds.
+    /// Returns `value` as the successor of this parameter or buffer, after an optimiser step or a
+    /// loaded state: a new leaf of the same line, frozen if this tensor is.
     pub(crate) fn succeeded_by(&self, value: Value) -> Tensor {
         let source = self.source.as_ref().map(|old| {
             let id = next_id();
@@ -340,7 +351,7 @@ impl Tensor {
         Tensor { value, source }
     }
 
-    /// The same parameter with another value: gradients of either are gradients of both.
+    /// Returns the same parameter with another value; both have one gradient.
     pub(crate) fn with_value(&self, value: Value) -> Tensor {
         let source = self.source.as_ref().map(|old| {
             let Source { id, line, wanted, .. } = **old;
@@ -349,45 +360,45 @@ impl Tensor {
         Tensor { value, source }
     }
 
-    /// True if a gradient with respect to this tensor can be had.
+    /// Returns whether this tensor requires a gradient.
     pub fn requires_grad(&self) -> bool {
         self.wanted().is_some()
     }
 
-    /// Where it comes from, if its gradient is wanted.
+    /// Returns the graph node, if its gradient is wanted.
     fn wanted(&self) -> Option<&Arc<Source>> {
         self.source.as_ref().filter(|source| source.wanted)
     }
 
-    /// The id and line of a parameter whose gradient is wanted.
+    /// Returns the id and line of a parameter whose gradient is wanted.
     pub(crate) fn wanted_leaf(&self) -> Option<(u64, u64)> {
         let leaf = self.wanted().filter(|source| source.step.is_none());
         leaf.map(|source| (source.id, source.line))
     }
 
-    /// What two layers that share this tensor have in common, and no other tensor has.
+    /// Returns the id that layers sharing this tensor have in common, and no other tensor has.
     pub(crate) fn identity(&self) -> Option<u64> {
         self.source.as_ref().map(|source| source.id)
     }
 
-    /// Whether two places of one parameter hold the same value of it.
+    /// Returns whether two holders of one parameter hold the same value of it.
     pub(crate) fn has_value_of(&self, other: &Tensor) -> bool {
         let version = |x: &Tensor| x.source.as_ref().map(|source| source.version);
         version(self) == version(other)
     }
 
-    /// The same value, without memory of how it was computed.
+    /// Returns the same value outside the graph.
     #[must_use]
     pub fn detach(&self) -> Tensor {
         Tensor::from(self.value.clone())
     }
 
-    /// The gradients of this scalar with respect to everything it was computed from.
+    /// Computes the gradients of this scalar with respect to everything it was computed from.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] unless this is a scalar that requires a gradient; whatever a
-    /// backward operation returns.
+    /// [`Error::InvalidArgument`] unless this is a scalar that requires a gradient; errors of the
+    /// backward operations.
     pub fn backward(&self) -> Result<Gradients> {
         if self.value.numel() != 1 {
             return Err(Error::invalid(
@@ -403,10 +414,10 @@ impl Tensor {
         self.backward_from(seed, false)
     }
 
-    /// The gradients of this variable, given the gradient of something with respect to it.
+    /// Computes the gradients of this variable, given the gradient of a later result with respect
+    /// to it.
     ///
-    /// With `create_graph` the gradients remember how they were computed and can be
-    /// differentiated again.
+    /// With `create_graph`, the gradients are part of the graph and can be differentiated again.
     ///
     /// # Errors
     ///
@@ -415,8 +426,8 @@ impl Tensor {
         backward(&[(self, grad)], create_graph)
     }
 
-    /// The result of an operation on `inputs`. `backward` gets the gradient of the result and
-    /// returns that of each input, in order; it is kept only if some input requires one.
+    /// Returns the result of an operation on `inputs`. `backward` maps the gradient of the result
+    /// to that of each input, in order; it is stored only if an input requires a gradient.
     pub(crate) fn computed(
         value: Value,
         inputs: &[&Tensor],
@@ -428,8 +439,8 @@ impl Tensor {
         Tensor::recorded(value, inputs, Backward::Each(Box::new(backward)))
     }
 
-    /// A part of `input`: from `start` on along `dim`. Its gradient is that of the part, with zeros
-    /// around it; of many parts they are put together at once.
+    /// Returns a part of `input`, from `start` on along `dim`. Its gradient is that of the part
+    /// with zeros around it; the gradients of many parts are joined at once.
     pub(crate) fn part_of(value: Value, input: &Tensor, dim: usize, start: usize) -> Tensor {
         if !is_wanted(&[input]) {
             return Tensor::from(value);
@@ -438,8 +449,8 @@ impl Tensor {
         Tensor::recorded(value, &[input], Backward::Part { dim, start, shape })
     }
 
-    /// The result of an operation whose gradient is a sum. `backward` gets the gradient of the result
-    /// and what was found of the gradient of `input` before, and returns the sum of all.
+    /// Returns the result of an operation whose gradient is a sum. `backward` takes the gradient of
+    /// the result and the gradient of `input` found so far, and returns the sum of all.
     pub(crate) fn computed_onto(
         value: Value,
         input: &Tensor,
@@ -471,12 +482,12 @@ impl Tensor {
     }
 }
 
-/// Whether somebody may ask for a gradient with respect to one of these.
+/// Returns whether the graph is recorded and one of the inputs requires a gradient.
 fn is_wanted(inputs: &[&Tensor]) -> bool {
     is_recording() && inputs.iter().any(|input| input.requires_grad())
 }
 
-/// Type, shape and device, without the elements, which [`Display`](fmt::Display) shows.
+/// Writes type, shape and device. [`Display`](fmt::Display) writes the elements.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor({}, {:?}, {}", self.dtype(), self.shape(), self.device())?;
@@ -487,23 +498,22 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The gradients that a backward pass found.
+/// The gradients that a backward pass computed.
 #[derive(Debug, Default)]
 pub struct Gradients {
     pub(crate) by_id: BTreeMap<u64, Tensor>,
-    /// Of those, the ones of tensors that were not computed from others, and the lines of tensors
-    /// that succeed one another to which they belong.
+    /// The ids of leaves among them, each with the line of succeeding tensors that it belongs to.
     pub(crate) leaves: BTreeMap<u64, u64>,
 }
 
 impl Gradients {
-    /// The gradient with respect to `variable`, or `None` if the result does not depend on it.
+    /// Returns the gradient of `variable`, or `None` if the result does not depend on it.
+    #[doc(alias = "grad")]
     pub fn of(&self, variable: &Tensor) -> Option<&Tensor> {
         self.by_id.get(&variable.source.as_ref()?.id)
     }
 
-    /// Whether there is no gradient with respect to `variable`, but one with respect to a tensor
-    /// that it has succeeded, or that has succeeded it.
+    /// Returns whether `variable` has no gradient here, but another tensor of its line has.
     pub(crate) fn are_stale(&self, variable: &Tensor) -> bool {
         self.of(variable).is_none()
             && variable
@@ -513,22 +523,21 @@ impl Gradients {
     }
 }
 
-/// The gradients of several results together, each given with the gradient of something with
-/// respect to it; a variable that several of them depend on gets the sum.
+/// Computes the gradients of several results together, each paired with the gradient of a later
+/// result with respect to it. If several results depend on a variable, it gets the sum.
 ///
-/// With `create_graph` the gradients remember how they were computed and can be differentiated
-/// again.
+/// With `create_graph`, the gradients are part of the graph and can be differentiated again.
 ///
 /// # Determinism
 ///
-/// The graph is walked in reverse order of creation; the order of `results` only matters for a
-/// result that is given twice.
+/// Walks the graph in reverse order of creation. The order of `results` matters only if one result
+/// is listed twice.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if a result does not require a gradient,
-/// [`Error::ShapeMismatch`] if a gradient has another shape; whatever a backward operation
-/// returns.
+/// [`Error::InvalidArgument`] if a result does not require a gradient, [`Error::ShapeMismatch`] if
+/// a gradient has another shape; errors of the backward operations.
+#[doc(alias = "grad")]
 pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gradients> {
     let mut pending = BTreeMap::new();
     for (result, grad) in results {
@@ -554,17 +563,18 @@ pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gra
     })
 }
 
-/// Runs `f` without remembering how anything is computed, on this thread.
+/// Runs `f` without recording the graph, on this thread.
+#[doc(alias = "inference_mode")]
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     with_recording(false, f)
 }
 
-/// Runs `f` so that it remembers how things are computed, on this thread, also inside [`no_grad`].
+/// Runs `f` with the graph recorded, on this thread, also inside [`no_grad`].
 pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
     with_recording(true, f)
 }
 
-/// Runs `f` with or without remembering how things are computed, on this thread.
+/// Runs `f` with or without recording the graph, on this thread.
 pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
@@ -576,7 +586,8 @@ pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// True unless this thread is inside [`no_grad`].
+/// Returns whether this thread records the graph: true unless inside [`no_grad`].
+#[doc(alias = "is_grad_enabled")]
 pub fn is_recording() -> bool {
     RECORDING.get()
 }

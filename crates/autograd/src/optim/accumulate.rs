@@ -1,11 +1,11 @@
-//! Gradients of several batches.
+//! Accumulated gradients of several batches.
 
 use super::arithmetic;
 use crate::{Error, Gradients, Result, Tensor};
 
 impl Gradients {
-    /// Adds the gradients of `other`, as several backward passes in a row do in PyTorch. Only leaves
-    /// keep their gradients: those of intermediate results would fill the memory.
+    /// Adds the gradients of `other`, as repeated backward passes do in PyTorch. Keeps only the
+    /// gradients of leaves, to save memory.
     ///
     /// # Determinism
     ///
@@ -13,7 +13,7 @@ impl Gradients {
     ///
     /// # Errors
     ///
-    /// The gradients of one tensor are not alike. These are unchanged then.
+    /// The gradients of one tensor differ in shape, type or device; `self` is unchanged then.
     ///
     /// # Examples
     ///
@@ -42,29 +42,30 @@ impl Gradients {
         Ok(())
     }
 
-    /// [`accumulate`](Gradients::accumulate) by value: what a [`TreeSum`](super::TreeSum) adds by.
+    /// Adds as [`accumulate`](Gradients::accumulate) does and returns the sum; for use with a
+    /// [`TreeSum`](super::TreeSum).
     ///
     /// # Errors
     ///
-    /// The gradients of one tensor are not alike.
+    /// The gradients of one tensor differ in shape, type or device.
     pub fn plus(mut self, other: Gradients) -> Result<Gradients> {
         self.accumulate(&other)?;
         Ok(self)
     }
 
-    /// Drops the gradients of intermediate results, as [`accumulate`](Gradients::accumulate) does.
+    /// Drops the gradients of intermediate results and keeps those of leaves.
     pub fn keep_leaves(&mut self) {
         self.by_id.retain(|id, _| self.leaves.contains_key(id));
     }
 
-    /// Replaces the gradient with respect to a parameter, as an assignment to `grad` does in
-    /// PyTorch, or removes it.
+    /// Replaces the gradient of a parameter, as an assignment to `grad` does in PyTorch; `None`
+    /// removes it.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if `parameter` is frozen or a computed tensor,
+    /// [`Error::InvalidArgument`] if `parameter` is frozen or was computed;
     /// [`Error::ShapeMismatch`], [`Error::DTypeMismatch`] or [`Error::DeviceMismatch`] if the
-    /// gradient is not like it.
+    /// gradient does not match it.
     ///
     /// # Examples
     ///
@@ -107,12 +108,12 @@ impl Gradients {
         Ok(())
     }
 
-    /// Multiplies the gradients of all leaves by `factor`, rounded to the element type: by `1 / n`
-    /// for the mean of `n` accumulated ones.
+    /// Multiplies the gradients of all leaves by `factor`, rounded to the element type. A factor of
+    /// `1 / n` gives the mean of `n` accumulated gradients.
     ///
     /// # Errors
     ///
-    /// There is no memory for the products. The gradients are unchanged then.
+    /// [`Error::OutOfMemory`] if memory runs out; the gradients are unchanged then.
     pub fn scale(&mut self, factor: f64) -> Result<()> {
         let scaled = self
             .leaves

@@ -5,15 +5,15 @@ use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 
-/// Adagrad: divides each gradient by the root of the sum of all squared gradients so far. PyTorch's
-/// defaults are a rate of 0.01, an eps of 1e-10, and 0 for the others.
+/// The Adagrad optimiser: divides each gradient by the root of the sum of all squared gradients so
+/// far. PyTorch's defaults are a rate of 0.01, an `eps` of 1e-10, and 0 for the other settings.
 ///
 /// # Determinism
 ///
 /// `Portable`: each element on its own, each operation rounded once, each constant computed in f64
 /// and rounded to the element type; `s` starts from the initial accumulator:
-///
-/// 1. `g = decay · p + g`, if the decay is not 0;
+/// `Portable`: each element by itself, each operation rounded once, each constant computed in f64
+/// and rounded to the element type; `s` starts from the initial accumulator:
 /// 2. `s = s + g · g`;
 /// 3. `p = (−lr / (1 + (t − 1) · lr_decay)) · (g / (√s + eps)) + p` in step `t`, from 1.
 ///
@@ -49,13 +49,14 @@ impl Default for AdagradRule {
 impl Options<AdagradRule> {
     setters! {
         in rule;
-        /// How fast the rate falls: in step `t` it is `lr / (1 + (t - 1) * lr_decay)`.
+        /// Sets the decay of the rate: in step `t` it is `lr / (1 + (t - 1) * lr_decay)` (default
+        /// 0).
         lr_decay: f64;
-        /// Adds `weight_decay * parameter` to the gradient.
+        /// Sets the weight decay: adds `weight_decay * parameter` to the gradient (default 0).
         weight_decay: f64;
-        /// What the sum of squares starts from.
+        /// Sets the initial sum of squares (default 0).
         initial_accumulator_value: f64;
-        /// Added to the root, so that it is not 0.
+        /// Sets the number added to the root, so that the divisor is not 0 (default 1e-10).
         eps: f64;
     }
 }

@@ -8,16 +8,17 @@ use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 use crate::run;
 
-/// Adam: a step's length adapts to the mean and the mean square of an element's gradients. PyTorch's
-/// defaults are a rate of 1e-3, betas of 0.9 and 0.999, an eps of 1e-8, no decay and no AMSGrad.
+/// The Adam optimiser: adapts each element's step to the mean and the mean square of its gradients.
+/// PyTorch's defaults are a rate of 1e-3, betas of 0.9 and 0.999, an `eps` of 1e-8, no decay and no
+/// AMSGrad.
 ///
 /// # Determinism
 ///
-/// `Portable`: each element on its own, in the order that
+/// `Portable`: each element by itself, in the order that
 /// [`AdamStep`](samebits_tensor_core::ops::AdamStep) states. With AMSGrad, `v̂ = max(v̂, v)`, where
-/// NaN is the largest; then, each operation rounded once and each constant computed in f64 and
-/// rounded to the element type, `p = p · keep + (−lr / (1 − β1^t)) · m / (√v̂ · (1 / √(1 − β2^t)) +
-/// eps)`, with `keep = 1 − lr · decay` if the decay is decoupled, else 1.
+/// NaN counts as the largest; then `p = p · keep + (−lr / (1 − β1^t)) · m / (√v̂ · (1 / √(1 −
+/// β2^t)) + eps)`, with `keep = 1 − lr · decay` if the decay is decoupled, else 1. Each operation
+/// is rounded once; each constant is computed in f64 and rounded to the element type.
 ///
 /// # References
 ///
@@ -25,8 +26,8 @@ use crate::run;
 /// 2015.
 pub type Adam = Descent<AdamRule<false>>;
 
-/// Adam with decoupled weight decay: it is taken off the parameter, not added to the gradient.
-/// PyTorch's defaults are those of [`Adam`] with a decay of 0.01.
+/// The AdamW optimiser: Adam with decoupled weight decay, which shrinks the parameter instead of
+/// adding to the gradient. PyTorch's defaults are those of [`Adam`] with a decay of 0.01.
 ///
 /// # Determinism
 ///
@@ -56,7 +57,7 @@ impl<const DECOUPLED: bool> Default for AdamRule<DECOUPLED> {
 }
 
 impl<const DECOUPLED: bool> Options<AdamRule<DECOUPLED>> {
-    /// The shares of the mean and of the mean square that are kept.
+    /// Sets the decay rates of the running mean and mean square (defaults 0.9 and 0.999).
     #[must_use]
     pub fn betas(mut self, mean: f64, square: f64) -> Self {
         (self.rule.beta1, self.rule.beta2) = (mean, square);
@@ -65,11 +66,12 @@ impl<const DECOUPLED: bool> Options<AdamRule<DECOUPLED>> {
 
     setters! {
         in rule;
-        /// Added to the root, so that it is not 0.
+        /// Sets the number added to the root, so that the divisor is not 0 (default 1e-8).
         eps: f64;
-        /// The weight decay.
+        /// Sets the weight decay (default 0 for [`Adam`], 0.01 for [`AdamW`]).
         weight_decay: f64;
-        /// AMSGrad: divides by the root of the largest mean square so far.
+        /// Sets whether to use AMSGrad, which divides by the root of the largest mean square so far
+        /// (default false).
         amsgrad: bool;
     }
 }

@@ -1,4 +1,5 @@
-//! Elementwise arithmetic without a graph. Each function rounds once unless it says otherwise.
+//! Elementwise arithmetic without a graph. Each function rounds once unless its comment says
+//! otherwise.
 
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{Result, Tensor as Value};
@@ -6,7 +7,7 @@ use samebits_tensor_core::{Result, Tensor as Value};
 use super::Kept;
 use crate::run;
 
-/// What was kept under `name`, or zeros like the parameter in its first step.
+/// Returns the state `name` of a parameter; in its first step, zeros like the parameter.
 pub(super) fn kept_or_zeros(kept: &Kept, name: &'static str, parameter: &Value) -> Result<Value> {
     match kept.get(name) {
         Some(tensor) => Ok(tensor.clone()),
@@ -50,22 +51,23 @@ pub(super) fn sqrt(x: &Value) -> Result<Value> {
     run(&Unary { kind: UnaryKind::Sqrt, x: x.clone() })
 }
 
-/// `x * factor`, where the factor is rounded to the element type first.
+/// Returns `x * factor`; the factor is first rounded to the element type.
 pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
     run(&Affine { x: x.clone(), scale: factor, shift: -0.0 })
 }
 
-/// `x + shift`, where the shift is rounded to the element type first.
+/// Returns `x + shift`; the shift is first rounded to the element type.
 pub(super) fn offset(x: &Value, shift: f64) -> Result<Value> {
     run(&Affine { x: x.clone(), scale: 1.0, shift })
 }
 
-/// `x * factor + y`, two roundings.
+/// Returns `x * factor + y`, with two roundings.
 pub(super) fn scale_add(x: &Value, factor: f64, y: &Value) -> Result<Value> {
     add(&scale(x, factor)?, y)
 }
 
-/// `decay * parameter + gradient`, two roundings, or the gradient itself if the decay is 0.
+/// Returns `decay * parameter + gradient` with two roundings, or the gradient itself if the decay
+/// is 0.
 pub(super) fn decayed(gradient: &Value, decay: f64, parameter: &Value) -> Result<Value> {
     if decay == 0.0 { Ok(gradient.clone()) } else { scale_add(parameter, decay, gradient) }
 }

@@ -12,24 +12,24 @@ use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 use super::arithmetic::{maximum, minimum, scale};
 use crate::{Gradients, Tensor, run};
 
-/// Scales the gradients of `parameters` together, so that their `p`-norm is at most `max_norm`, and
-/// returns the norm that they had. `p` is 2 for the usual norm, infinity for the largest absolute
-/// value. A parameter that is given twice counts once.
+/// Scales all gradients of `parameters` by one factor, so that their joint `p`-norm is at most
+/// `max_norm`. Returns the norm before scaling. `p` is 2 for the Euclidean norm, infinity for the
+/// largest absolute value. A parameter listed twice counts once.
 ///
-/// If a gradient is infinite or NaN, the norm is not finite and the gradients are of no use: look
-/// at the norm before taking the step.
+/// If a gradient is infinite or NaN, the norm is not finite and the gradients are unusable: check
+/// the norm before taking the step.
 ///
 /// # Determinism
 ///
-/// `Portable`, and independent of the order of the parameters and of their elements: each `|g|^p`
-/// is rounded to f64 (squares of f32 numbers are exact), their sum is exact and rounded once, and
-/// its root is taken in f64. If the largest power is outside 2^-900 to 2^900, elements are divided by a
-/// scale first, as [`Norm`](samebits_tensor_core::ops::Norm) does. If `max_norm / (norm + 1e-6)` is less than 1, each gradient is
-/// multiplied by it, rounded to the element type.
+/// `Portable`, and independent of the order of the parameters and of their elements. Each `|g|^p`
+/// is rounded to f64 (squares of f32 numbers are exact), the sum is exact and rounded once, and its
+/// root is taken in f64. If the largest power is outside 2^-900 to 2^900, elements are first
+/// divided by a scale, as in [`Norm`](samebits_tensor_core::ops::Norm). If `max_norm / (norm +
+/// 1e-6)` is less than 1, each gradient is multiplied by it, rounded to the element type.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] unless `max_norm` is at least 0 and `p` above 0. The gradients are
+/// [`Error::InvalidArgument`] unless `max_norm` is at least 0 and `p` is above 0. The gradients are
 /// unchanged after any error.
 ///
 /// # Examples
@@ -49,6 +49,7 @@ use crate::{Gradients, Tensor, run};
 /// # References
 ///
 /// PyTorch's `torch.nn.utils.clip_grad_norm_`.
+#[doc(alias = "clip_grad_norm_")]
 pub fn clip_grad_norm(
     parameters: &[Tensor],
     gradients: &mut Gradients,
@@ -62,18 +63,18 @@ pub fn clip_grad_norm(
     }
     let norm = fpenv::ieee(|| norm(&clipped(parameters, gradients), p))?;
     let factor = max_norm / (norm + 1e-6);
-    // A norm that is NaN makes every gradient NaN.
+    // A NaN norm makes every gradient NaN.
     if factor < 1.0 || factor.is_nan() {
         replace(parameters, gradients, |gradient| scale(gradient, factor))?;
     }
     Ok(norm)
 }
 
-/// Moves every element of the gradients of `parameters` into ±`limit`. NaN stays NaN.
+/// Clamps every element of the gradients of `parameters` to ±`limit`. NaN stays NaN.
 ///
 /// # Determinism
 ///
-/// `Portable`: each element on its own.
+/// `Portable`: each element by itself.
 ///
 /// # Errors
 ///
@@ -83,6 +84,7 @@ pub fn clip_grad_norm(
 /// # References
 ///
 /// PyTorch's `torch.nn.utils.clip_grad_value_`.
+#[doc(alias = "clip_grad_value_")]
 pub fn clip_grad_value(parameters: &[Tensor], gradients: &mut Gradients, limit: f64) -> Result<()> {
     check_limit("clip_grad_value", "the limit", limit)?;
     replace(parameters, gradients, |gradient| {
@@ -98,7 +100,7 @@ fn check_limit(op: &'static str, what: &str, limit: f64) -> Result<()> {
     Err(Error::invalid(op, format!("{what} should be at least 0, got {limit}")))
 }
 
-/// The gradients of `parameters` by identity, each once.
+/// Returns the gradients of `parameters` by identity, each once.
 fn clipped(parameters: &[Tensor], gradients: &Gradients) -> BTreeMap<u64, Value> {
     let of = |parameter: &Tensor| {
         Some((parameter.identity()?, gradients.of(parameter)?.value().clone()))
@@ -106,7 +108,7 @@ fn clipped(parameters: &[Tensor], gradients: &Gradients) -> BTreeMap<u64, Value>
     parameters.iter().filter_map(of).collect()
 }
 
-/// Computes every new gradient, and only when all are there puts them in place.
+/// Computes every new gradient first, then stores them all.
 fn replace(
     parameters: &[Tensor],
     gradients: &mut Gradients,
@@ -120,7 +122,7 @@ fn replace(
     Ok(())
 }
 
-/// Over the gradients as one vector, with the scale of [`norm_scale`].
+/// Returns the norm of all gradients as one vector, with the scale of [`norm_scale`].
 fn norm(gradients: &BTreeMap<u64, Value>, p: f64) -> Result<f64> {
     let exponent = |x: &Value| if x.dtype() == DType::F64 { 1074 } else { 149 };
     let mut largest = 0.0;
@@ -151,7 +153,7 @@ fn norm(gradients: &BTreeMap<u64, Value>, p: f64) -> Result<f64> {
 
 const BLOCK: usize = 256;
 
-/// The elements of all gradients in f64, up to [`BLOCK`] at a time.
+/// Calls `f` with the elements of all gradients in f64, up to [`BLOCK`] at a time.
 fn each_block(gradients: &BTreeMap<u64, Value>, mut f: impl FnMut(&[f64])) -> Result<()> {
     for gradient in gradients.values() {
         let wide = run(&Cast { x: gradient.clone(), to: DType::F64 })?;
@@ -169,7 +171,7 @@ fn power_of(x: f64, p: f64) -> f64 {
     }
 }
 
-/// The larger number; NaN counts as the largest.
+/// Returns the larger number; NaN counts as the largest.
 fn larger(a: f64, b: f64) -> f64 {
     if a >= b || a.is_nan() { a } else { b }
 }

@@ -1,5 +1,4 @@
-//! What all optimisers have in common: groups, learning rates, state, and steps that are taken
-//! whole or not at all.
+//! The base of all optimisers: groups, learning rates, state and atomic steps.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,37 +14,37 @@ use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
 use crate::{Gradients, Tensor};
 
-/// How an optimiser moves one parameter.
+/// The update rule of an optimiser for one parameter.
 pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
-    /// The optimiser's name, which errors start with.
+    /// The optimiser's name, which starts its error messages.
     const NAME: &'static str;
 
     /// PyTorch's default learning rate.
     const LR: f64 = 1e-3;
 
-    /// The rule with another momentum, which a schedule has set; none if it has no momentum.
+    /// Returns the rule with the momentum set by a schedule, or `None` if the rule has no momentum.
     fn with_momentum(&self, momentum: f64) -> Option<Self> {
         let _ = momentum;
         None
     }
 
-    /// The names of the tensors that are kept for each parameter, all of its shape and type.
+    /// Returns the names of the state tensors of each parameter. All have its shape and type.
     fn kept(&self) -> Vec<&'static str>;
 
-    /// Refuses settings that the rule cannot compute with.
+    /// Checks the settings.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for those.
+    /// [`Error::InvalidArgument`] if the rule cannot compute with them.
     fn check(&self) -> Result<()>;
 
-    /// The parameter after its step number `step`, counted from 1. `kept` holds what the last step
-    /// left, and nothing in the first; afterwards it holds exactly the tensors that
-    /// [`kept`](Rule::kept) names.
+    /// Returns the parameter after its step number `step`, counted from 1. `kept` holds the state
+    /// that the last step left, and is empty in the first step. The call leaves exactly the tensors
+    /// that [`kept`](Rule::kept) names.
     ///
     /// # Errors
     ///
-    /// Those of the operations it runs.
+    /// Errors of the operations that it runs.
     fn step(
         &self,
         lr: f64,
@@ -56,26 +55,27 @@ pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
     ) -> Result<Value>;
 }
 
-/// What an optimiser keeps of one parameter from step to step, by name.
+/// The state of one parameter, by name of the tensor.
 pub type Kept = BTreeMap<&'static str, Value>;
 
-/// An optimiser that moves every parameter by the rule `R`.
+/// An optimiser that updates every parameter by rule `R`.
 #[derive(Clone, Debug)]
 pub struct Descent<R> {
-    /// Who belongs to the second and later rules and rates; the first are everybody else's.
+    /// The predicates of the second and later rules and rates. The first apply to all other
+    /// parameters.
     matches: Vec<Predicate>,
     rules: Vec<R>,
-    /// Which of them climb.
+    /// True for groups that maximise.
     maximize: Vec<bool>,
     rates: Vec<Rate>,
     steps: u64,
-    /// Every parameter that a step has met, also those that it did not move.
+    /// All parameters that a step has met, including those that it did not change.
     parameters: BTreeMap<String, State>,
-    /// Until the first step after loading: the rules that were in force where the state was saved.
+    /// The rules in force when the state was saved; set from loading until the next step.
     loaded: Option<Vec<R>>,
 }
 
-/// Settings of an optimiser, still to be changed.
+/// Settings of an optimiser that is not built yet.
 #[derive(Clone, Debug)]
 pub struct Options<R> {
     lr: f64,
@@ -84,14 +84,14 @@ pub struct Options<R> {
     groups: Vec<(Predicate, Options<R>)>,
 }
 
-/// Where one parameter stands.
+/// The state of one parameter.
 #[derive(Clone, Debug, Default)]
 struct State {
     steps: u64,
     kept: Kept,
 }
 
-/// Whether a parameter of this name is in a group.
+/// A predicate that decides by name and tensor if a parameter is in a group.
 type Matches = dyn Fn(&str, &Tensor) -> bool + Send + Sync;
 
 #[derive(Clone)]
@@ -104,23 +104,24 @@ impl fmt::Debug for Predicate {
 }
 
 impl<R: Rule> Options<R> {
-    /// The learning rate.
+    /// Sets the learning rate.
     #[must_use]
     pub fn lr(mut self, lr: f64) -> Self {
         self.lr = lr;
         self
     }
 
-    /// Climbs: steps go along the gradients, not against them. By default they do not.
+    /// Sets whether to maximise: steps then follow the gradients instead of going against them
+    /// (default false).
     #[must_use]
     pub fn maximize(mut self, maximize: bool) -> Self {
         self.maximize = maximize;
         self
     }
 
-    /// Gives the parameters that satisfy `matches`, by name and tensor, other settings: those that
-    /// `change` makes of the settings so far. A parameter belongs to the first group that it matches.
-    /// Ask the tensor for its shape or type, not for its values, which change from step to step.
+    /// Adds a group: parameters for which `matches` is true get the settings that `change` makes of
+    /// those so far. A parameter belongs to the first group that it matches. In `matches`, use the
+    /// tensor's shape or type; its values change from step to step.
     ///
     /// # Examples
     ///
@@ -133,6 +134,7 @@ impl<R: Rule> Options<R> {
     ///     .init()?;
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "param_groups")]
     #[must_use]
     pub fn group(
         mut self,
@@ -144,11 +146,11 @@ impl<R: Rule> Options<R> {
         self
     }
 
-    /// The optimiser, which has not taken a step.
+    /// Builds the optimiser, before its first step.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if a setting is out of its range, or a group has groups.
+    /// [`Error::InvalidArgument`] if a setting is out of range, or a group has groups.
     pub fn init(self) -> Result<Descent<R>> {
         let check = |options: &Options<R>| {
             check_lr(R::NAME, options.lr)?;
@@ -174,7 +176,7 @@ impl<R: Rule> Options<R> {
 }
 
 impl<R: Rule + Default> Descent<R> {
-    /// An optimiser with PyTorch's defaults but for the learning rate.
+    /// Creates an optimiser with learning rate `lr` and PyTorch's other defaults.
     ///
     /// # Errors
     ///
@@ -183,20 +185,20 @@ impl<R: Rule + Default> Descent<R> {
         Descent::options(lr).init()
     }
 
-    /// Settings, of which all but the rate are PyTorch's defaults.
+    /// Returns settings with learning rate `lr` and PyTorch's other defaults.
     pub fn options(lr: f64) -> Options<R> {
         Options { lr, rule: R::default(), maximize: false, groups: Vec::new() }
     }
 }
 
-/// PyTorch's defaults, the rate too.
+/// Returns PyTorch's defaults, including the rate.
 impl<R: Rule + Default> Default for Options<R> {
     fn default() -> Options<R> {
         Descent::options(R::LR)
     }
 }
 
-/// PyTorch's defaults, the rate too.
+/// Returns PyTorch's defaults, including the rate.
 impl<R: Rule + Default> Default for Descent<R> {
     fn default() -> Descent<R> {
         let (rules, rates) = (vec![R::default()], vec![Rate::new(R::LR)]);
@@ -206,14 +208,14 @@ impl<R: Rule + Default> Default for Descent<R> {
 }
 
 impl<R: Rule> Descent<R> {
-    /// Which rule and rate a parameter has.
+    /// Returns the index of the rule and rate of a parameter.
     fn group(&self, name: &str, parameter: &Tensor) -> usize {
         let matches = |predicate: &Predicate| (predicate.0)(name, parameter);
         self.matches.iter().position(matches).map_or(0, |group| group + 1)
     }
 
-    /// Refuses a parameter that the loaded state leaves out, and tensors of it that are those of
-    /// another group.
+    /// Rejects a parameter that the loaded state lacks, or whose loaded tensors belong to another
+    /// group's rule.
     fn expect_loaded(&self, name: &str, group: usize) -> Result<()> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let op = R::NAME;
@@ -225,7 +227,7 @@ impl<R: Rule> Descent<R> {
             return Err(Error::InvalidState { op, message });
         };
         let found: BTreeSet<_> = state.kept.keys().copied().collect();
-        // A momentum that a schedule has set to 0 keeps what it was.
+        // A rule whose momentum a schedule set to 0 keeps the tensors that it had.
         let mut expected = [&loaded[group], &self.rules[group]].map(kept_of).into_iter();
         if state.steps == 0 || expected.any(|expected| expected == found) {
             return Ok(());
@@ -235,7 +237,7 @@ impl<R: Rule> Descent<R> {
         Err(Error::InvalidState { op, message })
     }
 
-    /// The rule of each group, with the momentum that a schedule has set.
+    /// Returns the rule of each group, with the momentum set by a schedule.
     fn rules_now(&self) -> Result<Vec<R>> {
         let now = |(rule, rate): (&R, &Rate)| {
             let Some(momentum) = rate.momentum else { return Ok(rule.clone()) };
@@ -247,7 +249,7 @@ impl<R: Rule> Descent<R> {
         self.rules.iter().zip(&self.rates).map(now).collect()
     }
 
-    /// What becomes of one parameter.
+    /// Computes the new value and state of one parameter.
     fn moved(
         &self,
         rules: &[R],
@@ -302,7 +304,7 @@ impl<R: Rule> Optimizer for Descent<R> {
                 met.push(name);
             }
         }
-        // Everything is computed; nothing below fails.
+        // Everything is computed; nothing below can fail.
         model.visit_mut("", &mut |_, kind, parameter| {
             if kind == Kind::Parameter
                 && let Some(new) = parameter.identity().and_then(|identity| moved.get(&identity))
@@ -370,7 +372,8 @@ impl<R: Rule> Optimizer for Descent<R> {
         });
         let loaded = Descent { rates: rates.collect(), ..self.clone() };
         let rules = loaded.rules_now()?;
-        // Which group a parameter is in shows when a step meets it: here it has the tensors of any.
+        // The group of a parameter is known only when a step meets it, so accept the tensors of any
+        // rule here.
         let kinds: Vec<_> = rules.iter().chain(&self.rules).map(kept_of).collect();
         let all: BTreeSet<_> = kinds.iter().flatten().copied().collect();
         let mut parameters = BTreeMap::new();
@@ -403,12 +406,12 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
 }
 
-/// The names of what a rule keeps.
+/// Returns the names of a rule's state tensors.
 fn kept_of<R: Rule>(rule: &R) -> BTreeSet<&'static str> {
     rule.kept().into_iter().collect()
 }
 
-/// A saved state that is being read: what has been read is taken out.
+/// A saved state that is being read; tensors are removed as they are read.
 pub(super) struct Saved {
     op: &'static str,
     tensors: BTreeMap<String, Tensor>,
@@ -419,7 +422,7 @@ impl Saved {
         Saved { op, tensors: tensors.into_iter().collect() }
     }
 
-    /// The parameters of which a count of steps is there.
+    /// Returns the names of the parameters that have a step count.
     fn parameters(&self) -> Vec<String> {
         let parameter = |name: &String| {
             let (parameter, what) = name.rsplit_once('.')?;
@@ -446,7 +449,7 @@ impl Saved {
         valid.ok_or_else(|| self.invalid(format!("{name} is not one count")))
     }
 
-    /// `len` numbers of type f64.
+    /// Takes `len` numbers of type f64.
     pub(super) fn numbers(&mut self, name: &str, len: usize) -> Result<Vec<f64>> {
         let numbers = self.take(name)?;
         if numbers.dtype() == DType::F64 && numbers.shape() == [len] {
@@ -471,16 +474,16 @@ impl Saved {
     }
 }
 
-/// The largest count that a tensor holds.
+/// The largest step count that a tensor can hold.
 pub(super) const MAX_COUNT: u64 = i64::MAX as u64;
 
-/// The count after `steps`. The largest stays, so that a saved run takes the steps of one that was
-/// not interrupted.
+/// Returns the count after `steps`. It saturates at [`MAX_COUNT`], so a resumed run takes the same
+/// steps as an uninterrupted one.
 pub(super) fn next(steps: u64) -> u64 {
     steps.saturating_add(1).min(MAX_COUNT)
 }
 
-/// A count as a tensor.
+/// Returns a count as a tensor.
 pub(super) fn count(steps: u64) -> Tensor {
     Tensor::scalar(steps as i64)
 }
@@ -489,7 +492,7 @@ pub(super) fn check_lr(op: &'static str, lr: f64) -> Result<()> {
     check_setting(op, "the learning rate", lr)
 }
 
-/// Refuses what is not a finite number of at least 0.
+/// Rejects a value that is not a finite number of at least 0.
 pub(super) fn check_setting(op: &'static str, what: &str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
@@ -497,7 +500,7 @@ pub(super) fn check_setting(op: &'static str, what: &str, value: f64) -> Result<
     Err(Error::invalid(op, format!("{what} should be a finite number of at least 0, got {value}")))
 }
 
-/// Refuses what is not from 0 to less than 1.
+/// Rejects a value outside `[0, 1)`.
 pub(super) fn check_share(op: &'static str, what: &str, value: f64) -> Result<()> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
@@ -505,7 +508,7 @@ pub(super) fn check_share(op: &'static str, what: &str, value: f64) -> Result<()
     Err(Error::invalid(op, format!("{what} should be at least 0 and less than 1, got {value}")))
 }
 
-/// Refuses a gradient or state that is not like its parameter.
+/// Rejects a gradient or state whose type, shape or device differs from its parameter's.
 fn expect_like(op: &'static str, parameter: &Value, tensor: &Value) -> Result<()> {
     let what = "the gradient or state";
     if tensor.dtype() != parameter.dtype() {
@@ -519,7 +522,7 @@ fn expect_like(op: &'static str, parameter: &Value, tensor: &Value) -> Result<()
     Ok(())
 }
 
-/// Names of tensors in the state. Those without a dot cannot be a parameter's.
+/// Names of tensors in the state. Names without a dot cannot belong to a parameter.
 const STEPS: &str = "steps";
 const LR: &str = "lr";
 const INITIAL_LR: &str = "initial_lr";

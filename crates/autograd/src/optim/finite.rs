@@ -1,4 +1,4 @@
-//! Where numbers stop being numbers.
+//! Search for NaN and infinities.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use samebits_tensor_core::{DType, Device, Result, Tensor as Value, bf16, f16, ob
 
 use crate::{Tensor, functional};
 
-/// The position of the first of `tensors` that holds NaN or an infinity. Integers and truth values
-/// are finite. No observer is told of it.
+/// Returns the position of the first of `tensors` that holds NaN or an infinity. Integers and
+/// booleans are finite. Observers do not see this call.
 ///
 /// # Errors
 ///
-/// There is no memory for it, or a device fails.
+/// Memory runs out, or a device fails.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ pub fn first_not_finite<'a>(
         let mut elsewhere: BTreeMap<Device, (Vec<usize>, Vec<Tensor>)> = BTreeMap::new();
         for (position, tensor) in tensors.into_iter().enumerate() {
             let value = tensor.value();
-            // Devices have no arithmetic of the short types.
+            // Device kernels do not compute in the 16-bit types.
             let short = matches!(value.dtype(), DType::F16 | DType::BF16);
             if value.device() == Device::Cpu || short {
                 if !is_finite(&value.to(Device::Cpu)?)? {
@@ -46,7 +46,7 @@ pub fn first_not_finite<'a>(
                 flags.push(finite);
             }
         }
-        // One wait for each device.
+        // Wait once per device.
         for (positions, flags) in elsewhere.into_values() {
             let flags = functional::stack(&flags, 0)?.to_bools()?;
             let found = positions.into_iter().zip(flags).find(|(_, finite)| !finite);
@@ -58,7 +58,7 @@ pub fn first_not_finite<'a>(
 
 fn is_finite(value: &Value) -> Result<bool> {
     let value = value.contiguous()?;
-    // Blocks without a way out in the middle, which the compiler turns into vector instructions.
+    // Blocks have no early exit, so the compiler can vectorise them.
     fn all<T: Copy>(values: &[T], finite: impl Fn(T) -> bool) -> bool {
         values.chunks(1024).all(|block| block.iter().fold(true, |all, &x| all & finite(x)))
     }

@@ -2,11 +2,11 @@ use super::Optimizers;
 use super::descent::{MAX_COUNT, Saved, check_setting, count, next};
 use crate::{Error, Result, Tensor};
 
-/// Lowers the learning rates when a metric stops getting better.
+/// A scheduler that lowers the learning rates when a metric stops improving.
 ///
 /// # Determinism
 ///
-/// `Portable`: a function of the metrics so far, of which a run that is resumed needs
+/// `Portable`: a function of the metrics so far. To resume a run, save
 /// [`state`](ReduceLrOnPlateau::state).
 ///
 /// # Examples
@@ -40,26 +40,26 @@ pub struct ReduceLrOnPlateau {
     cooling: u64,
 }
 
-/// Which metric is better.
+/// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The smaller, as of a loss.
+    /// Smaller is better, as for a loss.
     Min,
-    /// The larger, as of an accuracy.
+    /// Larger is better, as for an accuracy.
     Max,
 }
 
-/// How much better a metric must be to count.
+/// The minimum improvement that counts. PyTorch's `threshold_mode` and `threshold`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// By this share of the best so far.
+    /// This share of the best metric so far.
     Rel(f64),
-    /// By this much.
+    /// This amount.
     Abs(f64),
 }
 
 impl Mode {
-    /// Worse than any metric.
+    /// Returns a value worse than any metric.
     pub(crate) fn worst(self) -> f64 {
         match self {
             Mode::Min => f64::INFINITY,
@@ -67,7 +67,8 @@ impl Mode {
         }
     }
 
-    /// Whether `metric` is better than `best` by more than the threshold. NaN is not.
+    /// Returns whether `metric` is better than `best` by more than the threshold. NaN is never
+    /// better.
     fn is_better(self, metric: f64, best: f64, threshold: Threshold) -> bool {
         match (self, threshold) {
             (Mode::Min, Threshold::Rel(share)) => metric < best * (1.0 - share),
@@ -96,68 +97,68 @@ impl Default for ReduceLrOnPlateau {
 }
 
 impl ReduceLrOnPlateau {
-    /// PyTorch's defaults: a tenth of the rate after more than 10 metrics that are not smaller than
-    /// the best one by a 10,000th of it.
+    /// Creates a scheduler with PyTorch's defaults: it divides the rate by 10 after more than 10
+    /// metrics in a row that are not smaller than the best one by 0.01 %.
     pub fn new() -> ReduceLrOnPlateau {
         ReduceLrOnPlateau::default()
     }
 
-    /// Which metric is better.
+    /// Sets the direction in which the metric improves (default [`Mode::Min`]).
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         (self.mode, self.best) = (mode, mode.worst());
         self
     }
 
-    /// What the rates are multiplied by.
+    /// Sets the factor that the rates are multiplied by (default 0.1).
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// How many metrics in a row may be no better.
+    /// Sets how many metrics in a row may fail to improve (default 10).
     #[must_use]
     pub fn patience(mut self, patience: u64) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How much better a metric must be to count.
+    /// Sets the minimum improvement that counts (default `Threshold::Rel(1e-4)`).
     #[must_use]
     pub fn threshold(mut self, threshold: Threshold) -> Self {
         self.threshold = threshold;
         self
     }
 
-    /// How many metrics after a reduction do not count as bad.
+    /// Sets how many metrics after a reduction do not count as bad (default 0).
     #[must_use]
     pub fn cooldown(mut self, cooldown: u64) -> Self {
         self.cooldown = cooldown;
         self
     }
 
-    /// No rate falls below this.
+    /// Sets the lower bound of all rates (default 0).
     #[must_use]
     pub fn min_lr(mut self, lr: f64) -> Self {
         self.min_lr = lr;
         self
     }
 
-    /// A change of a rate that is not larger than this is not made.
+    /// Sets the smallest change of a rate: smaller or equal changes are skipped (default 1e-8).
     #[must_use]
     pub fn eps(mut self, eps: f64) -> Self {
         self.eps = eps;
         self
     }
 
-    /// Takes note of a metric, and lowers the rates of one optimiser or of several if it is time to.
-    /// Returns whether it was. A metric that is NaN is not better than any.
+    /// Records a metric and, if it has not improved for too long, lowers the rates of one or
+    /// several optimisers. Returns whether it did. A NaN metric counts as not improved.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the factor is not from 0 to less than 1, or the smallest rate
-    /// not a finite number of at least 0.
+    /// [`Error::InvalidArgument`] if the factor is outside `[0, 1)`, or the smallest rate is not a
+    /// finite number of at least 0.
     pub fn step(&mut self, metric: f64, optimizers: &mut dyn Optimizers) -> Result<bool> {
         if !(0.0..1.0).contains(&self.factor) {
             let message =
@@ -188,11 +189,11 @@ impl ReduceLrOnPlateau {
         Ok(time)
     }
 
-    /// What later steps depend on, as tensors by name.
+    /// Returns the state that later steps depend on, as named tensors.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the state.
     pub fn state(&self) -> Result<Vec<(String, Tensor)>> {
         Ok(vec![
             (BEST.to_owned(), Tensor::from_slice(&[self.best], &[1])?),
@@ -201,11 +202,11 @@ impl ReduceLrOnPlateau {
         ])
     }
 
-    /// Replaces the state by what [`state`](ReduceLrOnPlateau::state) returned.
+    /// Replaces the state with one returned by [`state`](ReduceLrOnPlateau::state).
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`] if a tensor is missing or is none of these.
+    /// [`Error::InvalidState`] if a tensor is missing or unexpected.
     pub fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()> {
         let mut state = Saved::new(OP, state);
         let best = state.numbers(BEST, 1)?[0];

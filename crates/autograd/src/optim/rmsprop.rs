@@ -7,13 +7,14 @@ use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 
-/// RMSprop: divides each gradient by the root of the mean square of the recent ones. PyTorch's
-/// defaults are a rate of 0.01, an alpha of 0.99, an eps of 1e-8, and the others off.
+/// The RMSprop optimiser: divides each gradient by the root of the mean square of recent gradients.
+/// PyTorch's defaults are a rate of 0.01, an `alpha` of 0.99, an `eps` of 1e-8, and the other
+/// settings off.
 ///
 /// # Determinism
 ///
-/// `Portable`: each element on its own, each operation rounded once, each constant computed in f64
-/// and rounded to the element type; `v` and `m` start from 0, and so does `b`:
+/// `Portable`: each element by itself, each operation rounded once, each constant computed in f64
+/// and rounded to the element type; `v`, `m` and `b` start from 0:
 ///
 /// 1. `g = decay · p + g`, if the decay is not 0;
 /// 2. `v = α · v + (1 − α) · (g · g)`;
@@ -54,15 +55,16 @@ impl Default for RmsPropRule {
 impl Options<RmsPropRule> {
     setters! {
         in rule;
-        /// The share of the mean square that is kept.
+        /// Sets the decay rate of the running mean square (default 0.99).
         alpha: f64;
-        /// Added to the root, so that it is not 0.
+        /// Sets the number added to the root, so that the divisor is not 0 (default 1e-8).
         eps: f64;
-        /// Adds `weight_decay * parameter` to the gradient.
+        /// Sets the weight decay: adds `weight_decay * parameter` to the gradient (default 0).
         weight_decay: f64;
-        /// The share of the last step that is kept.
+        /// Sets the momentum: the share of the last step that is added to the next (default 0).
         momentum: f64;
-        /// Divides by the root of the gradients' variance instead of their mean square.
+        /// Sets whether to divide by the root of the gradients' variance instead of their mean
+        /// square (default false).
         centered: bool;
     }
 }
@@ -97,7 +99,7 @@ impl Rule for RmsPropRule {
         kept: &mut Kept,
     ) -> Result<Value> {
         let g = decayed(gradient, self.weight_decay, parameter)?;
-        // The share `alpha` of what is kept, and the rest of `new`.
+        // `alpha` of the old value plus `1 - alpha` of `new`.
         let mut averaged = |name, new: &Value| -> Result<Value> {
             let old = scale(&kept_or_zeros(kept, name, parameter)?, self.alpha)?;
             let average = add(&old, &scale(new, 1.0 - self.alpha)?)?;

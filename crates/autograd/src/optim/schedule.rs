@@ -1,4 +1,4 @@
-//! Learning rates as functions of the step.
+//! Learning rate schedules.
 
 mod cycle;
 
@@ -9,15 +9,15 @@ use super::{Optimizer, Rate};
 
 pub use cycle::{Anneal, CyclicLr, CyclicMode, OneCycleLr};
 
-/// A learning rate as a function of the step alone: a run that is resumed needs no state of it.
+/// A learning rate as a function of the step alone, so resuming a run needs no state.
 ///
-/// A step is whatever the caller counts, from 0: optimiser steps or epochs.
+/// A step is any count from 0, of optimiser steps or of epochs.
 ///
 /// # Determinism
 ///
-/// `Portable`: f64 arithmetic in the order that each schedule's formula is written in; powers are
-/// repeated products. PyTorch computes the same formulas, mostly from one step to the next, so its
-/// figures may differ in the last digits.
+/// `Portable`: f64 arithmetic in the order in which each schedule's formula is written; powers are
+/// repeated products. PyTorch computes the same formulas, mostly recursively from step to step, so
+/// its results may differ in the last digits.
 ///
 /// # Examples
 ///
@@ -32,14 +32,15 @@ pub use cycle::{Anneal, CyclicLr, CyclicMode, OneCycleLr};
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Schedule {
-    /// The learning rate of step `step`, if the optimiser was made with the rate `initial`.
+    /// Returns the learning rate of step `step` for an optimiser created with the rate `initial`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the schedule has no meaning.
+    /// [`Error::InvalidArgument`] if the settings are invalid, for example a period of 0 steps.
     fn lr(&self, initial: f64, step: u64) -> Result<f64>;
 
-    /// The momentum of step `step`, beta 1 of Adam, if the schedule changes it.
+    /// Returns the momentum of step `step` (for Adam, beta 1), or `None` if the schedule leaves it
+    /// alone.
     ///
     /// # Errors
     ///
@@ -49,12 +50,12 @@ pub trait Schedule {
         Ok(None)
     }
 
-    /// Sets the rates, and perhaps the momentum, that the optimiser's groups have in step `step`. An
-    /// optimiser without momentum refuses the next step then.
+    /// Sets the rates of the optimiser's groups for step `step`, and their momentum if the schedule
+    /// changes it. If the optimiser has no momentum, its next step returns an error then.
     ///
     /// # Errors
     ///
-    /// As [`lr`](Schedule::lr). The rates are unchanged then.
+    /// Errors of [`lr`](Schedule::lr); the rates are unchanged then.
     fn apply(&self, step: u64, optimizer: &mut dyn Optimizer) -> Result<()> {
         let momentum = self.momentum(step)?;
         let now = |&rate: &Rate| {
@@ -66,7 +67,9 @@ pub trait Schedule {
         Ok(())
     }
 
-    /// This schedule before step `at`, and from there on `next`, which counts its steps from there.
+    /// Returns a schedule that follows `self` before step `at`, then `next`, which counts its steps
+    /// from `at`.
+    #[doc(alias = "SequentialLR")]
     fn then<S: Schedule>(self, at: u64, next: S) -> Then<Self, S>
     where
         Self: Sized,
@@ -85,7 +88,8 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
     }
 }
 
-/// One schedule after another; see [`Schedule::then`]. PyTorch's `SequentialLR`.
+/// Two schedules in sequence; see [`Schedule::then`]. PyTorch's `SequentialLR`.
+#[doc(alias = "SequentialLR")]
 #[derive(Clone, Copy, Debug)]
 pub struct Then<A, B> {
     first: A,
@@ -109,7 +113,7 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
     }
 }
 
-/// The initial rate times a function of the step.
+/// A schedule that multiplies the initial rate by a function of the step.
 ///
 /// # Examples
 ///
@@ -132,8 +136,8 @@ impl<F: Fn(u64) -> f64> Schedule for LambdaLr<F> {
     }
 }
 
-/// Multiplies the rate by gamma every few steps: `initial * gamma^(step / step_size)`, the quotient
-/// rounded down.
+/// A schedule that multiplies the rate by `gamma` every `step_size` steps: `initial * gamma^(step /
+/// step_size)`, with the quotient rounded down.
 #[derive(Clone, Copy, Debug)]
 pub struct StepLr {
     step_size: u64,
@@ -141,12 +145,12 @@ pub struct StepLr {
 }
 
 impl StepLr {
-    /// With a gamma of 0.1.
+    /// Creates a schedule with a `gamma` of 0.1.
     pub fn new(step_size: u64) -> StepLr {
         StepLr { step_size, gamma: 0.1 }
     }
 
-    /// The factor.
+    /// Sets the factor.
     #[must_use]
     pub fn gamma(mut self, gamma: f64) -> StepLr {
         self.gamma = gamma;
@@ -163,8 +167,8 @@ impl Schedule for StepLr {
     }
 }
 
-/// Multiplies the rate by gamma at each milestone: `initial * gamma^n`, where `n` milestones are at
-/// most `step`.
+/// A schedule that multiplies the rate by `gamma` at each milestone: `initial * gamma^n`, where `n`
+/// is the number of milestones up to and including `step`.
 #[derive(Clone, Debug)]
 pub struct MultiStepLr {
     milestones: Vec<u64>,
@@ -172,12 +176,12 @@ pub struct MultiStepLr {
 }
 
 impl MultiStepLr {
-    /// With a gamma of 0.1.
+    /// Creates a schedule with a `gamma` of 0.1.
     pub fn new(milestones: impl Into<Vec<u64>>) -> MultiStepLr {
         MultiStepLr { milestones: milestones.into(), gamma: 0.1 }
     }
 
-    /// The factor.
+    /// Sets the factor.
     #[must_use]
     pub fn gamma(mut self, gamma: f64) -> MultiStepLr {
         self.gamma = gamma;
@@ -192,14 +196,14 @@ impl Schedule for MultiStepLr {
     }
 }
 
-/// Multiplies the rate by gamma in every step: `initial * gamma^step`.
+/// A schedule that multiplies the rate by `gamma` in every step: `initial * gamma^step`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExponentialLr {
     gamma: f64,
 }
 
 impl ExponentialLr {
-    /// With the given factor.
+    /// Creates a schedule with the given factor.
     pub fn new(gamma: f64) -> ExponentialLr {
         ExponentialLr { gamma }
     }
@@ -211,8 +215,8 @@ impl Schedule for ExponentialLr {
     }
 }
 
-/// Changes the factor of the rate linearly, for example to warm up:
-/// `initial * (start + (end - start) * min(step, total) / total)`.
+/// A schedule that changes the rate's factor linearly, for example to warm up: `initial * (start +
+/// (end - start) * min(step, total) / total)`.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearLr {
     start_factor: f64,
@@ -227,26 +231,27 @@ impl Default for LinearLr {
 }
 
 impl LinearLr {
-    /// PyTorch's defaults: from a third to the whole rate in 5 steps.
+    /// Creates a schedule with PyTorch's defaults: from a third of the rate to the whole in 5
+    /// steps.
     pub fn new() -> LinearLr {
         LinearLr::default()
     }
 
-    /// The first factor.
+    /// Sets the first factor (default 1/3).
     #[must_use]
     pub fn start_factor(mut self, factor: f64) -> LinearLr {
         self.start_factor = factor;
         self
     }
 
-    /// The last factor.
+    /// Sets the last factor (default 1).
     #[must_use]
     pub fn end_factor(mut self, factor: f64) -> LinearLr {
         self.end_factor = factor;
         self
     }
 
-    /// In how many steps the factor goes from the first to the last.
+    /// Sets the number of steps from the first factor to the last (default 5).
     #[must_use]
     pub fn total_iters(mut self, steps: u64) -> LinearLr {
         self.total_iters = steps;
@@ -264,7 +269,7 @@ impl Schedule for LinearLr {
     }
 }
 
-/// Multiplies the rate by a factor in the first steps.
+/// A schedule that multiplies the rate by a constant factor in the first steps.
 #[derive(Clone, Copy, Debug)]
 pub struct ConstantLr {
     factor: f64,
@@ -278,19 +283,19 @@ impl Default for ConstantLr {
 }
 
 impl ConstantLr {
-    /// PyTorch's defaults: a third of the rate for 5 steps.
+    /// Creates a schedule with PyTorch's defaults: a third of the rate for 5 steps.
     pub fn new() -> ConstantLr {
         ConstantLr::default()
     }
 
-    /// The factor.
+    /// Sets the factor (default 1/3).
     #[must_use]
     pub fn factor(mut self, factor: f64) -> ConstantLr {
         self.factor = factor;
         self
     }
 
-    /// For how many steps.
+    /// Sets the number of steps (default 5).
     #[must_use]
     pub fn total_iters(mut self, steps: u64) -> ConstantLr {
         self.total_iters = steps;
@@ -304,7 +309,8 @@ impl Schedule for ConstantLr {
     }
 }
 
-/// Lets the rate fall to 0: `initial * (1 - min(step, total) / total)^power`.
+/// A schedule that lowers the rate to 0 along a power: `initial * (1 - min(step, total) /
+/// total)^power`.
 #[derive(Clone, Copy, Debug)]
 pub struct PolynomialLr {
     total_iters: u64,
@@ -318,19 +324,19 @@ impl Default for PolynomialLr {
 }
 
 impl PolynomialLr {
-    /// PyTorch's defaults: along a line, in 5 steps.
+    /// Creates a schedule with PyTorch's defaults: linearly to 0 in 5 steps.
     pub fn new() -> PolynomialLr {
         PolynomialLr::default()
     }
 
-    /// In how many steps.
+    /// Sets the number of steps (default 5).
     #[must_use]
     pub fn total_iters(mut self, steps: u64) -> PolynomialLr {
         self.total_iters = steps;
         self
     }
 
-    /// The exponent.
+    /// Sets the exponent (default 1).
     #[must_use]
     pub fn power(mut self, power: f64) -> PolynomialLr {
         self.power = power;
@@ -349,8 +355,8 @@ impl Schedule for PolynomialLr {
     }
 }
 
-/// Lets the rate fall along half a cosine, again and again, each time from the start:
-/// `eta_min + (initial - eta_min) * (1 + cos(π * t / t_i)) / 2` in step `t` of a fall of `t_i` steps.
+/// A schedule that lowers the rate along half a cosine and restarts it, periodically: `eta_min +
+/// (initial - eta_min) * (1 + cos(π * t / t_i)) / 2` in step `t` of a period of `t_i` steps.
 #[derive(Clone, Copy, Debug)]
 pub struct CosineAnnealingWarmRestarts {
     t_0: u64,
@@ -359,19 +365,19 @@ pub struct CosineAnnealingWarmRestarts {
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// Down to 0 in `t_0` steps each time.
+    /// Creates a schedule whose periods all have `t_0` steps and end at 0.
     pub fn new(t_0: u64) -> CosineAnnealingWarmRestarts {
         CosineAnnealingWarmRestarts { t_0, t_mult: 1, eta_min: 0.0 }
     }
 
-    /// How many times as long as the last each fall is.
+    /// Sets the ratio of each period's length to the previous one's (default 1).
     #[must_use]
     pub fn t_mult(mut self, factor: u64) -> CosineAnnealingWarmRestarts {
         self.t_mult = factor;
         self
     }
 
-    /// The smallest rate.
+    /// Sets the smallest rate (default 0).
     #[must_use]
     pub fn eta_min(mut self, lr: f64) -> CosineAnnealingWarmRestarts {
         self.eta_min = lr;
@@ -401,7 +407,7 @@ impl Schedule for CosineAnnealingWarmRestarts {
     }
 }
 
-/// Lets the rate fall along half a cosine and, if the run goes on, rise again:
+/// A schedule that lowers the rate along half a cosine and, if the run continues, raises it again:
 /// `eta_min + (initial - eta_min) * (1 + cos(π * step / t_max)) / 2`.
 #[derive(Clone, Copy, Debug)]
 pub struct CosineAnnealingLr {
@@ -410,12 +416,12 @@ pub struct CosineAnnealingLr {
 }
 
 impl CosineAnnealingLr {
-    /// Down to 0 in `t_max` steps.
+    /// Creates a schedule that reaches 0 after `t_max` steps.
     pub fn new(t_max: u64) -> CosineAnnealingLr {
         CosineAnnealingLr { t_max, eta_min: 0.0 }
     }
 
-    /// The smallest rate.
+    /// Sets the smallest rate (default 0).
     #[must_use]
     pub fn eta_min(mut self, lr: f64) -> CosineAnnealingLr {
         self.eta_min = lr;
@@ -428,7 +434,8 @@ impl Schedule for CosineAnnealingLr {
         if self.t_max == 0 {
             return Err(Error::invalid("cosine_annealing_lr", "t_max should be at least 1, got 0"));
         }
-        // The cosine repeats every 2 t_max steps; reduced, the quotient keeps its precision.
+        // The cosine has a period of 2 t_max steps. Reducing the step first keeps the quotient
+        // precise.
         let turn = u128::from(step) % (2 * u128::from(self.t_max));
         let cosine = cospi(turn as f64 / self.t_max as f64);
         Ok(self.eta_min + (initial - self.eta_min) * (1.0 + cosine) / 2.0)

@@ -10,8 +10,8 @@ use super::{Optimizer, Rate};
 use crate::nn::{Module, join};
 use crate::{Error, Gradients, Result, Tensor};
 
-/// The optimisers of a run: one, or any number in a tuple, an array, a `Vec` or a map. Their numbers
-/// or keys are their paths, as of modules; one alone has an empty path.
+/// The optimisers of a run: one, or several in a tuple, an array, a `Vec` or a map. Their indices
+/// or keys are their paths, as for modules; a single optimiser has an empty path.
 ///
 /// # Examples
 ///
@@ -25,10 +25,10 @@ use crate::{Error, Gradients, Result, Tensor};
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Optimizers {
-    /// Calls `visit` with each optimiser and its path, in a fixed order, `path` before it.
+    /// Calls `visit` for each optimiser in a fixed order, with its path prefixed by `path`.
     fn each(&self, path: &str, visit: &mut dyn FnMut(&str, &dyn Optimizer));
 
-    /// [`each`](Optimizers::each) of optimisers that can be changed.
+    /// Calls `visit` as [`each`](Optimizers::each) does, with optimisers that can be modified.
     fn each_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, &mut dyn Optimizer));
 }
 
@@ -102,21 +102,21 @@ tuples! {
     (A 0, B 1, C 2, D 3)
 }
 
-/// Where an optimiser stood, for [`Optimizer::restore`].
+/// The saved state of an optimiser, for [`Optimizer::restore`].
 pub struct Snapshot(Box<dyn Any + Send>);
 
 impl Snapshot {
-    /// Holds `content`.
+    /// Creates a snapshot of `content`.
     pub fn new(content: impl Any + Send) -> Snapshot {
         Snapshot(Box::new(content))
     }
 
-    /// The content, if it is of this type.
+    /// Returns the content if it has type `T`.
     pub fn content<T: Any>(self) -> Option<T> {
         self.0.downcast().ok().map(|content| *content)
     }
 
-    /// The error of an optimiser whose snapshot this is not.
+    /// Returns the error for a snapshot of another kind of optimiser.
     pub(super) fn foreign(op: &'static str) -> Error {
         let message = "the snapshot is of another kind of optimiser".to_owned();
         Error::InvalidState { op, message }

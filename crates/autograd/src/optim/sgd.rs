@@ -6,12 +6,12 @@ use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 use crate::run;
 
-/// Stochastic gradient descent, perhaps with momentum. PyTorch's defaults are a rate of 1e-3 and
-/// everything else off.
+/// Stochastic gradient descent, optionally with momentum. PyTorch's defaults are a rate of 1e-3 and
+/// all other settings off.
 ///
 /// # Determinism
 ///
-/// `Portable`: each element on its own, in the order that
+/// `Portable`: each element by itself, in the order that
 /// [`SgdStep`](samebits_tensor_core::ops::SgdStep) states.
 ///
 /// # Examples
@@ -41,13 +41,14 @@ pub struct SgdRule {
 impl Options<SgdRule> {
     setters! {
         in rule;
-        /// The share of the last step that is kept.
+        /// Sets the momentum: the share of the last step that is added to the next (default 0).
         momentum: f64;
-        /// Dampening: momentum adds `(1 - dampening) * gradient`.
+        /// Sets the dampening: momentum adds `(1 - dampening) * gradient` (default 0).
         dampening: f64;
-        /// Adds `weight_decay * parameter` to the gradient.
+        /// Sets the weight decay: adds `weight_decay * parameter` to the gradient (default 0).
         weight_decay: f64;
-        /// Nesterov's form of momentum. Needs a momentum and no dampening.
+        /// Sets whether to use Nesterov momentum, which needs a momentum and no dampening (default
+        /// false).
         nesterov: bool;
     }
 }

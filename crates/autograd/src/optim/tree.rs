@@ -1,12 +1,13 @@
-//! Sums over the micro-batches of a step, by a tree that does not know who computes which part.
+//! Sums over the micro-batches of a step, in an order that does not depend on who computes which
+//! part.
 
 use crate::{Error, Result};
 
-/// Adds values in the order of a fixed binary tree over their numbers.
+/// A sum in the order of a fixed binary tree over the indices of its values.
 ///
-/// Anybody who holds a contiguous range of the numbers can add up the range alone, and the parts
-/// join to the bits of one sum over all numbers. A left fold cannot do that: in
-/// `((g0 + g1) + g2) + g3` nobody can add `g2 + g3` first.
+/// Each holder of a contiguous range of indices can sum its range alone; joining the partial sums
+/// gives the same bits as one sum over all values. A left fold cannot do that: in `((g0 + g1) + g2)
+/// + g3`, nobody can add `g2 + g3` first.
 ///
 /// ```text
 /// numbers      0   1   2   3   4   5
@@ -20,10 +21,10 @@ use crate::{Error, Result};
 ///
 /// # Determinism
 ///
-/// `sum(a..b)` is value `a` if it is the only one, and otherwise `sum(a..a + h) + sum(a + h..b)`
-/// with the largest power of two `h` below `b - a`. [`finish`](TreeSum::finish) returns `sum(0..n)`
-/// for every way in which the numbers below `n` were dealt out. A shorter sum is a part of the
-/// longer one: no number has to be known to be the last.
+/// `sum(a..b)` is value `a` if the range holds one value, else `sum(a..a + h) + sum(a + h..b)` with
+/// the largest power of two `h` below `b - a`. [`finish`](TreeSum::finish) returns `sum(0..n)` for
+/// every division of the indices below `n` into ranges. The tree of a shorter sum is part of the
+/// longer one's, so the number of values need not be known in advance.
 ///
 /// # Examples
 ///
@@ -51,16 +52,16 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct TreeSum<T> {
-    /// The largest nodes of the tree that lie in the range, by their numbers.
+    /// The largest tree nodes that lie in the range, by index.
     nodes: Vec<TreeNode<T>>,
-    /// The number of the next value.
+    /// The index of the next value.
     next: u64,
 }
 
-/// The sum of `2^level` values whose first number is a multiple of `2^level`.
+/// The sum of `2^level` values whose first index is a multiple of `2^level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeNode<T> {
-    /// The number of the first value.
+    /// The index of the first value.
     pub first: u64,
     /// The binary logarithm of the number of values.
     pub level: u32,
@@ -69,7 +70,7 @@ pub struct TreeNode<T> {
 }
 
 impl<T> TreeNode<T> {
-    /// Whether this node and `right`, which follows it, are the halves of a node.
+    /// Returns whether this node and `right`, which follows it, are the halves of one node.
     fn is_sibling_of(&self, right: &TreeNode<T>) -> bool {
         self.level == right.level && (self.first >> self.level).is_multiple_of(2)
     }
@@ -82,26 +83,26 @@ impl<T> Default for TreeSum<T> {
 }
 
 impl<T> TreeSum<T> {
-    /// A sum of no value yet. The first value pushed has the number `first`.
+    /// Creates an empty sum; the first value pushed has the index `first`.
     pub fn starting_at(first: u64) -> TreeSum<T> {
         TreeSum { nodes: Vec::new(), next: first }
     }
 
-    /// Takes the next value. `add` adds two neighbours, the one of lower numbers first.
+    /// Adds the next value. `add` adds two neighbours, the one with lower indices first.
     ///
     /// # Errors
     ///
-    /// Those of `add`, which has consumed the parts then: drop the sum.
+    /// Errors of `add`. The sum has lost the parts that `add` consumed: drop it.
     pub fn push(&mut self, value: T, add: impl FnMut(T, T) -> Result<T>) -> Result<()> {
         self.push_node(TreeNode { first: self.next, level: 0, sum: value }, add)
     }
 
-    /// Takes a node of [`into_nodes`](TreeSum::into_nodes) of another sum.
+    /// Adds a node from [`into_nodes`](TreeSum::into_nodes) of another sum.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the node does not start at the next number, or is none of the
-    /// tree. Those of `add`, which has consumed the parts then: drop the sum.
+    /// [`Error::InvalidArgument`] if the node does not start at the next index, or is not a node of
+    /// the tree. Errors of `add`: the sum has lost the parts that `add` consumed, so drop it.
     pub fn push_node(
         &mut self,
         mut node: TreeNode<T>,
@@ -126,28 +127,28 @@ impl<T> TreeSum<T> {
         Ok(())
     }
 
-    /// The number of the next value.
+    /// Returns the index of the next value.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// What was added up, as the largest nodes of the tree, by their numbers: at most twice the
-    /// binary logarithm of how many values there are.
+    /// Returns the sum as the largest nodes of the tree, by index: at most `2 * log2(n)` for `n`
+    /// values.
     pub fn into_nodes(self) -> Vec<TreeNode<T>> {
         self.nodes
     }
 
-    /// The sum of all values, or `None` if there are none.
+    /// Returns the sum of all values, or `None` if there are none.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the first value has another number than 0, and those of `add`.
+    /// [`Error::InvalidArgument`] if the first value does not have index 0; errors of `add`.
     pub fn finish(self, mut add: impl FnMut(T, T) -> Result<T>) -> Result<Option<T>> {
         if let Some(TreeNode { first: first @ 1.., .. }) = self.nodes.first() {
             let message = format!("the first value should have the number 0, got {first}");
             return Err(Error::invalid("tree sum", message));
         }
-        // From 0 on each node is larger than all that follow it together.
+        // Read from index 0, each node is larger than all later ones together.
         let mut nodes = self.nodes.into_iter().rev().map(|node| node.sum);
         let Some(last) = nodes.next() else { return Ok(None) };
         nodes.try_fold(last, |after, before| add(before, after)).map(Some)

@@ -1,4 +1,4 @@
-//! Matrices in compressed rows.
+//! Sparse matrices in compressed rows.
 
 use samebits_numerics::memory;
 use samebits_tensor_core::{Error, Result};
@@ -6,8 +6,8 @@ use samebits_tensor_core::{Error, Result};
 use super::{SparseCoo, in_range};
 use crate::Tensor;
 
-/// A sparse matrix in compressed rows: the columns and values of row `r` are those from
-/// `row_offsets[r]` to `row_offsets[r + 1]`, in ascending columns, each at most once.
+/// A sparse matrix in compressed rows: row `r` has the columns and values at positions
+/// `row_offsets[r]..row_offsets[r + 1]`, with strictly ascending columns.
 ///
 /// # Examples
 ///
@@ -22,6 +22,7 @@ use crate::Tensor;
 /// assert_eq!(sparse.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 0.0, 5.0, 0.0, 7.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[doc(alias = "sparse_csr_tensor")]
 #[derive(Clone, Debug)]
 pub struct SparseCsr {
     row_offsets: Vec<usize>,
@@ -29,7 +30,7 @@ pub struct SparseCsr {
 }
 
 impl SparseCsr {
-    /// A sparse matrix of `shape`.
+    /// Creates a sparse matrix of `shape`.
     ///
     /// # Shapes
     ///
@@ -98,7 +99,7 @@ impl SparseCsr {
             ));
         };
         let coo = coo.coalesce()?;
-        // Compressed rows need room for every row, empty ones too.
+        // Compressed rows need room for every row, including empty ones.
         let mut row_offsets =
             memory::zeroed(size.saturating_add(1)).map_err(Error::out_of_host_memory("to_csr"))?;
         for &row in &coo.places[0] {
@@ -110,65 +111,68 @@ impl SparseCsr {
         Ok(SparseCsr { row_offsets, coo })
     }
 
-    /// The elements of a dense matrix that are not zero.
+    /// Returns the nonzero elements of a dense matrix.
     ///
     /// # Errors
     ///
-    /// This is not a matrix.
+    /// `dense` is not a matrix.
+    #[doc(alias = "to_sparse_csr")]
     pub fn from_dense(dense: &Tensor) -> Result<SparseCsr> {
         Self::from_coo(&SparseCoo::from_dense(dense)?)
     }
 
-    /// Rows and columns.
+    /// Returns the numbers of rows and columns.
     pub fn shape(&self) -> &[usize] {
         self.coo.shape()
     }
 
-    /// The elements.
+    /// Returns the values of the elements.
     pub fn values(&self) -> &Tensor {
         self.coo.values()
     }
 
-    /// `[rows + 1]`: where each row begins.
+    /// Returns the position of each row's first element, and the number of elements: `[rows + 1]`.
     ///
     /// # Errors
     ///
     /// None that a caller can cause.
+    #[doc(alias = "crow_indices")]
     pub fn row_offsets(&self) -> Result<Tensor> {
         super::index(&self.row_offsets, samebits_tensor_core::Device::Cpu)
     }
 
-    /// `[elements]`: the column of each element.
+    /// Returns the column of each element, `[elements]`.
     ///
     /// # Errors
     ///
     /// None that a caller can cause.
+    #[doc(alias = "col_indices")]
     pub fn columns(&self) -> Result<Tensor> {
         super::index(&self.coo.places[1], samebits_tensor_core::Device::Cpu)
     }
 
-    /// The same matrix as a list of elements, coalesced.
+    /// Returns the same matrix as a list of elements, coalesced.
     pub fn to_coo(&self) -> SparseCoo {
         self.coo.clone()
     }
 
-    /// The dense matrix.
+    /// Returns the dense matrix.
     ///
     /// # Errors
     ///
-    /// It would be too large.
+    /// The dense matrix would be too large.
     pub fn to_dense(&self) -> Result<Tensor> {
         self.coo.to_dense()
     }
 }
 
-/// The row of each element.
+/// Returns the row of each element.
 fn rows(offsets: &[usize]) -> Vec<usize> {
     let counts = offsets.windows(2).enumerate();
     counts.flat_map(|(row, pair)| std::iter::repeat_n(row, pair[1] - pair[0])).collect()
 }
 
-/// The offsets for a message, cut if there are many.
+/// Formats the offsets for a message, shortened if there are many.
 fn short(offsets: &[i64]) -> String {
     match offsets {
         [first, .., last] if offsets.len() > 8 => {

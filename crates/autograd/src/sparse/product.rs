@@ -8,7 +8,7 @@ use super::{SparseCoo, index};
 use crate::functional::reshape;
 use crate::{Tensor, run};
 
-/// A sparse matrix times a dense one.
+/// Multiplies a sparse matrix by a dense one.
 ///
 /// # Shapes
 ///
@@ -16,9 +16,9 @@ use crate::{Tensor, run};
 ///
 /// # Determinism
 ///
-/// The sparse matrix is coalesced first. Then each element is a chain of fma in ascending
-/// columns, in the blocks of the dense product: for finite operands the result has the bits of
-/// [`matmul`](crate::functional::matmul) with the dense matrix, but for the sign of zero. The
+/// The sparse matrix is coalesced first. Each element is then a chain of fma in ascending columns,
+/// in the blocks of the dense product: for finite operands the result has the bits of
+/// [`matmul`](crate::functional::matmul) with the dense matrix, except for the sign of zero. The
 /// gradient of a value is a dot product in f64 over a fixed tree, rounded once.
 ///
 /// # Errors
@@ -42,6 +42,7 @@ use crate::{Tensor, run};
 /// ```
 #[named]
 #[track_caller]
+#[doc(alias = "sparse.mm")]
 pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     let (&[m, k], &[inner, _]) = (sparse.shape(), dense.shape()) else {
         return Err(mismatch("sparse_mm", "[m, k] and [k, n]", sparse, dense));
@@ -60,7 +61,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     product(&places, sparse.values(), dense)
 }
 
-/// Sparse matrices times dense ones.
+/// Multiplies sparse matrices by dense ones, batch by batch.
 ///
 /// # Shapes
 ///
@@ -68,7 +69,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
 ///
 /// # Determinism
 ///
-/// Each product has the bits that [`sparse_mm`] gives it.
+/// Each product has the bits of [`sparse_mm`].
 ///
 /// # Errors
 ///
@@ -89,7 +90,7 @@ pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     let (Some(rows), Some(columns)) = (batch.checked_mul(m), batch.checked_mul(k)) else {
         return Err(wrong());
     };
-    // One product with a block diagonal.
+    // One product with a block-diagonal matrix computes all.
     let diagonal = |places: &[usize], size: usize| -> Result<Tensor> {
         let batches = sparse.places[0].iter();
         let all: Vec<usize> = batches.zip(places).map(|(b, place)| b * size + place).collect();
@@ -105,13 +106,13 @@ pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     reshape(&product(&places, sparse.values(), &flat)?, [batch, m, n])
 }
 
-/// The places of a sparse matrix's elements.
+/// The positions of a sparse matrix's elements.
 #[derive(Clone)]
 struct Places {
     rows: Tensor,
     columns: Tensor,
     size: [usize; 2],
-    /// Rows and columns of each matrix of the diagonal.
+    /// The rows and columns of each diagonal block.
     periods: [usize; 2],
 }
 
@@ -128,7 +129,7 @@ impl Places {
     }
 }
 
-/// The product; linear in both operands.
+/// Returns the product, which is linear in both operands.
 #[track_caller]
 fn product(places: &Places, values: &Tensor, dense: &Tensor) -> Result<Tensor> {
     let value = run(&SparseMm {
@@ -148,7 +149,7 @@ fn product(places: &Places, values: &Tensor, dense: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The products of chosen rows; linear in both operands.
+/// Returns the products at the given positions only; linear in both operands.
 #[track_caller]
 fn sampled(places: &Places, left: &Tensor, right: &Tensor) -> Result<Tensor> {
     let value = run(&SampledProduct {

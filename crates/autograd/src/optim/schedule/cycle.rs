@@ -1,11 +1,11 @@
-//! Schedules that raise and lower the rate, and the momentum against it.
+//! Schedules that raise and lower the rate, and move the momentum the opposite way.
 
 use samebits_numerics::math::f64::{cospi, powi};
 use samebits_tensor_core::{Error, Result};
 
 use super::Schedule;
 
-/// How [`OneCycleLr`] goes from one rate to another.
+/// The curve by which [`OneCycleLr`] goes from one rate to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anneal {
     /// `end + (start - end) / 2 * (1 + cos(π * share))`.
@@ -15,9 +15,9 @@ pub enum Anneal {
     Linear,
 }
 
-/// Raises the rate to a peak and lets it fall far below its start, while the momentum (beta 1 of
-/// Adam) goes the other way. The optimiser's own rates do not enter. After the last step rate and
-/// momentum stay as they are.
+/// A schedule that raises the rate to a peak, then lowers it far below its start; the momentum (for
+/// Adam, beta 1) moves the opposite way. It ignores the optimiser's own rates. After the last step,
+/// rate and momentum stay constant.
 ///
 /// # References
 ///
@@ -38,8 +38,9 @@ pub struct OneCycleLr {
 }
 
 impl OneCycleLr {
-    /// PyTorch's defaults: rises for 0.3 of the steps, from a 25th of `max_lr`, and falls to a
-    /// 10,000th of that, along cosines; the momentum goes from 0.95 to 0.85 and back.
+    /// Creates a schedule with PyTorch's defaults: for 30 % of the steps the rate rises from
+    /// `max_lr / 25`, then it falls to a 10,000th of its start, both along cosines. The momentum
+    /// goes from 0.95 to 0.85 and back.
     pub fn new(max_lr: f64, total_steps: u64) -> OneCycleLr {
         OneCycleLr {
             max_lr,
@@ -55,63 +56,65 @@ impl OneCycleLr {
         }
     }
 
-    /// The share of the steps in which the rate rises.
+    /// Sets the share of the steps in which the rate rises (default 0.3).
     #[must_use]
     pub fn pct_start(mut self, share: f64) -> OneCycleLr {
         self.pct_start = share;
         self
     }
 
-    /// How the rate goes from one value to the next.
+    /// Sets the curve between two rates (default [`Anneal::Cos`]).
     #[must_use]
     pub fn anneal_strategy(mut self, anneal: Anneal) -> OneCycleLr {
         self.anneal = anneal;
         self
     }
 
-    /// The peak divided by the first rate.
+    /// Sets the ratio of the peak to the first rate (default 25).
     #[must_use]
     pub fn div_factor(mut self, factor: f64) -> OneCycleLr {
         self.div_factor = factor;
         self
     }
 
-    /// The first rate divided by the last.
+    /// Sets the ratio of the first rate to the last (default 1e4).
     #[must_use]
     pub fn final_div_factor(mut self, factor: f64) -> OneCycleLr {
         self.final_div_factor = factor;
         self
     }
 
-    /// Falls as it rose, and only then to the last rate.
+    /// Sets whether the rate falls symmetrically to its rise first, and then to the last rate
+    /// (default false).
     #[must_use]
     pub fn three_phase(mut self, three_phase: bool) -> OneCycleLr {
         self.three_phase = three_phase;
         self
     }
 
-    /// Whether the momentum changes, too: by default it does.
+    /// Sets whether the momentum changes, too (default true).
     #[must_use]
     pub fn cycle_momentum(mut self, cycle: bool) -> OneCycleLr {
         self.cycle_momentum = cycle;
         self
     }
 
-    /// The momentum at the peak of the rate.
+    /// Sets the momentum at the peak of the rate (default 0.85).
     #[must_use]
     pub fn base_momentum(mut self, momentum: f64) -> OneCycleLr {
         self.base_momentum = momentum;
         self
     }
 
-    /// The momentum at the start and at the end.
+    /// Sets the momentum at the start and at the end (default 0.95).
     #[must_use]
     pub fn max_momentum(mut self, momentum: f64) -> OneCycleLr {
         self.max_momentum = momentum;
         self
     }
 
-    /// What goes from `start` over `peak` (in three phases then to `start` again) to `end`.
+    /// Returns the value at `step` on the curve from `start` over `peak` to `end`; with three
+    /// phases it returns to `start` before `end`.
     fn at(&self, step: u64, start: f64, peak: f64, end: f64) -> Result<f64> {
         if self.total_steps == 0 || !(0.0..=1.0).contains(&self.pct_start) {
             let message = format!(
@@ -122,7 +125,7 @@ impl OneCycleLr {
         }
         let end = (end, (self.total_steps - 1) as f64);
         let rise = self.pct_start * self.total_steps as f64;
-        // Values, and the steps at which they are reached.
+        // Pairs of a value and the step that reaches it.
         let corners: &[(f64, f64)] = if self.three_phase {
             &[(start, 0.0), (peak, rise - 1.0), (start, 2.0 * rise - 2.0), end]
         } else {
@@ -132,7 +135,7 @@ impl OneCycleLr {
         for phase in corners.windows(2) {
             let ((start, from), (end, to)) = (phase[0], phase[1]);
             if step <= to {
-                // A phase without a step is passed over, unless all of it is the step.
+                // Skip a phase without steps, unless it is the only one at this step.
                 let share = if to > from { (step - from) / (to - from) } else { 1.0 };
                 return Ok(match self.anneal {
                     Anneal::Cos => end + (start - end) / 2.0 * (1.0 + cospi(share)),
@@ -158,23 +161,23 @@ impl Schedule for OneCycleLr {
     }
 }
 
-/// How the cycles of [`CyclicLr`] shrink.
+/// The amplitude of the cycles of [`CyclicLr`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum CyclicMode {
-    /// They do not.
+    /// Constant.
     #[default]
     Triangular,
-    /// To half of the last one.
+    /// Halved in each cycle.
     Triangular2,
-    /// In each step by a factor.
+    /// Multiplied by `gamma` in each step.
     ExpRange {
         /// The factor.
         gamma: f64,
     },
 }
 
-/// Raises and lowers the rate along lines, again and again, while the momentum (beta 1 of Adam) goes
-/// the other way. The optimiser's own rates do not enter.
+/// A schedule that raises and lowers the rate linearly, in cycles; the momentum (for Adam, beta 1)
+/// moves the opposite way. It ignores the optimiser's own rates.
 ///
 /// # References
 ///
@@ -193,7 +196,8 @@ pub struct CyclicLr {
 }
 
 impl CyclicLr {
-    /// PyTorch's defaults: 2000 steps up and as many down, and a momentum from 0.9 to 0.8 and back.
+    /// Creates a schedule with PyTorch's defaults: 2000 steps up, 2000 down, and a momentum from
+    /// 0.9 to 0.8 and back.
     pub fn new(base_lr: f64, max_lr: f64) -> CyclicLr {
         CyclicLr {
             base_lr,
@@ -207,49 +211,49 @@ impl CyclicLr {
         }
     }
 
-    /// How many steps the rate rises.
+    /// Sets the number of steps in which the rate rises (default 2000).
     #[must_use]
     pub fn step_size_up(mut self, steps: u64) -> CyclicLr {
         self.step_size_up = steps;
         self
     }
 
-    /// How many steps it falls: as many as it rises if not set.
+    /// Sets the number of steps in which the rate falls (default: as many as it rises).
     #[must_use]
     pub fn step_size_down(mut self, steps: u64) -> CyclicLr {
         self.step_size_down = Some(steps);
         self
     }
 
-    /// How the cycles shrink.
+    /// Sets the amplitude of the cycles (default [`CyclicMode::Triangular`]).
     #[must_use]
     pub fn mode(mut self, mode: CyclicMode) -> CyclicLr {
         self.mode = mode;
         self
     }
 
-    /// Whether the momentum changes, too: by default it does.
+    /// Sets whether the momentum changes, too (default true).
     #[must_use]
     pub fn cycle_momentum(mut self, cycle: bool) -> CyclicLr {
         self.cycle_momentum = cycle;
         self
     }
 
-    /// The smallest momentum.
+    /// Sets the smallest momentum (default 0.8).
     #[must_use]
     pub fn base_momentum(mut self, momentum: f64) -> CyclicLr {
         self.base_momentum = momentum;
         self
     }
 
-    /// The largest momentum.
+    /// Sets the largest momentum (default 0.9).
     #[must_use]
     pub fn max_momentum(mut self, momentum: f64) -> CyclicLr {
         self.max_momentum = momentum;
         self
     }
 
-    /// How much of the way from the base to the peak is gone.
+    /// Returns the distance from the base to the peak at `step`, as a share.
     fn share(&self, step: u64) -> Result<f64> {
         let (up, down) = (self.step_size_up, self.step_size_down.unwrap_or(self.step_size_up));
         if up == 0 || down == 0 {
