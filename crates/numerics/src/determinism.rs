@@ -1,8 +1,8 @@
-//! How far the bits of a result can be relied on.
+//! Determinism levels: the scope in which the bits of a result repeat.
 
 use core::fmt;
 
-/// How far the bits of a result can be relied on, weakest first.
+/// The scope in which the bits of a result repeat, weakest level first.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ pub enum Determinism {
 }
 
 impl Determinism {
-    /// Every level, weakest first.
+    /// All levels, weakest first.
     pub const ALL: [Determinism; 3] =
         [Determinism::NotGuaranteed, Determinism::RunToRun, Determinism::Portable];
 }

@@ -1,22 +1,22 @@
 //! Sums without rounding error, rounded once.
 //!
 //! An [`ExactSum`] holds the exact sum of any f32 numbers as one long fixed-point integer
-//! (Kulisch's accumulator), an [`ExactSum64`] that of f64 numbers. Adding is exact, so it is
-//! associative and commutative: the order of the addends, their split into parts and the order
-//! in which the parts are merged cannot change a bit of the result. This is what makes an
-//! irregular sum (`scatter_add` and its kin) reproducible under any schedule.
+//! (Kulisch's accumulator); an [`ExactSum64`] holds that of f64 numbers. Addition is exact, so it
+//! is associative and commutative. The order of the addends, their split into parts and the order
+//! of merges cannot change a bit of the result. This makes irregular sums (`scatter_add` and
+//! similar operations) reproducible under any schedule.
 //!
 //! # The value of a sum
 //!
-//! - the exact sum, rounded once to the nearest number, ties to even; subnormal results are
-//!   kept; infinity only if the *exact* sum rounds to it, however large the partial sums;
-//! - `+0` if the exact sum is zero, also if there were no addends or only `-0`;
-//! - the infinity, if there are infinite addends of one sign;
-//! - the canonical NaN, if an addend is NaN or infinities of both signs are added.
+//! - the exact sum, rounded once to the nearest number, ties to even; subnormal results are kept;
+//!   infinity only if the *exact* sum rounds to it, however large the partial sums are;
+//! - `+0` if the exact sum is zero, even if there were no addends or only `-0`;
+//! - an infinity, if there are infinite addends of its sign only;
+//! - the canonical NaN, if an addend is NaN or there are infinities of both signs.
 //!
-//! The accumulators hold 2^74 addends of any size. Only merging a sum with its own copies counts
-//! more: an [`ExactSum`] that passes 2^202, or an [`ExactSum64`] that passes 2^1133, becomes the
-//! infinity of its sign.
+//! An accumulator holds at least 2^74 addends of any size. Only repeated merging of a sum with its
+//! own copies reaches more: an [`ExactSum`] beyond 2^202, or an [`ExactSum64`] beyond 2^1133,
+//! becomes the infinity of its sign.
 //!
 //! # References
 //!
@@ -31,9 +31,9 @@ pub use slice::{sum_f32, sum_f64, two_sum};
 use crate::nan::CANONICAL_F32;
 use limbs::{Flags, Limbs, Value};
 
-/// Limbs of an [`ExactSum`]: 277 bits for one f32, and 2^74 addends before it overflows.
+/// Limbs of an [`ExactSum`]: 277 bits for one f32, plus room for 2^74 addends.
 const LIMBS_32: usize = 11;
-/// Limbs of an [`ExactSum64`]: 2098 bits for one f64, and 2^109 addends before it overflows.
+/// Limbs of an [`ExactSum64`]: 2098 bits for one f64, plus room for 2^109 addends.
 const LIMBS_64: usize = 69;
 
 /// The exact sum of f32 numbers.
@@ -62,7 +62,7 @@ const LIMBS_64: usize = 69;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum {
-    /// Units of 2^-149, the smallest positive f32.
+    /// The sum in units of 2^-149, the smallest positive f32.
     limbs: Limbs<LIMBS_32>,
 }
 
@@ -82,7 +82,7 @@ pub struct ExactSum {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum64 {
-    /// Units of 2^-1074, the smallest positive f64.
+    /// The sum in units of 2^-1074, the smallest positive f64.
     limbs: Limbs<LIMBS_64>,
 }
 
@@ -101,7 +101,7 @@ impl ExactSum {
         if exponent == 0xff {
             self.limbs.flag(Flags::of(bits >> 31 != 0, fraction != 0));
         } else {
-            // Subnormal numbers have the unit of the smallest normal ones, but no hidden bit.
+            // Subnormal numbers use the unit of the smallest normal ones, but have no hidden bit.
             let normal = u32::from(exponent != 0);
             self.limbs.add_narrow(fraction | normal << 23, exponent - normal, bits >> 31 != 0);
         }
@@ -112,8 +112,8 @@ impl ExactSum {
     ///
     /// # Panics
     ///
-    /// If `x` is finite, and not a multiple of 2^-149 below 2^171 in size: then it is no sum of
-    /// f32 numbers.
+    /// If `x` is finite but not a multiple of 2^-149 below 2^171 in magnitude, so that it cannot be
+    /// a sum of f32 numbers.
     ///
     /// # Examples
     ///
@@ -153,7 +153,7 @@ impl ExactSum {
         self.limbs.merge(&other.limbs);
     }
 
-    /// Returns the sum rounded to f32, as the [module](self) says.
+    /// Returns the sum rounded to f32 by the rules of the [module](self).
     #[must_use]
     pub fn to_f32(&self) -> f32 {
         let (negative, magnitude) = match self.limbs.value() {
@@ -161,8 +161,9 @@ impl ExactSum {
             Value::Special(infinity) => return infinity as f32,
             Value::Finite { negative, magnitude } => (negative, magnitude),
         };
-        // An f32's bits, read as an integer, count the f32 numbers below it: a significand with
-        // its leading bit set carries one into the exponent field, and so does rounding up.
+        // The bits of an f32, read as an integer, count the f32 numbers below it. So the leading
+        // bit of a significand carries one into the exponent field, and rounding up may do the
+        // same.
         let bits = match limbs::round(&magnitude, 24) {
             None => 0,
             Some((significand, shift)) => ((u64::from(shift)) << 23) + significand,
@@ -171,7 +172,7 @@ impl ExactSum {
         f32::from_bits(bits | u32::from(negative) << 31)
     }
 
-    /// Returns the sum rounded to f64. No sum of f32 numbers is too large or too small for one.
+    /// Returns the sum rounded to f64, which always has the range for a sum of f32 numbers.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
         let (negative, magnitude) = match self.limbs.value() {
@@ -181,8 +182,8 @@ impl ExactSum {
         match limbs::round(&magnitude, 53) {
             None => 0.0,
             Some((significand, shift)) => {
-                // At most 2^53 units of 2^(shift - 149), far from both ends of the range, so
-                // the conversion and the scaling are exact.
+                // The value has at most 2^53 units of 2^(shift - 149), far from both ends of the
+                // range, so the conversion and the scaling are exact.
                 let scale = f64::from_bits(u64::from(shift + 1023 - 149) << 52);
                 let value = significand as f64 * scale;
                 if negative { -value } else { value }
@@ -232,7 +233,7 @@ impl ExactSum64 {
         self.limbs.merge(&other.limbs);
     }
 
-    /// Returns the sum rounded to f64, as the [module](self) says.
+    /// Returns the sum rounded to f64 by the rules of the [module](self).
     #[must_use]
     pub fn to_f64(&self) -> f64 {
         let (negative, magnitude) = match self.limbs.value() {

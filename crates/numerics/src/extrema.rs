@@ -1,11 +1,11 @@
-//! Maximum, minimum and sort order with one stated winner.
+//! Maximum, minimum and sort order with defined ties.
 //!
-//! The rules, for [`max`], [`min`], [`argmax`], [`argmin`] and everything built from them:
+//! The rules for [`max`], [`min`], [`argmax`], [`argmin`] and all that is built from them:
 //!
-//! - NaN counts as better than every number, for the maximum *and* for the minimum: a NaN is
-//!   never hidden. The value returned is the canonical NaN, the index is that of the first NaN.
-//! - Among equal values the first index wins. `+0` and `-0` are equal, so the sign of a zero
-//!   result is that of the first zero.
+//! - NaN wins over every number, for the maximum *and* for the minimum, so a NaN is never hidden.
+//!   The value returned is the canonical NaN; the index is that of the first NaN.
+//! - Ties go to the lowest index. `+0` and `-0` are equal, so a zero result has the sign of the
+//!   first zero.
 //!
 //! For sorting, NaN is the largest value and `-0` equals `+0`; see [`Ordered::sort_key`].
 
@@ -15,11 +15,11 @@ pub use rows::{argmax_rows, argmin_rows, max_rows, min_rows};
 
 use crate::nan::Canonical;
 
-/// Elements looked at before the running winner is updated: small enough to be rescanned from
-/// the first-level cache.
+/// The number of elements per update of the running extremum: small enough to be rescanned from the
+/// first-level cache.
 const BLOCK: usize = 1024;
 
-/// Elements that are compared at a time.
+/// The number of elements compared at a time.
 const LANES: usize = 32;
 
 /// A floating-point type with the order of this module.
@@ -31,7 +31,7 @@ pub trait Ordered: Canonical + PartialOrd + Default {
     /// Positive infinity.
     const HIGHEST: Self;
 
-    /// Returns a key that sorts as the value does: `a < b` if and only if `key(a) < key(b)`, `-0`
+    /// Returns a key that sorts as the value does: `a < b` if and only if `key(a) < key(b)`; `-0`
     /// and `+0` have the same key, and all NaNs have the same, largest key.
     ///
     /// # Examples
@@ -45,11 +45,11 @@ pub trait Ordered: Canonical + PartialOrd + Default {
     /// ```
     fn sort_key(self) -> Self::Key;
 
-    /// Returns the complement of [`sort_key`](Ordered::sort_key): sorts from the largest (NaN)
-    /// down.
+    /// Returns the complement of [`sort_key`](Ordered::sort_key), which sorts from the largest
+    /// (NaN) down.
     fn descending_key(self) -> Self::Key;
 
-    /// True for any NaN.
+    /// Returns true for any NaN.
     fn is_nan(self) -> bool;
 }
 
@@ -100,7 +100,7 @@ impl Ordered for f64 {
     }
 }
 
-/// Returns true if `new` takes the place of `old` as the maximum, when `old` comes first.
+/// Returns true if `new` replaces the earlier element `old` as the maximum.
 ///
 /// # Examples
 ///
@@ -118,7 +118,7 @@ pub fn replaces_max<T: Ordered>(old: T, new: T) -> bool {
     (new > old) | (new.is_nan() & !old.is_nan())
 }
 
-/// Returns true if `new` takes the place of `old` as the minimum, when `old` comes first.
+/// Returns true if `new` replaces the earlier element `old` as the minimum.
 #[inline(always)]
 pub fn replaces_min<T: Ordered>(old: T, new: T) -> bool {
     (new < old) | (new.is_nan() & !old.is_nan())
@@ -142,7 +142,7 @@ pub fn min2<T: Ordered>(first: T, second: T) -> T {
 ///
 /// # Determinism
 ///
-/// The rules at the head of the [module](self); the instruction set changes nothing.
+/// By the rules of the [module](self); independent of the instruction set.
 ///
 /// # Examples
 ///
@@ -188,7 +188,8 @@ fn smaller<T: Ordered>(best: T, x: T) -> T {
     if x < best { x } else { best }
 }
 
-/// Returns the extremum in one vector pass; only for the sign of a zero the first must be found.
+/// Returns the extremum in one vector pass; a zero result needs a search for the first zero, for
+/// its sign.
 #[inline(always)]
 fn extremum<T: Ordered>(values: &[T], worst: T, better: impl Fn(T, T) -> T) -> Option<T> {
     let (best, any_nan) = block_extremum(values, worst, better);
@@ -199,8 +200,8 @@ fn extremum<T: Ordered>(values: &[T], worst: T, better: impl Fn(T, T) -> T) -> O
     (!values.is_empty()).then_some(best)
 }
 
-/// Finds the extremum block by block: a vector pass for the value, and a second pass over one
-/// block for its first index, which also finds the sign of a zero.
+/// Finds the extremum block by block: a vector pass for the value, then a second pass over one
+/// block for its first index and the sign of a zero.
 #[inline(always)]
 fn arg_extremum<T: Ordered>(
     values: &[T],
@@ -240,14 +241,14 @@ fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T)
     let (groups, rest) = block.as_chunks();
     groups.iter().for_each(&mut take);
     if !rest.is_empty() {
-        // Some elements are taken twice, which changes nothing.
+        // Some elements are compared twice, which changes nothing.
         let mut padded = [rest[0]; LANES];
         take(block.last_chunk().unwrap_or_else(|| {
             padded[..rest.len()].copy_from_slice(rest);
             &padded
         }));
     }
-    // Which of equal lanes is taken does not show, because the caller searches for the first.
+    // Any of the equal lanes will do: the caller searches for the first.
     for w in [16, 8, 4, 2, 1] {
         for l in 0..w {
             lanes[l] = better(lanes[l], lanes[l + w]);
@@ -256,7 +257,7 @@ fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T)
     (lanes[0], nans.iter().fold(false, |any, &nan| any | nan))
 }
 
-/// Returns the place of the first element that `is` holds for; there must be one.
+/// Returns the position of the first element for which `is` holds; there must be one.
 #[inline(always)]
 fn first_place<T: Ordered>(block: &[T], is: impl Fn(T) -> bool) -> usize {
     let (groups, _) = block.as_chunks::<LANES>();

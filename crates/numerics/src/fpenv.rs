@@ -1,18 +1,18 @@
 //! The floating-point environment of the calling thread.
 //!
-//! IEEE arithmetic with round to nearest and subnormals kept is the ground everything else
-//! stands on. A library built with `-ffast-math`, or a caller in a hurry, may have switched a
-//! thread to flush-to-zero or to another rounding mode; [`ieee`] puts that right for the
-//! duration of a computation and restores what it found.
+//! All arithmetic here relies on IEEE rules: round to nearest, with subnormals kept. A library
+//! built with `-ffast-math`, or the caller, may have switched a thread to flush-to-zero or to
+//! another rounding mode. [`ieee`] sets the IEEE mode for the duration of a computation and
+//! restores the previous one.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's setting.
+/// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's mode.
 ///
 /// # Determinism
 ///
-/// The result of `f` cannot depend on the control word that the caller left in the CPU.
+/// The result of `f` does not depend on the control word that the caller left in the CPU.
 ///
 /// # Examples
 ///
@@ -23,9 +23,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[inline(always)]
 pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
     let _guard = Guard::enter();
-    // The compiler does not know that arithmetic depends on the control word. What `f` holds and
-    // what it returns pass through memory that anyone may have changed, so that no operation
-    // can move to where the caller's setting is in force.
+    // The compiler does not know that arithmetic depends on the control word. So the captures of
+    // `f` and its result pass through memory that, for all the compiler knows, anyone may change:
+    // no operation can then move to code that runs in the caller's mode.
     let mut f = Some(f);
     let f = black_box(&mut f).take().expect("it was put there just now");
     black_box(f())
@@ -36,14 +36,14 @@ pub fn is_ieee() -> bool {
     control::read() & control::MASK == control::IEEE
 }
 
-/// True once [`ieee`] has found some thread of this process with another setting.
+/// Returns true once [`ieee`] has found a thread of this process in another mode.
 pub fn was_repaired() -> bool {
     REPAIRED.load(Ordering::Relaxed)
 }
 
 static REPAIRED: AtomicBool = AtomicBool::new(false);
 
-/// Restores the control word it replaced, also when the computation panics.
+/// A guard that restores the control word it replaced, even if the computation panics.
 struct Guard {
     replaced: Option<control::Word>,
 }
@@ -75,7 +75,7 @@ mod control {
     use core::arch::asm;
 
     pub(super) type Word = u32;
-    /// Flush-to-zero (bit 15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
+    /// The bits flush-to-zero (15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
     pub(super) const MASK: Word = 0xe040;
     pub(super) const IEEE: Word = 0;
 
@@ -92,10 +92,10 @@ mod control {
 
     #[inline(always)]
     pub(super) fn write(word: Word) {
-        // SAFETY: `word` is a value that `read` returned with only FTZ, RC and DAZ bits
-        // changed, so no reserved bit is set. The asm block is a barrier for memory, and `ieee`
-        // passes all that arithmetic takes and gives through memory. The exception flags of MXCSR
-        // change, so `preserves_flags` would be untrue.
+        // SAFETY: `word` is a value that `read` returned, with only FTZ, RC and DAZ bits changed,
+        // so no reserved bit is set. The asm block is a barrier for memory, and `ieee` passes all
+        // operands and results of arithmetic through memory. The block changes the exception flags
+        // of MXCSR, so it must not claim `preserves_flags`.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
         }
@@ -107,7 +107,7 @@ mod control {
     use core::arch::asm;
 
     pub(super) type Word = u64;
-    /// FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1), FIZ (0).
+    /// The bits FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1) and FIZ (0).
     pub(super) const MASK: Word = 0x03c8_0003;
     pub(super) const IEEE: Word = 0;
 
@@ -126,7 +126,7 @@ mod control {
     }
 }
 
-// Miri runs no inline assembly, and always rounds to nearest.
+// Miri does not run inline assembly, and always rounds to nearest.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod control {
     pub(super) type Word = u32;
@@ -146,7 +146,7 @@ mod control {
 mod tests {
     use super::*;
 
-    /// Flush-to-zero and denormals-are-zero.
+    /// The bits of flush-to-zero and denormals-are-zero.
     const FLUSH: control::Word = 0x8040;
 
     #[test]

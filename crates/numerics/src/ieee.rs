@@ -1,14 +1,14 @@
-//! Operations of floats that `core` lacks.
+//! Floating-point operations that `core` lacks.
 
 /// The operations of IEEE 754 that are methods of `f32` and `f64` in `std` but not in `core`.
 ///
-/// Code without `std` imports the trait and calls the same methods. With `std`, the methods of the
-/// type itself come first; the bits are the same.
+/// Code without `std` imports the trait and calls the same methods. With `std`, the inherent
+/// methods take precedence; the bits are the same.
 ///
 /// # Determinism
 ///
-/// Each operation rounds once, on any target, so it has the bits of `std`'s method. Only the payload
-/// of a NaN may differ.
+/// Each operation rounds once on any target, so it gives the bits of `std`'s method. Only the
+/// payload of a NaN may differ.
 ///
 /// # Examples
 ///
@@ -21,22 +21,22 @@
 /// assert_eq!(Ieee::sqrt(9.0f32), 3.0);
 /// ```
 pub trait Ieee: Copy {
-    /// `self * a + b`, rounded once.
+    /// Returns `self * a + b`, rounded once.
     #[must_use]
     fn mul_add(self, a: Self, b: Self) -> Self;
     /// Returns the square root, correctly rounded.
     #[must_use]
     fn sqrt(self) -> Self;
-    /// Returns the greatest integer up to `self`.
+    /// Returns the largest integer that is not above `self`.
     #[must_use]
     fn floor(self) -> Self;
-    /// Returns the least integer from `self` on.
+    /// Returns the smallest integer that is not below `self`.
     #[must_use]
     fn ceil(self) -> Self;
     /// Returns the integer part.
     #[must_use]
     fn trunc(self) -> Self;
-    /// Returns the nearest integer, the even one of two.
+    /// Returns the nearest integer, ties to even.
     #[must_use]
     fn round_ties_even(self) -> Self;
 }

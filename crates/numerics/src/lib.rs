@@ -1,15 +1,15 @@
 //! The arithmetic that every samebits kernel is built from: exact sums, correctly rounded
 //! elementary functions, fixed-order reductions and the rules for NaN and zero.
 //!
-//! Nothing here knows about tensors, threads or devices. Each function is a definition: the
-//! same input gives the same bits on every machine, at every [`simd::Level`], in every release
-//! with the same [`NUMERICS_VERSION`].
+//! Nothing here knows about tensors, threads or devices. Each function is a definition: the same
+//! input gives the same bits on every machine, at every [`simd::Level`], and in every release with
+//! the same [`NUMERICS_VERSION`].
 //!
 //! # Features
 //!
-//! `std` (default): fused multiply-add and square roots are the processor's or the platform's, the
-//! instruction set is found at run time, and `SAMEBITS_SIMD` is read. Without it the crate needs
-//! `core` and `alloc` alone and builds for targets without an operating system; [`Ieee`] computes the
+//! `std` (default): uses fused multiply-add and square roots of the processor or platform, detects
+//! the instruction set at run time, and reads `SAMEBITS_SIMD`. Without it the crate needs only
+//! `core` and `alloc` and builds for targets without an operating system; [`Ieee`] computes the
 //! same bits, more slowly.
 //!
 //! `serde`: [`Determinism`] can be serialised.
@@ -17,7 +17,7 @@
 
 extern crate alloc;
 
-/// Version of the numerics contract. Two builds with the same version give the same bits at
+/// The version of the numerics contract. Two builds with the same version give the same bits at
 /// `Portable`; a change to any promised bit raises it.
 pub const NUMERICS_VERSION: u32 = 1;
 
@@ -27,11 +27,11 @@ compile_error!(
      round twice; build for x86_64"
 );
 
-// `mul_add` must round once. Without an instruction for it `std` calls the platform's `fma`, and some
-// platforms round twice there.
+// `mul_add` must round once. If there is no instruction for it, `std` calls the platform's `fma`,
+// and some platforms round twice there.
 #[cfg(not(any(
     not(feature = "std"),
-    target_arch = "x86", // refused above
+    target_arch = "x86", // rejected above
     target_arch = "aarch64",
     target_feature = "fma",
     all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"),
@@ -55,8 +55,8 @@ pub mod simd;
 pub use determinism::Determinism;
 pub use ieee::Ieee;
 
-/// Implements `Debug` of error types as their `Display`: the message is what a `main` that returns
-/// the error prints, and what `unwrap` panics with.
+/// Implements `Debug` of error types as their `Display`, so that a `main` which returns the error
+/// prints the message, and `unwrap` panics with it.
 ///
 /// # Examples
 ///

@@ -1,8 +1,8 @@
-//! Memory that grows with a caller's sizes.
+//! Allocation of sizes that a caller chooses, with errors instead of aborts.
 //!
-//! `vec![0.0; n]` panics if `n` elements cannot be addressed and aborts the process if there is no
-//! memory for them. The functions here return [`OutOfMemory`] instead. Every buffer of samebits
-//! whose length a caller chooses comes from here; buffers of a fixed or small length need not.
+//! `vec![0.0; n]` panics if `n` elements cannot be addressed, and aborts the process if memory runs
+//! out. The functions here return [`OutOfMemory`] instead. Every buffer of samebits whose length a
+//! caller chooses comes from here; buffers of a fixed or small length need not.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Zeroable;
 
-/// A buffer that could not be had.
+/// A failed allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The size of the buffer, or `usize::MAX` if it cannot be addressed.
@@ -27,11 +27,11 @@ impl core::error::Error for OutOfMemory {}
 
 crate::debug_is_message!(OutOfMemory);
 
-/// `len` zeros. The pages of a large buffer are not touched.
+/// Returns `len` zeros. The pages of a large buffer are not touched.
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there is no memory for them.
+/// [`OutOfMemory`] if the allocation fails.
 ///
 /// # Examples
 ///
@@ -47,11 +47,11 @@ pub fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, OutOfMemory> {
     bytemuck::allocation::try_zeroed_vec(len).map_err(|()| OutOfMemory { bytes })
 }
 
-/// `len` copies of `value`.
+/// Returns `len` copies of `value`.
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there is no memory for them.
+/// [`OutOfMemory`] if the allocation fails.
 pub fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
     let mut vec = with_capacity(len)?;
     vec.resize(len, value);
@@ -62,7 +62,7 @@ pub fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there is no memory for them.
+/// [`OutOfMemory`] if the allocation fails.
 pub fn with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     let bytes = admitted::<T>(capacity)?;
     let mut vec = Vec::new();
@@ -70,11 +70,11 @@ pub fn with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(vec)
 }
 
-/// Returns the items of an iterator that knows how many it has.
+/// Collects the items of an iterator of known length.
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there is no memory for them.
+/// [`OutOfMemory`] if the allocation fails.
 pub fn collected<T>(
     items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
 ) -> Result<Vec<T>, OutOfMemory> {
@@ -84,9 +84,8 @@ pub fn collected<T>(
     Ok(vec)
 }
 
-/// Returns the product of `sizes`, or `None` if it does not fit into a `usize`. Lengths that unsafe
-/// code relies on are computed here: a product that wraps around would pass a check that it must
-/// not.
+/// Returns the product of `sizes`, or `None` if it overflows a `usize`. Lengths that unsafe code
+/// relies on must be computed here: a product that wraps around could pass a length check.
 ///
 /// # Examples
 ///
@@ -105,15 +104,16 @@ pub fn product(sizes: &[usize]) -> Option<usize> {
     sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
 }
 
-/// Refuses single buffers of more than `bytes` in this process from now on; `None` takes the limit
-/// away. For systems that promise more memory than they have, and for tests that plant a shortage.
+/// Makes every allocation of more than `bytes` fail in this process from now on; `None` removes the
+/// limit. It serves systems that promise more memory than they have, and tests that simulate a
+/// shortage.
 pub fn set_limit(bytes: Option<usize>) {
     LIMIT.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
 }
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Returns the size in bytes of `len` elements, if a buffer of that size may be asked for.
+/// Returns the size in bytes of `len` elements, if the limit permits a buffer of that size.
 fn admitted<T>(len: usize) -> Result<usize, OutOfMemory> {
     let bytes = len.checked_mul(size_of::<T>()).ok_or(OutOfMemory { bytes: usize::MAX })?;
     if bytes > LIMIT.load(Ordering::Relaxed) { Err(OutOfMemory { bytes }) } else { Ok(bytes) }

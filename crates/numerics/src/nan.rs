@@ -1,18 +1,18 @@
-//! The one NaN that results may carry.
+//! The canonical NaN, the only one that results contain.
 //!
-//! Which NaN an addition of two NaNs gives depends on the operand order on x86, is always
-//! `7fffffff` on a GPU and always `7fc00000` on Arm. Kernels therefore replace any NaN by
-//! [`CANONICAL_F32`] or [`CANONICAL_F64`] in the step that stores the result.
+//! The NaN from an addition of two NaNs depends on the operand order on x86, is always `7fffffff`
+//! on a GPU and always `7fc00000` on Arm. So kernels replace any NaN by [`CANONICAL_F32`] or
+//! [`CANONICAL_F64`] in the step that stores the result.
 
-/// The NaN that f32 results carry: quiet, positive, empty payload.
+/// The NaN of f32 results: quiet, positive, empty payload.
 pub const CANONICAL_F32: f32 = f32::from_bits(0x7fc0_0000);
 
-/// The NaN that f64 results carry: quiet, positive, empty payload.
+/// The NaN of f64 results: quiet, positive, empty payload.
 pub const CANONICAL_F64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 
 /// A type whose NaNs have one canonical form.
 pub trait Canonical: Copy {
-    /// `self`, or the canonical NaN if `self` is any NaN.
+    /// Returns `self`, or the canonical NaN if `self` is any NaN.
     ///
     /// # Examples
     ///
@@ -29,9 +29,9 @@ pub trait Canonical: Copy {
 impl Canonical for f32 {
     #[inline(always)]
     fn canonical(self) -> f32 {
-        // On the bits and not `if self.is_nan()`: LLVM knows that the square root of a negative
-        // number is a NaN and takes one NaN to be as good as another, so it removes a choice
-        // between floats and lets the machine's own NaN through. Integers it leaves alone.
+        // Works on the bits and not with `if self.is_nan()`: LLVM knows that the square root of a
+        // negative number is a NaN and treats all NaNs as equal, so it removes a choice between
+        // floats and returns the machine's own NaN. It keeps a choice between integers.
         let bits = self.to_bits();
         let nan = bits & 0x7fff_ffff > 0x7f80_0000;
         f32::from_bits(if nan { CANONICAL_F32.to_bits() } else { bits })
@@ -47,7 +47,7 @@ impl Canonical for f64 {
     }
 }
 
-/// `x`, or the canonical NaN if `x` is any NaN.
+/// Returns `x`, or the canonical NaN if `x` is any NaN.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub fn canonical<T: Canonical>(x: T) -> T {
     x.canonical()
 }
 
-/// Replaces every NaN in `values` by the canonical one.
+/// Replaces every NaN in `values` with the canonical one.
 ///
 /// # Examples
 ///
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Square roots are where a choice between floats was removed by the compiler.
+    /// Square roots: the compiler removed a choice between floats here.
     struct Roots<'a, T>(&'a mut [T]);
 
     macro_rules! roots {

@@ -2,9 +2,9 @@
 //!
 //! # The tree
 //!
-//! Terms `t[0], …, t[n-1]` are f64 numbers: f32 elements are converted first (which is exact),
-//! and whatever is done to an element (a square, a product, an exponential) is done in f64 and
-//! rounded before it is added. All additions are f64 additions, rounded to nearest even.
+//! Terms `t[0], …, t[n-1]` are f64 numbers. f32 elements are converted first, which is exact; any
+//! function of an element (a square, a product, an exponential) is computed in f64 and rounded
+//! before it is added. All additions are f64 additions, rounded to nearest even.
 //!
 //! ```text
 //! reduce(t[0..n]):
@@ -22,10 +22,9 @@
 //!     return reduce(partial[0..P])
 //! ```
 //!
-//! The caller rounds the value that remains to the output type, once. The tree depends on `n`
-//! alone. A lane with no term holds `+0`, which changes nothing: no partial is ever `-0`,
-//! because each lane starts from `+0`. For the same reason a further level over a single
-//! partial would be harmless.
+//! The caller rounds the final value to the output type, once. The tree depends on `n` alone. A
+//! lane with no term holds `+0`, which changes nothing: no partial is ever `-0`, because each lane
+//! starts from `+0`. For the same reason a further level over a single partial would be harmless.
 //!
 //! # Choosing a function
 //!
@@ -40,9 +39,9 @@
 //! | one slice, several threads | [`block_partial`] per block, then [`combine`] |
 //! | columns, several threads | [`column_partials`] per block, then [`combine_columns`] |
 //!
-//! Those that take a closure are `#[inline(always)]`, so that inside a [`simd`](crate::simd) kernel
-//! they are compiled, together with the closure, with that level's instructions. The levels above
-//! the blocks have a term for 4096 and are compiled once.
+//! The functions that take a closure are `#[inline(always)]`: inside a [`simd`](crate::simd) kernel
+//! they and the closure are compiled with that level's instructions. The levels above the blocks
+//! have one term per 4096 and are compiled once.
 
 mod columns;
 mod norm;
@@ -56,8 +55,8 @@ pub use rows::{product_rows, rows};
 pub use stats::{Moments, dot, mean_var, sum, sum_squares};
 pub use tree::{Accumulator, block_partial, blocks, combine, dot_of, sum_by, sum_of};
 
-/// Lanes of a block: term `i` goes to lane `i mod 32`.
+/// The number of lanes of a block: term `i` goes to lane `i mod 32`.
 pub const LANES: usize = 32;
 
-/// Terms of a block.
+/// The number of terms of a block.
 pub const BLOCK: usize = 4096;

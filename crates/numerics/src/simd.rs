@@ -1,22 +1,22 @@
 //! One algorithm, several instruction sets, the same bits.
 //!
 //! A kernel is written once, in plain Rust, as the `#[inline(always)]` body of [`Kernel::run`].
-//! [`dispatch`] compiles that body once per [`Level`] and runs the best one that the machine
-//! has. Rust neither contracts nor reorders floating-point operations, and `mul_add` is one
-//! rounding whether it is an instruction or a function, so the level can change the speed and
-//! nothing else.
+//! [`dispatch`] compiles the body once per [`Level`] and runs the best version for the machine.
+//! Rust neither contracts nor reorders floating-point operations, and `mul_add` rounds once whether
+//! it is an instruction or a function call. So the level changes only the speed.
 //!
-//! The environment variable `SAMEBITS_SIMD` (`portable`, `avx2`, `avx512`) forces the level
-//! *down*; [`limit`] does the same from code. Operations on tensors refuse to run if the variable
-//! holds anything else ([`unknown_request`]); kernels called without tensors then take the portable
+//! The environment variable `SAMEBITS_SIMD` (`portable`, `avx2`, `avx512`) forces the level *down*;
+//! [`limit`] does the same from code. If the variable holds anything else ([`unknown_request`]),
+//! operations on tensors return an error, and kernels called without tensors take the portable
 //! level.
 //!
-//! Without the feature `std` there is no environment, and the best level is that for which the program
-//! was compiled.
+//! Without the feature `std` there is no environment, and the best level is the one for which the
+//! program was compiled.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether this CPU has a feature. `core` cannot ask it, but what the compiler was told is true of it.
+/// Detects a CPU feature. `core` cannot query the CPU, so without `std` this tells if the feature
+/// was enabled at compile time.
 #[cfg(all(target_arch = "x86_64", feature = "std"))]
 use std::is_x86_feature_detected as has;
 
@@ -31,7 +31,8 @@ macro_rules! has {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// What the target architecture always has. Fused multiply-add is a function call on x86.
+    /// The instructions that every CPU of the target architecture has. On x86, fused multiply-add
+    /// is a function call.
     Portable = 1,
     /// AVX2 with FMA.
     Avx2 = 2,
@@ -40,10 +41,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, lowest first.
+    /// All levels, lowest first.
     pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
 
-    /// Returns the name that `SAMEBITS_SIMD` takes.
+    /// Returns the name for `SAMEBITS_SIMD`.
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
@@ -52,7 +53,7 @@ impl Level {
         }
     }
 
-    /// Returns the level with this [`name`](Level::name).
+    /// Returns the level with this [`name`](Level::name), if there is one.
     pub fn from_name(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)
     }
@@ -63,9 +64,9 @@ impl Level {
 /// `run`, and every helper it wants vectorised, must be `#[inline(always)]`: only inlined code
 /// is compiled with the level's instructions.
 pub trait Kernel {
-    /// What the computation returns.
+    /// The type of the result.
     type Output;
-    /// Returns the computation.
+    /// Runs the computation.
     fn run(self) -> Self::Output;
 }
 
@@ -102,7 +103,7 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     dispatch_at(level(), kernel)
 }
 
-/// Runs `kernel` at `level`, or at the best level this machine has if that is lower.
+/// Runs `kernel` at `level`, or at the best level of this machine if that is lower.
 #[inline]
 pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     crate::fpenv::ieee(|| {
@@ -124,8 +125,8 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     })
 }
 
-/// Returns the level in force: the best that this CPU has, or lower if `SAMEBITS_SIMD` or [`limit`]
-/// says so.
+/// Returns the level in force: the best of this CPU, or a lower one set by `SAMEBITS_SIMD` or
+/// [`limit`].
 #[inline]
 pub fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
@@ -136,8 +137,8 @@ pub fn level() -> Level {
     }
 }
 
-/// Forces the level down to at most `level` for the whole process, and returns the level now
-/// in force. Tests use it to show that the level changes no bit.
+/// Limits the level to at most `level` for the whole process, and returns the level now in force.
+/// Tests use it to show that the level changes no bit.
 pub fn limit(level: Level) -> Level {
     let now = level.min(supported());
     LEVEL.store(now as u8, Ordering::Relaxed);
@@ -162,15 +163,15 @@ pub fn supported() -> Level {
     }
 }
 
-/// 0 until first use, then a `Level`.
+/// The level in force; 0 until first use.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// What `SAMEBITS_SIMD` holds, if that is no level's [`name`](Level::name). Read once.
+/// Returns the value of `SAMEBITS_SIMD` if it is no level's [`name`](Level::name). Read once.
 pub fn unknown_request() -> Option<&'static str> {
     request().err()
 }
 
-/// Returns the level that `SAMEBITS_SIMD` asks for, if any, or what it holds instead of one.
+/// Returns the level that `SAMEBITS_SIMD` requests, if any, or its invalid value.
 #[cfg(feature = "std")]
 fn request() -> Result<Option<Level>, &'static str> {
     static REQUEST: std::sync::OnceLock<Result<Option<Level>, String>> = std::sync::OnceLock::new();
@@ -196,15 +197,15 @@ fn initial_level() -> Level {
         Err(_) => Level::Portable,
     };
     let first = first.min(supported());
-    // A limit that another thread has set meanwhile stays.
+    // If another thread has set a limit meanwhile, that limit stays.
     match LEVEL.compare_exchange(0, first as u8, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => first,
         Err(_) => level(),
     }
 }
 
-/// Returns a function of its own, as the other levels are: inlined, it would be compiled again
-/// wherever what calls [`dispatch`] is inlined.
+/// Runs a kernel at the portable level. It is a separate function, as for the other levels: if
+/// inlined, it would be compiled again at every caller of [`dispatch`].
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn run_portable<K: Kernel>(kernel: K) -> K::Output {

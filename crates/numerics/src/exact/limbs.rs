@@ -2,24 +2,24 @@
 
 use crate::nan::CANONICAL_F64;
 
-/// Addends taken before carries are propagated. Each changes a limb by less than 2^32, so a
+/// The number of addends before carries are propagated. Each changes a limb by less than 2^32, so a
 /// limb stays below 2^32 + 2^30 * 2^32 < 2^63.
 const ADDENDS_PER_CARRY: u32 = 1 << 30;
 
-/// A signed integer of `N` limbs. Limb `i` weighs 2^(32 i), but holds 64 bits: the upper half
-/// collects carries that have not been passed on yet.
+/// A signed integer of `N` limbs. Limb `i` weighs 2^(32 i) but has 64 bits: its upper half collects
+/// carries that are still to be propagated.
 ///
-/// Once they are passed on, the top limb is below 2^31 in size. A larger integer is turned into the
-/// infinity of its sign.
+/// After propagation the top limb is below 2^31 in magnitude. A larger integer becomes the infinity
+/// of its sign.
 #[derive(Clone, Debug)]
 pub(super) struct Limbs<const N: usize> {
     limbs: [i64; N],
-    /// Addends since the last carry propagation.
+    /// The number of addends since the last carry propagation.
     pending: u32,
     flags: Flags,
 }
 
-/// What else than finite numbers was added.
+/// The non-finite values among the addends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(u8);
 
@@ -46,7 +46,7 @@ impl<const N: usize> Default for Limbs<N> {
 }
 
 impl<const N: usize> Limbs<N> {
-    /// Adds `significand` (below 2^53) times 2^`shift`, or subtracts it.
+    /// Adds `significand` (below 2^53) times 2^`shift`, or subtracts it if `negative`.
     #[inline]
     pub(super) fn add(&mut self, significand: u64, shift: u32, negative: bool) {
         let first = (shift / 32) as usize;
@@ -55,7 +55,7 @@ impl<const N: usize> Limbs<N> {
         let mask = -i64::from(negative);
         for part in 0..3 {
             let piece = ((spread >> (32 * part)) & 0xffff_ffff) as i64;
-            // The top limbs exist for carries only; no addend reaches beyond them.
+            // The top limbs exist for carries only; no addend reaches them.
             if let Some(limb) = self.limbs.get_mut(first + part) {
                 *limb += (piece ^ mask) - mask;
             }
@@ -66,7 +66,7 @@ impl<const N: usize> Limbs<N> {
         }
     }
 
-    /// The same for a significand below 2^24, which touches two limbs only.
+    /// Adds as [`add`](Limbs::add), for a significand below 2^24, which touches only two limbs.
     #[inline]
     pub(super) fn add_narrow(&mut self, significand: u32, shift: u32, negative: bool) {
         let first = (shift / 32) as usize;
@@ -82,7 +82,7 @@ impl<const N: usize> Limbs<N> {
         }
     }
 
-    /// Adds something that is not finite.
+    /// Adds a non-finite value.
     #[inline]
     pub(super) fn flag(&mut self, flag: Flags) {
         self.flags.0 |= flag.0;
@@ -101,13 +101,13 @@ impl<const N: usize> Limbs<N> {
             for (limb, addend) in self.limbs.iter_mut().zip(other.limbs) {
                 *limb += addend;
             }
-            // A limb that was carried holds up to 2^32, as much as one more addend.
+            // After a carry a limb holds up to 2^32, as much as one more addend.
             self.pending += other.pending + 1;
         }
         self.flags.0 |= other.flags.0;
     }
 
-    /// Returns the sum as a finite number or as what the flags alone decide.
+    /// Returns the sum: finite, or the special value that the flags determine.
     pub(super) fn value(&self) -> Value<N> {
         let mut limbs = self.clone();
         limbs.carry();
@@ -127,7 +127,7 @@ impl<const N: usize> Limbs<N> {
         Value::Finite { negative, magnitude: limbs.limbs.map(|limb| limb as u32) }
     }
 
-    /// Passes carries on, so that every limb but the last is in 0..2^32.
+    /// Propagates carries, so that every limb but the last is in 0..2^32.
     #[cold]
     fn carry(&mut self) {
         let mut carry = 0;
@@ -147,9 +147,9 @@ impl<const N: usize> Limbs<N> {
     }
 }
 
-/// What a sum is worth.
+/// The value of a sum.
 pub(super) enum Value<const N: usize> {
-    /// The magnitude is in 32-bit digits, lowest first.
+    /// A finite number. The magnitude is in 32-bit digits, lowest first.
     Finite { negative: bool, magnitude: [u32; N] },
     /// An infinity or NaN.
     Special(f64),
@@ -157,9 +157,9 @@ pub(super) enum Value<const N: usize> {
 
 /// Rounds `magnitude` to `digits` significant bits, ties to even.
 ///
-/// Returns the significand and the power of two it is to be multiplied with, or `None` for
-/// zero. The significand has exactly `digits` bits, or fewer if the power is 2^0, or is
-/// 2^`digits` if rounding carried into a new bit.
+/// Returns the significand and its exponent of two, or `None` for zero. The significand has exactly
+/// `digits` bits, with two exceptions: fewer if the exponent is 0, and the value 2^`digits` if
+/// rounding carried into a new bit.
 pub(super) fn round(magnitude: &[u32], digits: u32) -> Option<(u64, u32)> {
     let top = magnitude.iter().rposition(|&digit| digit != 0)?;
     let length = 32 * top as u32 + (32 - magnitude[top].leading_zeros());

@@ -1,20 +1,20 @@
 //! Exact sums of slices at nearly the speed of inexact ones.
 //!
-//! Most data has a narrow range of exponents, and a sum held in two f64 per lane (the value and
-//! the accumulated rounding errors) is then exact. Whether it was is known for certain: the
-//! second two-sum left no error. A block that fails the check is added to the long accumulator
-//! element by element instead, so the data decides the speed and never the value.
+//! Most data has a narrow range of exponents. A sum in two f64 per lane (the value and the
+//! accumulated rounding errors) is then exact, and this is checked: the second two-sum must have
+//! left no error. A block that fails the check is added to the long accumulator element by element.
+//! So the data decides the speed and never the value.
 
 use super::{ExactSum, ExactSum64};
 use crate::simd::{self, Kernel};
 
-/// Independent chains, enough to hide the latency of the two-sums.
+/// The number of independent chains, enough to hide the latency of the two-sums.
 const LANES: usize = 32;
-/// Elements that share one exactness check.
+/// The number of elements per exactness check.
 const BLOCK: usize = 8192;
 
 /// Returns the sum of `a` and `b` rounded to nearest, and its exact error: `a + b == sum + error`,
-/// unless the sum overflows or an operand is not finite, when the error is NaN.
+/// unless the sum overflows or an operand is not finite, in which case the error is NaN.
 ///
 /// # Examples
 ///
@@ -30,8 +30,8 @@ pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - a_part) + (b - b_part))
 }
 
-/// Returns the exact sum of `values`, rounded once: the same as that of [`ExactSum`], but memory
-/// bound when the values are of similar size.
+/// Returns the exact sum of `values`, rounded once. The result is that of [`ExactSum`], but limited
+/// by memory speed if the values are of similar size.
 ///
 /// # Determinism
 ///
@@ -65,8 +65,7 @@ pub fn sum_f64(values: &[f64]) -> f64 {
 }
 
 impl ExactSum {
-    /// Adds every element of `values`, quickly. Call it inside a [`simd`] kernel to have it
-    /// vectorised.
+    /// Adds every element of `values`, fast. It vectorises if called inside a [`simd`] kernel.
     #[inline(always)]
     pub fn add_slice(&mut self, values: &[f32]) {
         for block in values.chunks(BLOCK) {
@@ -86,8 +85,7 @@ impl ExactSum {
 }
 
 impl ExactSum64 {
-    /// Adds every element of `values`, quickly. Call it inside a [`simd`] kernel to have it
-    /// vectorised.
+    /// Adds every element of `values`, fast. It vectorises if called inside a [`simd`] kernel.
     #[inline(always)]
     pub fn add_slice(&mut self, values: &[f64]) {
         for block in values.chunks(BLOCK) {
@@ -130,8 +128,8 @@ impl Kernel for Sum64<'_> {
     }
 }
 
-/// Lane sums and their accumulated errors, or `None` if they are not the exact sum. Infinite
-/// and NaN elements, and overflow, make the last error NaN and so fail the check too.
+/// Returns lane sums and their accumulated errors, or `None` if they are not the exact sum.
+/// Infinite and NaN elements and overflow make the last error NaN, which fails the check too.
 #[inline(always)]
 fn block_sums<T: Copy + Into<f64>>(block: &[T]) -> Option<([f64; LANES], [f64; LANES])> {
     let mut sums = [0.0f64; LANES];
@@ -147,7 +145,7 @@ fn block_sums<T: Copy + Into<f64>>(block: &[T]) -> Option<([f64; LANES], [f64; L
         add_tracked(x.into(), &mut sums[l], &mut errors[l], &mut lost[l]);
     }
     let lost = lost.iter().fold(0, |all, &one| all | one);
-    // The sign bit of a zero error means nothing.
+    // Ignores the sign bit: an error of either zero is no error.
     (lost << 1 == 0).then_some((sums, errors))
 }
 

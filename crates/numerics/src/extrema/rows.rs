@@ -2,13 +2,14 @@
 
 use super::{Ordered, argmax, argmin, max, min, replaces_max, replaces_min};
 
-/// Rows shorter than this are searched side by side: alone they take longer to end than to search.
+/// Rows shorter than this are searched side by side: alone, finishing one costs more than its
+/// search.
 const SHORT: usize = 64;
 
-/// Rows side by side: a vector of f32 at the widest level.
+/// The number of rows side by side: a vector of f32 at the widest level.
 const ROWS: usize = 16;
 
-/// [`max`] of each row of `n` elements.
+/// Computes [`max`] of each row of `n` elements.
 ///
 /// # Shapes
 ///
@@ -34,13 +35,13 @@ pub fn max_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
     rows(values, n, |row| max(row), |old, new| replaces_max(old, new), |_, value| value, out);
 }
 
-/// [`min`] of each row; see [`max_rows`].
+/// Computes [`min`] of each row; see [`max_rows`].
 #[inline(always)]
 pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
     rows(values, n, |row| min(row), |old, new| replaces_min(old, new), |_, value| value, out);
 }
 
-/// The index of [`argmax`] of each row of `n` elements, as tensors hold indices.
+/// Computes the index of [`argmax`] of each row of `n` elements, as the i64 of index tensors.
 ///
 /// # Shapes
 ///
@@ -67,14 +68,15 @@ pub fn argmax_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
     rows(values, n, long, |old, new| replaces_max(old, new), |index, _| index.into(), out);
 }
 
-/// The index of [`argmin`] of each row; see [`argmax_rows`].
+/// Computes the index of [`argmin`] of each row; see [`argmax_rows`].
 #[inline(always)]
 pub fn argmin_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
     let long = |row: &[T]| argmin(row).map(|(index, _)| index as i64);
     rows(values, n, long, |old, new| replaces_min(old, new), |index, _| index.into(), out);
 }
 
-/// `long(row)` of each long row, `pick(index, value)` of the extremum of each short one.
+/// Writes `long(row)` for each long row, and `pick(index, value)` of the extremum for each short
+/// row.
 #[inline(always)]
 fn rows<T: Ordered, R>(
     values: &[T],
@@ -111,7 +113,7 @@ fn rows<T: Ordered, R>(
     }
 }
 
-/// `columns[k][r] = rows[r * n + k]`; places without a row repeat the last one.
+/// Sets `columns[k][r] = rows[r * n + k]`; missing rows repeat the last one.
 #[inline(always)]
 fn transpose<T: Copy>(rows: &[T], n: usize, columns: &mut [[T; ROWS]]) {
     let last = rows.len() / n - 1;

@@ -1,22 +1,23 @@
-//! Double-double arithmetic: numbers as the unevaluated sum of two f64, good to about 2^-103.
+//! Double-double arithmetic: numbers as the unevaluated sum of two f64, accurate to about 2^-103.
 //!
-//! For powers of f64, and for the rare inputs of other functions that f64 leaves undecided. The
-//! algorithms and their error bounds are those of M. Joldes, J.-M. Muller and V. Popescu, *Tight and
-//! rigorous error bounds for basic building blocks of double-word arithmetic*, ACM TOMS 44(2), 2017.
+//! It serves powers of f64, and the rare inputs of other functions that f64 cannot decide. The
+//! algorithms and their error bounds are those of M. Joldes, J.-M. Muller and V. Popescu, *Tight
+//! and rigorous error bounds for basic building blocks of double-word arithmetic*, ACM TOMS 44(2),
+//! 2017.
 //!
-//! Everything is inlined, so that it has the instructions of the kernel around it.
+//! Everything is inlined, so that it is compiled with the instruction set of the kernel around it.
 
 #[cfg(not(feature = "std"))]
 use crate::Ieee as _;
 
-/// `high + low`, with |low| at most half an ulp of `high`.
+/// The sum `high + low`, with |low| at most half an ulp of `high`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dd {
     pub(super) high: f64,
     pub(super) low: f64,
 }
 
-/// 1/1, 1/3, 1/5 and so on, each the quotient of [`Dd::div`].
+/// The values 1/1, 1/3, 1/5 and so on, each the quotient of [`Dd::div`].
 const ODD_RECIPROCALS: [Dd; 23] = [
     Dd { high: 1.0, low: 0.0 },
     Dd { high: 1.0 / 3.0, low: f64::from_bits(0x3c75_5555_5555_5555) },
@@ -49,7 +50,7 @@ impl Dd {
         Dd { high: x, low: 0.0 }
     }
 
-    /// a + b, exactly (Knuth's TwoSum).
+    /// Returns a + b, exactly (Knuth's TwoSum).
     #[inline(always)]
     pub(super) fn sum(a: f64, b: f64) -> Dd {
         let high = a + b;
@@ -57,21 +58,21 @@ impl Dd {
         Dd { high, low: (a - (high - of_b)) + (b - of_b) }
     }
 
-    /// a + b, exactly, for |a| >= |b| (Dekker's Fast2Sum).
+    /// Returns a + b, exactly, for |a| >= |b| (Dekker's Fast2Sum).
     #[inline(always)]
     fn ordered_sum(a: f64, b: f64) -> Dd {
         let high = a + b;
         Dd { high, low: b - (high - a) }
     }
 
-    /// a b, exactly.
+    /// Returns a b, exactly.
     #[inline(always)]
     pub(super) fn product(a: f64, b: f64) -> Dd {
         let high = a * b;
         Dd { high, low: a.mul_add(b, -high) }
     }
 
-    /// Their AccurateDWPlusDW, within 3 * 2^-106.
+    /// Adds, within 3 * 2^-106: the paper's AccurateDWPlusDW.
     #[inline(always)]
     pub(super) fn add(self, other: Dd) -> Dd {
         let s = Dd::sum(self.high, other.high);
@@ -80,7 +81,7 @@ impl Dd {
         Dd::ordered_sum(v.high, t.low + v.low)
     }
 
-    /// Their DWTimesDW3, within 4 * 2^-106.
+    /// Multiplies, within 4 * 2^-106: the paper's DWTimesDW3.
     #[inline(always)]
     pub(super) fn mul(self, other: Dd) -> Dd {
         let c = Dd::product(self.high, other.high);
@@ -90,7 +91,7 @@ impl Dd {
         Dd::ordered_sum(c.high, c.low + t)
     }
 
-    /// Their DWDivDW2, within 15 * 2^-106.
+    /// Divides, within 15 * 2^-106: the paper's DWDivDW2.
     #[inline(always)]
     pub(super) fn div(self, other: Dd) -> Dd {
         let q = self.high / other.high;
@@ -99,20 +100,20 @@ impl Dd {
         Dd::ordered_sum(q, rest / other.high)
     }
 
-    /// Times a power of two.
+    /// Multiplies by a power of two.
     #[inline(always)]
     pub(super) fn scaled(self, power: f64) -> Dd {
         Dd { high: self.high * power, low: self.low * power }
     }
 
-    /// Returns the natural logarithm of a positive normal `x`, within 2^-99 of it relatively.
+    /// Returns the natural logarithm of a positive normal `x`, within 2^-99 relatively.
     #[inline(always)]
     pub(super) fn log(x: f64) -> Dd {
         let (k, m) = super::log::split(x);
-        // m - 1 and m + 1 need no more than an f64 each if `x` is an f32, else two.
+        // If `x` is an f32, m - 1 and m + 1 each fit into one f64, else into two.
         let s = Dd::sum(m, -1.0).div(Dd::sum(m, 1.0));
         let z = s.mul(s);
-        // 2 atanh s: |s| <= 0.1716, so what is left out is below 2^-118 of the whole.
+        // 2 atanh s: |s| <= 0.1716, so the omitted terms are below 2^-118 of the whole.
         let mut p = Dd::new(0.0);
         for &one_over_odd in ODD_RECIPROCALS.iter().rev() {
             p = p.mul(z).add(one_over_odd);
@@ -121,24 +122,24 @@ impl Dd {
         if k == 0.0 { log_m } else { Dd::multiple_of_ln_2(k).add(log_m) }
     }
 
-    /// e^self for |self| < 2^9, within 2^-97 of it relatively.
+    /// Returns e^self for |self| < 2^9, within 2^-97 relatively.
     #[inline(always)]
     pub(super) fn exp(self) -> Dd {
         let (p, n) = self.exp_parts();
         p.scaled(f64::from_bits(((1023.0 + n) as u64) << 52))
     }
 
-    /// e^self as an f64, for |self| < 800.
+    /// Returns e^self as an f64, for |self| < 800.
     #[inline(always)]
     pub(super) fn exp_f64(self) -> f64 {
         let (p, n) = self.exp_parts();
-        // In two factors, of which only the second may leave the normal numbers.
+        // In two factors, of which only the second may leave the normal range.
         let half = (0.5 * n).trunc();
         let power = |k: f64| f64::from_bits(((1023.0 + k) as u64) << 52);
         (p.high + p.low) * power(half) * power(n - half)
     }
 
-    /// (p, n) with e^self = 2^n p.
+    /// Returns (p, n) with e^self = 2^n p.
     #[inline(always)]
     fn exp_parts(self) -> (Dd, f64) {
         let n = (self.high * core::f64::consts::LOG2_E).round_ties_even();
@@ -151,10 +152,10 @@ impl Dd {
         (p, n)
     }
 
-    /// n ln 2 for an integer |n| <= 2^12, within 2^-100 of it relatively.
+    /// Returns n ln 2 for an integer |n| <= 2^12, within 2^-100 relatively.
     #[inline(always)]
     pub(super) fn multiple_of_ln_2(n: f64) -> Dd {
-        // 40 bits, so that the product is exact, and two times 53.
+        // ln 2 in 40 bits, so that the product is exact, and twice 53 bits.
         const HIGH: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
         const MIDDLE: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
         const LOW: f64 = f64::from_bits(0x398f_97b5_7a07_9a19);

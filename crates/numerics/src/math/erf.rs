@@ -5,9 +5,9 @@ use super::fma::{add_odd, fma, horner, nan_if, scale, select};
 
 /// Returns the error function.
 ///
-/// Below 2, x times a minimax polynomial in x^2; above, 1 - exp(-x^2) E(x), where E is a
-/// minimax polynomial in 1 / (x + 2), the kind of variable that Shepherd and Laframboise use
-/// (*Chebyshev approximation of (1 + 2x) exp(x^2) erfc x*, Math. Comp. 36, 1981).
+/// Below 2: x times a minimax polynomial in x^2. Above: 1 - exp(-x^2) E(x), with E a minimax
+/// polynomial in 1 / (x + 2), the kind of variable used by Shepherd and Laframboise (*Chebyshev
+/// approximation of (1 + 2x) exp(x^2) erfc x*, Math. Comp. 36, 1981).
 ///
 /// # Determinism
 ///
@@ -26,7 +26,7 @@ pub fn erf(x: f32) -> f32 {
     nan_if(x.is_nan(), erf_wide(x as f64) as f32)
 }
 
-/// Returns the error function before the rounding to f32.
+/// Returns the error function, before rounding to f32.
 #[inline(always)]
 pub(super) fn erf_wide(x: f64) -> f64 {
     let a = x.abs();
@@ -35,11 +35,12 @@ pub(super) fn erf_wide(x: f64) -> f64 {
     select(a < LIMIT, erf_small(a), erf_large(a)).copysign(x)
 }
 
-/// [`erf`] of each element.
+/// Computes [`erf`] of each element.
 ///
-/// Those above the limit, which cost twice as much and are few where numbers are normal, are computed
-/// only for groups that hold one. Each step goes over a block of elements, whose chains of operations
-/// then overlap; that of a whole function is so long that the processor sees little of the next one.
+/// Elements above the limit cost twice as much and are rare in normally distributed data, so they
+/// are computed only for groups that contain one. Each step runs over a block of elements, so that
+/// their chains of operations overlap; the chain of a whole function is too long for the processor
+/// to reach the next element.
 #[inline(always)]
 pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
@@ -69,18 +70,18 @@ pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
     }
 }
 
-/// Where the two ways to the error function meet.
+/// The boundary between the two formulas for the error function.
 const LIMIT: f64 = 2.0;
 
-/// erf(a) for 0 <= a <= [`LIMIT`]. Minimax error 2^-58.5 of the function, whose linear factor
-/// 2 / sqrt(pi) is in two f64.
+/// Returns erf(a) for 0 <= a <= [`LIMIT`]. Minimax error 2^-58.5 of the function, whose linear
+/// factor 2 / sqrt(pi) is in two f64.
 #[inline(always)]
 fn erf_small(a: f64) -> f64 {
     finish_small(a, start_small(a * a))
 }
 
-/// Returns the upper half of Horner's rule for [`erf_small`]. The compiler weaves several elements
-/// together in a loop over either half, and not in one over the whole: its constants need all
+/// Evaluates the upper half of Horner's rule for [`erf_small`]. The compiler interleaves several
+/// elements in a loop over either half, but not in a loop over the whole: its constants need all
 /// registers.
 #[inline(always)]
 fn start_small(u: f64) -> f64 {
@@ -97,7 +98,7 @@ fn start_small(u: f64) -> f64 {
     )
 }
 
-/// Returns the lower half.
+/// Evaluates the lower half.
 #[inline(always)]
 fn finish_small(a: f64, upper: f64) -> f64 {
     let u = a * a;
@@ -116,13 +117,13 @@ fn finish_small(a: f64, upper: f64) -> f64 {
     fma(a, core::f64::consts::FRAC_2_SQRT_PI, a * p)
 }
 
-/// erf(a) for 0.9 <= a <= 4.
+/// Returns erf(a) for 0.9 <= a <= 4.
 #[inline(always)]
 fn erf_large(a: f64) -> f64 {
     add_odd(1.0, -erfc_large(a))
 }
 
-/// 1 - erf(a) for 0.9 <= a <= 4. Minimax error 2^-59 absolute.
+/// Returns 1 - erf(a) for 0.9 <= a <= 4. Minimax error 2^-59 absolute.
 #[inline(always)]
 fn erfc_large(a: f64) -> f64 {
     let (k, r) = reduce(-(a * a));
@@ -147,9 +148,10 @@ fn erfc_large(a: f64) -> f64 {
     e * p
 }
 
-/// 1 - erf(x), accurate also where it is small.
+/// Returns 1 - erf(x), accurate even if it is small.
 ///
-/// As [`erf`], with a polynomial in 1 / (x + 3) that is good to the last subnormal.
+/// Computed as [`erf`], with a polynomial in 1 / (x + 3) that is accurate down to the last
+/// subnormal.
 ///
 /// # Determinism
 ///
@@ -169,7 +171,7 @@ pub fn erfc(x: f32) -> f32 {
     nan_if(x.is_nan(), erfc_wide(x as f64) as f32)
 }
 
-/// 1 - erf(x) before the rounding to f32.
+/// Returns 1 - erf(x), before rounding to f32.
 #[inline(always)]
 pub(super) fn erfc_wide(x: f64) -> f64 {
     let a = x.abs();

@@ -1,10 +1,10 @@
-//! The exponential and what is built on it.
+//! The exponential and functions built on it.
 //!
-//! All of them reduce the argument to r = x - k ln 2, |r| <= ln(2)/2, with ln 2 split into a
-//! 40-bit head, whose product with k is exact, and a tail (Cody and Waite, *Software Manual for
-//! the Elementary Functions*, 1980), and evaluate a minimax polynomial (Remez's exchange
-//! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact, which is what keeps
-//! `expm1`, `tanh` and their relatives accurate near zero.
+//! All of them reduce the argument to r = x - k ln 2, |r| <= ln(2)/2, with ln 2 split into a 40-bit
+//! head, whose product with k is exact, and a tail (Cody and Waite, *Software Manual for the
+//! Elementary Functions*, 1980). They then evaluate a minimax polynomial (Remez's exchange
+//! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact; this keeps `expm1`, `tanh`
+//! and related functions accurate near zero.
 
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
 
@@ -14,7 +14,7 @@ const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
 const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
 
-/// e^x.
+/// Returns e^x.
 ///
 /// # Determinism
 ///
@@ -34,8 +34,8 @@ pub fn exp(x: f32) -> f32 {
     nan_if(x.is_nan(), exp_wide(x as f64) as f32)
 }
 
-/// [`exp`] of each element. Each step goes over a block of elements, whose chains of operations then
-/// overlap.
+/// Computes [`exp`] of each element. Each step runs over a block of elements, so that their chains
+/// of operations overlap.
 #[inline(always)]
 pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
@@ -53,20 +53,21 @@ pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
     }
 }
 
-/// e^x before the rounding to f32: within 2^-52.6 of the true value, relatively.
+/// Returns e^x before rounding to f32, within 2^-52.6 relatively.
 #[inline(always)]
 pub(super) fn exp_wide(x: f64) -> f64 {
     let (k, r) = reduce(exp_bounds(x));
     scale(exp_reduced(r), k)
 }
 
-/// Outside these bounds the exponential rounds to 0 or infinity as it does on them.
+/// Clamps `x` to bounds beyond which the exponential rounds to 0 or infinity, as it does at the
+/// bounds.
 #[inline(always)]
 fn exp_bounds(x: f64) -> f64 {
     clamp(x, -110.0, 90.0)
 }
 
-/// e^r for |r| <= ln(2)/2. Degree 11; minimax error 2^-57.2 absolute.
+/// Returns e^r for |r| <= ln(2)/2. Degree 11; minimax error 2^-57.2 absolute.
 #[inline(always)]
 fn exp_reduced(r: f64) -> f64 {
     let p = horner!(r;
@@ -84,7 +85,7 @@ fn exp_reduced(r: f64) -> f64 {
     1.0 + fma(r * r, p, r)
 }
 
-/// 2^x.
+/// Returns 2^x.
 ///
 /// # Determinism
 ///
@@ -106,10 +107,10 @@ pub fn exp2(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// 2^x before the rounding to f32.
+/// Returns 2^x, before rounding to f32.
 #[inline(always)]
 pub(super) fn exp2_wide(x: f64) -> f64 {
-    // Outside these bounds the result rounds to 0 or infinity as it does on them.
+    // Beyond these bounds the result rounds to 0 or infinity, as it does at the bounds.
     let x = clamp(x, -160.0, 130.0);
     let k = x + ROUND;
     let r = x - (k - ROUND);
@@ -130,7 +131,7 @@ pub(super) fn exp2_wide(x: f64) -> f64 {
     scale(1.0 + fma(r, core::f64::consts::LN_2, r * p), k)
 }
 
-/// e^x - 1, accurate also where x is near zero.
+/// Returns e^x - 1, accurate even if x is near zero.
 ///
 /// # Determinism
 ///
@@ -150,16 +151,16 @@ pub fn expm1(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// e^x - 1 before the rounding to f32.
+/// Returns e^x - 1, before rounding to f32.
 #[inline(always)]
 pub(super) fn expm1_wide(x: f64) -> f64 {
-    // Outside these bounds the result rounds to -1 or infinity as it does on them.
+    // Beyond these bounds the result rounds to -1 or infinity, as it does at the bounds.
     let (k, r) = reduce(clamp(x, -30.0, 90.0));
     let s = scale(1.0, k);
     fma(s, expm1_reduced(r), s - 1.0)
 }
 
-/// 1 / (1 + e^-x), the logistic function.
+/// Returns 1 / (1 + e^-x), the logistic function.
 ///
 /// # Determinism
 ///
@@ -178,14 +179,14 @@ pub fn sigmoid(x: f32) -> f32 {
     nan_if(x.is_nan(), sigmoid_wide(x as f64) as f32)
 }
 
-/// Returns the logistic function before the rounding to f32.
+/// Returns the logistic function, before rounding to f32.
 #[inline(always)]
 pub(super) fn sigmoid_wide(x: f64) -> f64 {
     let a = x.abs();
     let (k, r) = reduce(-select(a > 110.0, 110.0, a));
     let (s, q) = (scale(1.0, k), expm1_reduced(r));
-    // With e = exp(-|x|): near zero 1/2 -+ (e - 1) / (2 (1 + e)), so that the rounding errors
-    // are relative to the distance from 1/2; elsewhere 1 - e / (1 + e) or 0 + e / (1 + e).
+    // With e = exp(-|x|). Near zero: 1/2 -+ (e - 1) / (2 (1 + e)), so that rounding errors are
+    // relative to the distance from 1/2. Elsewhere: 1 - e / (1 + e) or 0 + e / (1 + e).
     let near = a < 1.0;
     let numerator = select(near, 0.5 * fma(s, q, s - 1.0), fma(s, q, s));
     let quotient = numerator / fma(s, q, 1.0 + s);
@@ -212,7 +213,7 @@ pub fn tanh(x: f32) -> f32 {
     nan_if(x.is_nan(), tanh_wide(x as f64) as f32)
 }
 
-/// Returns the hyperbolic tangent before the rounding to f32.
+/// Returns the hyperbolic tangent, before rounding to f32.
 #[inline(always)]
 pub(super) fn tanh_wide(x: f64) -> f64 {
     // tanh(20) rounds to 1 by a wide margin.
@@ -245,7 +246,7 @@ pub fn sinh(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// Returns the hyperbolic sine before the rounding to f32.
+/// Returns the hyperbolic sine, before rounding to f32.
 #[inline(always)]
 pub(super) fn sinh_wide(x: f64) -> f64 {
     // sinh(90) rounds to infinity.
@@ -275,7 +276,7 @@ pub fn cosh(x: f32) -> f32 {
     nan_if(x.is_nan(), cosh_wide(x as f64) as f32)
 }
 
-/// Returns the hyperbolic cosine before the rounding to f32.
+/// Returns the hyperbolic cosine, before rounding to f32.
 #[inline(always)]
 pub(super) fn cosh_wide(x: f64) -> f64 {
     // cosh(90) rounds to infinity.
@@ -285,14 +286,14 @@ pub(super) fn cosh_wide(x: f64) -> f64 {
     0.5 * e + 0.5 / e
 }
 
-/// `x`, or the bound that it exceeds; a NaN stays one.
+/// Returns `x`, limited to `low..=high`; a NaN stays NaN.
 #[inline(always)]
 pub(super) fn clamp(x: f64, low: f64, high: f64) -> f64 {
     let x = select(x > high, high, x);
     select(x < low, low, x)
 }
 
-/// (k, x - k ln 2), with the integer k in the low bits of its f64 (see [`ROUND`]).
+/// Returns (k, x - k ln 2), with the integer k in the low bits of its f64 (see [`ROUND`]).
 #[inline(always)]
 pub(super) fn reduce(x: f64) -> (f64, f64) {
     let rounded = fma(x, LOG2_E, ROUND);
@@ -300,7 +301,7 @@ pub(super) fn reduce(x: f64) -> (f64, f64) {
     (rounded, fma(-k, LN_2_LO, fma(-k, LN_2_HI, x)))
 }
 
-/// e^r - 1 for |r| <= ln(2)/2.
+/// Returns e^r - 1 for |r| <= ln(2)/2.
 ///
 /// Degree 12; minimax error 2^-61.1 relative.
 #[inline(always)]

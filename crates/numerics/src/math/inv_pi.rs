@@ -1,7 +1,7 @@
 //! 1/pi to as many bits as the largest f32 needs.
 
-/// For e in 0..128, 2^23 (2^(e-23) / pi mod 2) in three parts: 28 bits, the next 28, and the
-/// next 53.
+/// For e in 0..128, the value 2^23 (2^(e-23) / pi mod 2) in three parts: 28 bits, the next 28, and
+/// the next 53.
 ///
 /// The product of the first or second part with a 24-bit significand is exact.
 pub(super) static INV_PI: [[f64; 3]; 128] = [

@@ -30,7 +30,7 @@ pub fn atan(x: f32) -> f32 {
     nan_if(x.is_nan(), atan_wide(x as f64) as f32)
 }
 
-/// Returns the arc tangent before the rounding to f32.
+/// Returns the arc tangent, before rounding to f32.
 #[inline(always)]
 pub(super) fn atan_wide(x: f64) -> f64 {
     // atan(2^30) rounds to pi / 2.
@@ -56,7 +56,7 @@ pub(super) fn atan_wide(x: f64) -> f64 {
         0.03807702585330115,
         -0.01792082960809992
     );
-    // Near zero t is the larger addend, and exact; elsewhere the constant is.
+    // Near zero t is the larger addend, and exact; elsewhere the constant is larger.
     let tail = fma(t * u, p, turns * PI_LO);
     let (first, second) = (select(low, t, turns * PI), select(low, tail, t + tail));
     add_odd(first, second).copysign(x)
@@ -81,7 +81,7 @@ pub fn asin(x: f32) -> f32 {
     nan_if(x.is_nan() | (x.abs() > 1.0), asin_wide(x as f64) as f32)
 }
 
-/// Returns the arc sine before the rounding to f32, for |x| <= 1.
+/// Returns the arc sine for |x| <= 1, before rounding to f32.
 #[inline(always)]
 pub(super) fn asin_wide(x: f64) -> f64 {
     let (near, t, tail) = asin_parts(x.abs());
@@ -110,18 +110,18 @@ pub fn acos(x: f32) -> f32 {
     nan_if(x.is_nan() | (x.abs() > 1.0), acos_wide(x as f64) as f32)
 }
 
-/// Returns the arc cosine before the rounding to f32, for |x| <= 1.
+/// Returns the arc cosine for |x| <= 1, before rounding to f32.
 #[inline(always)]
 pub(super) fn acos_wide(x: f64) -> f64 {
     let (near, t, tail) = asin_parts(x.abs());
-    // pi / 2 - asin x; or 2 asin t, taken from pi if x is negative.
+    // pi / 2 - asin x; or 2 asin t, subtracted from pi if x is negative.
     let negative = x < 0.0;
     let half_turns = select(near, 0.5, select(negative, 1.0, 0.0));
     let factor = select(near, select(negative, 1.0, -1.0), select(negative, -2.0, 2.0));
     add_odd(half_turns * PI, fma(factor, t, fma(factor, tail, half_turns * PI_LO)))
 }
 
-/// (whether a <= 1/2, t, asin(t) - t), where t is a, or sqrt((1 - a) / 2).
+/// Returns (a <= 1/2, t, asin(t) - t), with t = a if a <= 1/2, else sqrt((1 - a) / 2).
 #[inline(always)]
 fn asin_parts(a: f64) -> (bool, f64, f64) {
     let near = a <= 0.5;

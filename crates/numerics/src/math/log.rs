@@ -1,9 +1,9 @@
 //! Logarithms.
 //!
-//! x = 2^k m with m between sqrt(1/2) and sqrt(2), s = (m - 1) / (m + 1), and log m = 2 atanh s
-//! by a minimax polynomial in s^2 (Cody and Waite, *Software Manual for the Elementary
-//! Functions*, 1980, chapter 5). m - 1 and m + 1 are exact, so s carries one rounding and the
-//! result stays accurate where it is near zero.
+//! x = 2^k m with m between sqrt(1/2) and sqrt(2), s = (m - 1) / (m + 1), and log m = 2 atanh s by
+//! a minimax polynomial in s^2 (Cody and Waite, *Software Manual for the Elementary Functions*,
+//! 1980, chapter 5). m - 1 and m + 1 are exact, so s has only one rounding, and the result is
+//! accurate even near zero.
 
 use super::fma::{add_odd, except, fma, horner, nan_if, select};
 
@@ -76,7 +76,7 @@ pub(super) fn log2_parts(x: f64) -> (f64, f64) {
     (high, low - (high - k))
 }
 
-/// Returns the same as an integer and at most 1/2.
+/// Returns the same logarithm as an integer and a fraction of at most 1/2 in magnitude.
 #[inline(always)]
 fn log2_split(x: f64) -> (f64, f64) {
     let (k, m) = split(x);
@@ -119,7 +119,7 @@ pub(super) fn log10_wide(x: f64) -> f64 {
     add_odd(k * LOG10_2_HI, fma(s2, LOG10_E, tail))
 }
 
-/// log(1 + x), accurate also where x is near zero.
+/// Returns log(1 + x), accurate even if x is near zero.
 ///
 /// # Determinism
 ///
@@ -142,15 +142,15 @@ pub fn log1p(x: f32) -> f32 {
     nan_if(x.is_nan() | (x < -1.0), y)
 }
 
-/// log(1 + x) of a finite f32 above -1, before the rounding to f32.
+/// Returns log(1 + x) of a finite f32 above -1, before rounding to f32.
 #[inline(always)]
 pub(super) fn log1p_wide(x: f64) -> f64 {
     let (k, _) = split(1.0 + x);
-    // f = 2^-k (1 + x) - 1, from x itself: for k = 0 it is x, without an error.
+    // f = 2^-k (1 + x) - 1, from x itself; for k = 0 it is x, without error.
     let s = f64::from_bits(((1023.0 + 4503599627370496.0) - k).to_bits() << 52);
     let f = fma(x, s, s - 1.0);
-    // log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), as in fdlibm: f carries no error, and what is
-    // subtracted is smaller.
+    // log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), as in fdlibm: f has no error, and the subtrahend is
+    // smaller.
     let half = 0.5 * f * f;
     let s = f / (2.0 + f);
     let z = s * s;
@@ -161,7 +161,7 @@ pub(super) fn log1p_wide(x: f64) -> f64 {
     add_odd(high, low)
 }
 
-/// Gives zero, infinity, NaN and negative inputs their IEEE results.
+/// Replaces the result for zero, infinity, NaN and negative inputs by that of IEEE 754.
 #[inline(always)]
 fn finish(x: f32, y: f64) -> f32 {
     let y = if x == f32::INFINITY { f32::INFINITY } else { y as f32 };
@@ -169,7 +169,7 @@ fn finish(x: f32, y: f64) -> f32 {
     nan_if(x.is_nan() | (x < 0.0), y)
 }
 
-/// (k, m) with x = 2^k m and sqrt(1/2) <= m < sqrt(2).
+/// Returns (k, m) with x = 2^k m and sqrt(1/2) <= m < sqrt(2).
 #[inline(always)]
 pub(super) fn split(x: f64) -> (f64, f64) {
     /// The bits of sqrt(1/2), and of 1.
@@ -183,7 +183,7 @@ pub(super) fn split(x: f64) -> (f64, f64) {
     (k, m)
 }
 
-/// (2s, log m - 2s) with s = (m - 1) / (m + 1).
+/// Returns (2s, log m - 2s) with s = (m - 1) / (m + 1).
 #[inline(always)]
 fn log_m(m: f64) -> (f64, f64) {
     let s = (m - 1.0) / (m + 1.0);
@@ -191,7 +191,7 @@ fn log_m(m: f64) -> (f64, f64) {
     (2.0 * s, s * z * atanh_tail(z))
 }
 
-/// (2 atanh s - 2s) / s^3 for z = s^2, |s| <= 0.1716. Minimax error 2^-58.4 of 2 s^3.
+/// Returns (2 atanh s - 2s) / s^3 for z = s^2, |s| <= 0.1716. Minimax error 2^-58.4 of 2 s^3.
 #[inline(always)]
 fn atanh_tail(z: f64) -> f64 {
     horner!(z;

@@ -1,16 +1,16 @@
 //! Correctly rounded elementary functions.
 //!
-//! Each f32 function returns the f32 nearest to the true value (ties to even), for every one
-//! of the 2^32 inputs: `cargo xtask verify-math` compares them all with an independent
-//! correctly rounded library. ([`pow`], of two arguments, says what is proved of it.) So the
-//! result is a fact of mathematics, not of an implementation, and any other correctly rounded
-//! implementation, on any device, agrees. [`mod@f64`] has the same functions of f64, to less
-//! than one unit in the last place.
+//! Each f32 function returns the f32 nearest to the true value (ties to even) for every one of the
+//! 2^32 inputs: `cargo xtask verify-math` compares them all with an independent correctly rounded
+//! library. ([`pow`] has two arguments; its documentation states what is proved.) So the result is
+//! a mathematical fact, not a property of this implementation, and agrees with any other correctly
+//! rounded implementation on any device. [`mod@f64`] has the same functions for f64, with errors
+//! below one unit in the last place.
 //!
-//! They are evaluated in f64 from basic IEEE operations and fused multiply-add, without
-//! branches, so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). The
-//! scalar functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel).
-//! They assume the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
+//! They are evaluated in f64 with basic IEEE operations and fused multiply-add, without branches,
+//! so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). The scalar
+//! functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel). They assume
+//! the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
 //!
 //! A NaN result is always the canonical one, 0x7fc00000. Zeros, infinities and subnormals
 //! follow IEEE 754 and Annex F of the C standard.
@@ -19,8 +19,8 @@
 //!
 //! * A. Sibidanov, P. Zimmermann and S. Glondu, *The CORE-MATH project*, ARITH 2022: the oracle
 //!   of the exhaustive check.
-//! * J. P. Lim and S. Nagarakatte, *RLIBM*, PLDI 2021: the idea that an f32 function needs only
-//!   an f64 evaluation that is right about the inputs nearest to a rounding boundary.
+//! * J. P. Lim and S. Nagarakatte, *RLIBM*, PLDI 2021: the idea that an f32 function needs only an
+//!   f64 evaluation that is correct for the inputs nearest to a rounding boundary.
 //! * J.-M. Muller, *Elementary Functions*, 3rd edition, 2016.
 
 mod dd;

@@ -1,9 +1,9 @@
 //! The power function.
 //!
-//! Two steps, as Ziv proposed (*Fast evaluation of elementary mathematical functions with
-//! correctly rounded last bit*, ACM TOMS 17, 1991): an f64 evaluation without branches, whose
-//! error bound tells whether it decides the rounding, and for the one input in some 100 000
-//! where it does not, [`decide`] in double-double arithmetic and, for true ties, in integers.
+//! Two steps, after Ziv (*Fast evaluation of elementary mathematical functions with correctly
+//! rounded last bit*, ACM TOMS 17, 1991). The first is an f64 evaluation without branches, whose
+//! error bound tells if it decides the rounding. For about one input in 100 000 it does not; then
+//! [`decide`] uses double-double arithmetic and, for true ties, integers.
 
 #[cfg(not(feature = "std"))]
 use crate::Ieee as _;
@@ -14,17 +14,17 @@ use super::fma::{ROUND, fma, horner, nan_if, scale, select};
 use super::log::log2_parts;
 use crate::simd::{self, Level};
 
-/// x^y.
+/// Returns x^y.
 ///
-/// It has a branch for the inputs that need more precision, so a loop over it does not
+/// This function branches for the inputs that need more precision, so a loop over it does not
 /// vectorise; [`slice::pow`](super::slice::pow) does.
 ///
 /// # Determinism
 ///
-/// Correctly rounded, unless x^y lies within 2^-90 (relatively) of the midpoint of two f32
-/// without being one. That is proved by error bounds; that no such x^y exists is not, but there
-/// are fewer than 2^60 pairs (x, y) with a finite result other than 1, so by chance one would
-/// expect about 2^-4 of them. Special values are those of C's `pow` (Annex F).
+/// Correctly rounded, unless x^y lies within 2^-90 (relatively) of the midpoint of two f32 without
+/// being that midpoint. Error bounds prove this. It is not proved that no such x^y exists; but
+/// fewer than 2^60 pairs (x, y) have a finite result other than 1, so about 2^-4 of them are
+/// expected by chance. Special values are those of C's `pow` (Annex F).
 ///
 /// # Examples
 ///
@@ -42,11 +42,11 @@ pub fn pow(x: f32, y: f32) -> f32 {
     if decided { value } else { decide(x, y) }
 }
 
-/// [`pow`](super::pow()) of each pair of elements.
+/// Computes [`pow`](super::pow()) of each pair of elements.
 ///
 /// # Shapes
 ///
-/// The slices are equally long.
+/// The slices have equal lengths.
 ///
 /// # Determinism
 ///
@@ -59,11 +59,11 @@ pub fn pow_slice(x: &[f32], y: &[f32], output: &mut [f32]) {
     pow_slice_at(simd::level(), x, Exponents::Each(y), output);
 }
 
-/// [`pow`](super::pow()) of each element of `x` and one `y`.
+/// Computes [`pow`](super::pow()) of each element of `x` and one `y`.
 ///
 /// # Shapes
 ///
-/// The slices are equally long.
+/// The slices have equal lengths.
 ///
 /// # Determinism
 ///
@@ -79,13 +79,13 @@ pub fn pow_slice_scalar(x: &[f32], y: f32, output: &mut [f32]) {
 /// The exponents of [`pow_slice_at`].
 #[derive(Clone, Copy, Debug)]
 pub enum Exponents<'a> {
-    /// One for each element.
+    /// One exponent per element.
     Each(&'a [f32]),
-    /// One for all.
+    /// One exponent for all elements.
     One(f32),
 }
 
-/// The slice functions, at `level` or at the best level this machine has if that is lower.
+/// Computes the slice functions at `level`, or at the best level of this machine if that is lower.
 ///
 /// # Panics
 ///
@@ -128,7 +128,7 @@ impl simd::Kernel for PowSlice<'_> {
     }
 }
 
-/// Returns a pass without branches, and if it leaves an element undecided, one with.
+/// Makes a pass without branches, then a pass with branches if an element is undecided.
 #[inline(always)]
 fn pow_chunk(x: &[f32], y: impl Fn(usize) -> f32, output: &mut [f32]) {
     let x = &x[..output.len()];
@@ -151,17 +151,17 @@ fn pow_each(x: &[f32], y: impl Fn(usize) -> f32, output: &mut [f32]) {
     }
 }
 
-/// x^y, and whether it is certain to be correctly rounded.
+/// Returns x^y, and true if it is certain to be correctly rounded.
 #[inline(always)]
 pub(super) fn pow_fast(x: f32, y: f32) -> (f32, bool) {
     let (a, b) = (x.abs() as f64, y as f64);
     let (l, l_low) = log2_parts(a);
     let l = select(a == 0.0, f64::NEG_INFINITY, select(a == f64::INFINITY, f64::INFINITY, l));
-    // 1 to any power, infinite ones too, and anything to the power of 0.
+    // 1 to any power, even an infinite one, and any base to the power of 0.
     let one = (a == 1.0) | (b == 0.0);
     let (power, l, l_low) = (select(one, 0.0, b), select(one, 0.0, l), select(one, 0.0, l_low));
     let t = power * l;
-    // Outside these bounds the result rounds to 0 or infinity as it does on them.
+    // Beyond these bounds the result rounds to 0 or infinity, as it does at the bounds.
     let bounded = clamp(t, -160.0, 130.0);
     let t_low = select(t == bounded, fma(power, l, -t) + power * l_low, 0.0);
     let k = bounded + ROUND;
@@ -180,8 +180,8 @@ pub(super) fn pow_fast(x: f32, y: f32) -> (f32, bool) {
         4.457131502751815e-10
     );
     let v = scale(1.0 + fma(r, core::f64::consts::LN_2, r * p), k);
-    // log2(a) is within 2^-51 of its value, which |b l| < 160 makes 2^-43.6 in the exponent and
-    // 2^-44.1 in the result; all else is below 2^-51.
+    // log2(a) is within 2^-51 of its value; with |b l| < 160 this is 2^-43.6 in the exponent and
+    // 2^-44.1 in the result. All other errors are below 2^-51.
     const ERROR: f64 = 1.0 / (1u64 << 43) as f64;
     let (below, above) = (fma(v, -ERROR, v) as f32, fma(v, ERROR, v) as f32);
 
@@ -194,7 +194,7 @@ pub(super) fn pow_fast(x: f32, y: f32) -> (f32, bool) {
     (nan_if(nan, value), nan | (below.to_bits() == above.to_bits()))
 }
 
-/// x^y where [`pow_fast`] could not tell.
+/// Returns x^y for inputs that [`pow_fast`] could not decide.
 #[cold]
 #[inline(never)]
 pub(super) fn decide(x: f32, y: f32) -> f32 {
@@ -206,7 +206,7 @@ pub(super) fn decide(x: f32, y: f32) -> f32 {
     let magnitude = if below == above {
         below
     } else if is_power(v.high, a, b) {
-        // A tie: an f64 holds it, and the conversion takes the even neighbour.
+        // A tie: an f64 holds it exactly, and the conversion rounds it to even.
         v.high as f32
     } else {
         v.round(0.0)
@@ -216,13 +216,13 @@ pub(super) fn decide(x: f32, y: f32) -> f32 {
 
 /// Returns true if m = a^b exactly, for an `m` of at most 25 bits and f32 `a` and `b`.
 ///
-/// Say b = n / 2^i in lowest terms. If `a` is not a power of two, a^b has a finite binary
-/// expansion only for n > 0 and `a` a 2^i-th power, say of c. The odd parts of c^n and c^(2^i)
-/// have at most 25 and 24 bits, so n < 16 and i < 4.
+/// Let b = n / 2^i in lowest terms. If `a` is not a power of two, a^b has a finite binary expansion
+/// only if n > 0 and `a` is a 2^i-th power, say of c. The odd parts of c^n and c^(2^i) have at most
+/// 25 and 24 bits, so n < 16 and i < 4.
 fn is_power(m: f64, a: f64, b: f64) -> bool {
     let (exponent, significand) = super::log::split(a);
     if significand == 1.0 {
-        // The only power of two midway between two f32.
+        // The only power of two that is midway between two f32.
         return exponent * b == -150.0 && m == f64::from_bits((1023 - 150) << 52);
     }
     let (mut c, mut n) = (a, b);
@@ -247,7 +247,8 @@ fn is_power(m: f64, a: f64, b: f64) -> bool {
     power == m
 }
 
-/// Returns whether an f32 is an integer, and whether it is an odd one. Infinities count as even.
+/// Returns two truth values: `b` is an integer, and `b` is an odd integer. Infinities count as
+/// even.
 #[inline(always)]
 fn parity(b: f64) -> (bool, bool) {
     // From 2^24 on, all f32 are even.

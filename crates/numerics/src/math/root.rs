@@ -6,7 +6,7 @@ use crate::Ieee as _;
 use super::fma::{NAN, ROUND, fma, horner, nan_if, scale, select};
 use super::log::split;
 
-/// Returns the square root, as IEEE 754 defines it, with one NaN.
+/// Returns the square root as IEEE 754 defines it, with the canonical NaN.
 ///
 /// # Determinism
 ///
@@ -22,13 +22,13 @@ use super::log::split;
 /// ```
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
-    // `nan_if` would not do: LLVM knows that the root of a negative number is some NaN, and
-    // drops a choice between it and another NaN. It does not see through an integer test.
+    // `nan_if` would not work: LLVM knows that the root of a negative number is some NaN, and
+    // removes a choice between it and another NaN. It does not see through an integer test.
     let bits = x.sqrt().to_bits();
     f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { NAN } else { bits })
 }
 
-/// 1 / sqrt(x).
+/// Returns 1 / sqrt(x).
 ///
 /// # Determinism
 ///
@@ -51,11 +51,11 @@ pub fn rsqrt(x: f32) -> f32 {
     nan_if(x.is_nan() | (x < 0.0), y)
 }
 
-/// 1 / sqrt(x) of a positive finite x, before the rounding to f32.
+/// Returns 1 / sqrt(x) of a positive finite x, before rounding to f32.
 #[inline(always)]
 pub(super) fn rsqrt_wide(x: f32) -> f64 {
-    // The f32 value is within 2^-23; one step of third order leaves 2^-69 and the rounding of
-    // the last operation. y * y is exact, and so is the fma but for its own rounding.
+    // The f32 value is within 2^-23. One step of third order leaves 2^-69 plus the rounding of the
+    // last operation. y * y is exact, and so is the fma except for its own rounding.
     let y = (1.0 / x.sqrt()) as f64;
     let e = fma(-(x as f64), y * y, 1.0);
     fma(y * e, fma(e, 0.375, 0.5), y)
@@ -82,7 +82,7 @@ pub fn cbrt(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// Returns the cube root of a finite f32 other than 0, before the rounding to f32.
+/// Returns the cube root of a finite f32 other than 0, before rounding to f32.
 #[inline(always)]
 pub(super) fn cbrt_wide(x: f64) -> f64 {
     // |x| = 2^(3q + r) m with r = -1, 0 or 1.

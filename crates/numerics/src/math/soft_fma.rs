@@ -1,10 +1,9 @@
-//! Fused multiply-add out of basic operations, for machines without the instruction.
+//! Fused multiply-add from basic operations, for machines without the instruction.
 
-/// `a * b + c` with one rounding, from f64 operations that vectorise under SSE2.
+/// Returns `a * b + c` with one rounding, from f64 operations that vectorise under SSE2.
 ///
-/// The product of two f32 is exact in f64. The sum with `c` is rounded to odd, which keeps
-/// enough of the lost part in the last bit that the final rounding to 24 bits is that of the
-/// exact value.
+/// The product of two f32 is exact in f64. The sum with `c` is rounded to odd: its last bit keeps
+/// enough of the rounding error that the final rounding to 24 bits is that of the exact value.
 ///
 /// # References
 ///
@@ -19,10 +18,10 @@ pub fn soft_fma(a: f32, b: f32, c: f32) -> f32 {
     // TwoSum: `sum + lost` is exactly `product + c`. No step can overflow in f64.
     let back = sum - product;
     let lost = (product - (sum - back)) + (c - back);
-    // False for NaN, which `lost` is when the sum is an infinity or a NaN.
+    // False for NaN: `lost` is NaN if the sum is an infinity or a NaN.
     let inexact = lost.abs() > 0.0;
     let bits = sum.to_bits();
-    // +1 moves away from zero, which is right when the lost part has the sign of the sum.
+    // +1 moves away from zero; that is right if the rounding error has the sign of the sum.
     let away = 1u64.wrapping_sub(2 * ((bits ^ lost.to_bits()) >> 63));
     let even = (bits & 1).wrapping_sub(1);
     let step = away & even & 0u64.wrapping_sub(u64::from(inexact));
@@ -83,7 +82,7 @@ mod tests {
         for _ in 0..2_000_000 {
             let (a, b, c) = (next(), next(), next());
             same(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
-            // Same magnitude as the product, where cancellation and ties live.
+            // `c` of the product's magnitude, for cancellation and ties.
             let (x, y) = (f32::from_bits(a), f32::from_bits(b));
             let near = f32::from_bits((-(x * y)).to_bits().wrapping_add(c & 3));
             same(x, y, near);
@@ -92,8 +91,8 @@ mod tests {
 
     #[test]
     fn rounds_once_where_rounding_through_f64_would_round_twice() {
-        // The product is 2^6 - 2^-40, so the exact sum lies just below the middle of two f32.
-        // f64 cannot hold the 2^-40 and lands on the middle, from where ties-to-even goes up.
+        // The product is 2^6 - 2^-40, so the exact sum lies just below the midpoint of two f32. f64
+        // cannot hold the 2^-40 and rounds to the midpoint, which ties-to-even would then round up.
         let a = 64.0 * (1.0 + f32::EPSILON);
         let b = 1.0 - f32::EPSILON;
         let c = f32::from_bits(0x4e80_0001);

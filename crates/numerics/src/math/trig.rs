@@ -1,9 +1,9 @@
 //! Trigonometric functions.
 //!
-//! All of them come down to sin(pi r) for |r| <= 1/2, by one odd minimax polynomial (Remez's
-//! exchange algorithm) whose leading coefficient, pi, is kept in two f64. A single polynomial
-//! over the whole half turn is cheaper in a vector loop than two over a quarter turn with a
-//! choice between them.
+//! All of them reduce to sin(pi r) for |r| <= 1/2, by one odd minimax polynomial (Remez's exchange
+//! algorithm) whose leading coefficient, pi, is in two f64. In a vector loop, a single polynomial
+//! over the half turn is cheaper than two polynomials over a quarter turn with a choice between
+//! them.
 
 use super::fma::{ROUND, except, flip_if_odd, fma, horner, nan_if, select};
 use super::inv_pi::INV_PI;
@@ -12,7 +12,7 @@ const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
-/// sin(pi x).
+/// Returns sin(pi x).
 ///
 /// # Determinism
 ///
@@ -34,14 +34,14 @@ pub fn sinpi(x: f32) -> f32 {
     nan_if(!x.is_finite(), y)
 }
 
-/// sin(pi x) before the rounding to f32, and whether it is an exact zero.
+/// Returns sin(pi x) before rounding to f32, and true if it is an exact zero.
 #[inline(always)]
 pub(super) fn sinpi_wide(x: f64) -> (f64, bool) {
     let (n, r) = half_turns(even_if_huge(x));
     (flip_if_odd(sin_pi_r(r), n), r == 0.0)
 }
 
-/// cos(pi x).
+/// Returns cos(pi x).
 ///
 /// # Determinism
 ///
@@ -62,11 +62,11 @@ pub fn cospi(x: f32) -> f32 {
     nan_if(!x.is_finite(), y)
 }
 
-/// cos(pi x) before the rounding to f32, and whether it is an exact zero.
+/// Returns cos(pi x) before rounding to f32, and true if it is an exact zero.
 #[inline(always)]
 pub(super) fn cospi_wide(x: f64) -> (f64, bool) {
-    // cos(pi x) = sin(pi (x + 1/2)). The sum is exact but for |x| < 2^-28, where the cosine is
-    // 1 whatever becomes of the lost bits.
+    // cos(pi x) = sin(pi (x + 1/2)). The sum is exact except for |x| < 2^-28, for which the cosine
+    // rounds to 1 whatever the lost bits are.
     let (n, r) = half_turns(even_if_huge(x) + 0.5);
     (flip_if_odd(sin_pi_r(r), n), r == 0.0)
 }
@@ -134,14 +134,14 @@ pub fn tan(x: f32) -> f32 {
     nan_if(!x.is_finite(), mend_tan(x, tan_wide(x as f64) as f32))
 }
 
-/// [`tan`], if [`is_near`].
+/// Returns [`tan`] of an angle that [`is_near`].
 #[inline(always)]
 pub(super) fn tan_near(x: f32) -> f32 {
     let (n, r) = reduce_near::<2>(x as f64, 0.0);
     mend_tan(x, tan_r(n, r) as f32)
 }
 
-/// Returns the tangent of a finite f32 before the rounding to f32.
+/// Returns the tangent of a finite f32, before rounding to f32.
 #[inline(always)]
 pub(super) fn tan_wide(x: f64) -> f64 {
     let near = x.abs() < NEAR;
@@ -156,19 +156,19 @@ fn mend_tan(x: f32, y: f32) -> f32 {
     if x == 0.0 { x } else { y }
 }
 
-/// [`sin`], if [`is_near`].
+/// Returns [`sin`] of an angle that [`is_near`].
 #[inline(always)]
 pub(super) fn sin_near(x: f32) -> f32 {
     mend_sin(x, sin_wide_near(x as f64, 0.0) as f32)
 }
 
-/// [`cos`], if [`is_near`].
+/// Returns [`cos`] of an angle that [`is_near`].
 #[inline(always)]
 pub(super) fn cos_near(x: f32) -> f32 {
     sin_wide_near(x as f64, 0.5) as f32
 }
 
-/// Keeps the sign of a zero, and mends one input and its opposite.
+/// Keeps the sign of a zero, and corrects one input and its opposite.
 #[inline(always)]
 fn mend_sin(x: f32, y: f32) -> f32 {
     let y = except(x, 0x4619_9998, 0xbeb1_fa5d, y);
@@ -182,7 +182,7 @@ pub(super) fn is_near(x: f32) -> bool {
     x.abs() < NEAR as f32
 }
 
-/// sin(x + pi phase) of an f32 `x`, for a phase of 0 or 1/2.
+/// Returns sin(x + pi phase) of an f32 `x`, for a phase of 0 or 1/2.
 #[inline(always)]
 fn sin_wide(x: f64, phase: f64) -> f64 {
     let near = x.abs() < NEAR;
@@ -191,21 +191,21 @@ fn sin_wide(x: f64, phase: f64) -> f64 {
     flip_if_odd(sin_r(select(near, r, far_r)), select(near, n, far_n))
 }
 
-/// [`sin_wide`] below [`NEAR`].
+/// Computes [`sin_wide`] below [`NEAR`].
 #[inline(always)]
 fn sin_wide_near(x: f64, phase: f64) -> f64 {
     let (n, r) = reduce_near::<1>(x, phase);
     flip_if_odd(sin_r(r), n)
 }
 
-/// Where [`reduce_near`] ends.
+/// The upper bound of [`reduce_near`].
 const NEAR: f64 = 262144.0;
 
-/// (n, x + unit (phase - n)) with unit = pi / PARTS, for PARTS = 1 or 2, and the integer n that
-/// makes the remainder least in the low bits of its f64 (see [`ROUND`]), for |x| < [`NEAR`].
+/// Returns (n, x + unit (phase - n)) with unit = pi / PARTS, for PARTS = 1 or 2 and |x| < [`NEAR`].
+/// The integer n makes the remainder smallest; it is in the low bits of its f64 (see [`ROUND`]).
 ///
-/// Cody and Waite's reduction: the product with the 33-bit head of pi is exact, and so is the
-/// first subtraction.
+/// This is Cody and Waite's reduction: the product with the 33-bit head of pi is exact, and so is
+/// the first subtraction.
 #[inline(always)]
 fn reduce_near<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     /// The leading 33 bits of pi.
@@ -218,17 +218,17 @@ fn reduce_near<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     (n, fma(-k, TAIL, fma(-k, HEAD, x)))
 }
 
-/// As [`reduce_near`], for any f32 `x` with |x| >= 1.
+/// Computes [`reduce_near`] for any f32 `x` with |x| >= 1.
 ///
-/// Payne and Hanek's idea (*Radian reduction for trigonometric functions*, SIGNUM 18, 1983):
-/// x is an integer times 2^e, so only the bits of 2^e / pi below 2 matter; they are looked up.
-/// Exact products make the quotient's fraction good to 2^-84, against at least 2^-33 for the
-/// distance of any f32 from a multiple of pi / 2.
+/// This is the method of Payne and Hanek (*Radian reduction for trigonometric functions*, SIGNUM
+/// 18, 1983): x is an integer times 2^e, so only the bits of 2^e / pi below 2 matter, and a table
+/// holds them. Exact products make the quotient's fraction accurate to 2^-84; any f32 is at least
+/// 2^-33 from a multiple of pi / 2.
 #[inline(always)]
 fn reduce_far<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     let exponent = (x.to_bits() >> 52).wrapping_sub(1023) as usize & 127;
     let [a, b, c] = INV_PI[exponent];
-    // The significand of x, in [1, 2), with the sign of x.
+    // The significand of x in [1, 2), with the sign of x.
     let m = f64::from_bits((x.to_bits() & 0x800f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
     let parts = PARTS as f64;
     let first = fma(parts * m, a, phase);
@@ -241,7 +241,7 @@ fn reduce_far<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     (n, fma(high, PI, fma(high, PI_LO, low * PI)) / parts)
 }
 
-/// sin(r) for |r| <= pi/2. Minimax error 2^-61.5 of r.
+/// Returns sin(r) for |r| <= pi/2. Minimax error 2^-61.5 of r.
 #[inline(always)]
 fn sin_r(r: f64) -> f64 {
     let u = r * r;
@@ -258,20 +258,20 @@ fn sin_r(r: f64) -> f64 {
     fma(r * u, p, r)
 }
 
-/// `x`, or 0 if it is an f32 so large that it must be an even integer.
+/// Returns `x`, or 0 if it is an f32 so large that it must be an even integer.
 #[inline(always)]
 fn even_if_huge(x: f64) -> f64 {
     select(x.abs() < 16777216.0, x, 0.0)
 }
 
-/// (n, x - n), with the integer n nearest to x in the low bits of its f64 (see [`ROUND`]).
+/// Returns (n, x - n), with the integer n nearest to x in the low bits of its f64 (see [`ROUND`]).
 #[inline(always)]
 fn half_turns(x: f64) -> (f64, f64) {
     let n = x + ROUND;
     (n, x - (n - ROUND))
 }
 
-/// sin(pi r) for |r| <= 1/2. Minimax error 2^-60.5 of pi r.
+/// Returns sin(pi r) for |r| <= 1/2. Minimax error 2^-60.5 of pi r.
 #[inline(always)]
 fn sin_pi_r(r: f64) -> f64 {
     let u = r * r;
@@ -289,7 +289,7 @@ fn sin_pi_r(r: f64) -> f64 {
     fma(r, PI, r * q)
 }
 
-/// tan(r + n pi / 2) for |r| <= pi / 4, with `n` as [`reduce_near`] gives it.
+/// Returns tan(r + n pi / 2) for |r| <= pi / 4, with the `n` of [`reduce_near`].
 #[inline(always)]
 fn tan_r(n: f64, r: f64) -> f64 {
     let u = r * r;

@@ -1,12 +1,12 @@
-//! The functions as zero-sized types, so that a kernel can be generic over them.
+//! The functions as zero-sized types, for kernels that are generic over them.
 
 use super::{erf, exp, trig};
 use crate::simd::{self, Level};
 
-/// A function of one f32, as a type of size zero.
+/// A function of one f32, as a zero-sized type.
 ///
-/// [`map`](UnaryF32::map) applies it to a slice with the best instructions there are; a kernel
-/// that wants to fuse it with work of its own calls [`eval`](UnaryF32::eval) in its own
+/// [`map`](UnaryF32::map) applies it to a slice with the best available instructions. A kernel that
+/// fuses it with its own work calls [`eval`](UnaryF32::eval) inside its own
 /// [`Kernel`](simd::Kernel).
 ///
 /// # Examples
@@ -25,7 +25,8 @@ pub trait UnaryF32: Copy + Send + Sync {
     /// Returns the function's value at `x`. Implementations are `#[inline(always)]`.
     fn eval(self, x: f32) -> f32;
 
-    /// The loop that [`map`](UnaryF32::map) compiles for each level.
+    /// Applies the function to each element: the loop that [`map`](UnaryF32::map) compiles for each
+    /// level.
     #[inline(always)]
     fn each(self, input: &[f32], output: &mut [f32]) {
         for (y, &x) in output.iter_mut().zip(input) {
@@ -37,7 +38,7 @@ pub trait UnaryF32: Copy + Send + Sync {
     ///
     /// # Shapes
     ///
-    /// The slices are equally long.
+    /// The slices have equal lengths.
     ///
     /// # Determinism
     ///
@@ -51,7 +52,7 @@ pub trait UnaryF32: Copy + Send + Sync {
         self.map_at(simd::level(), input, output);
     }
 
-    /// As [`map`](UnaryF32::map), at `level` or at the best level this machine has if that is
+    /// Computes [`map`](UnaryF32::map) at `level`, or at the best level of this machine if that is
     /// lower.
     ///
     /// # Panics
@@ -79,9 +80,9 @@ impl<F: UnaryF32> simd::Kernel for Map<'_, F> {
     }
 }
 
-/// `near` on each chunk whose elements are all [`is_near`](trig::is_near), else `any`.
+/// Applies `near` to each chunk whose elements are all [`is_near`](trig::is_near), else `any`.
 ///
-/// Both give the same bits; `near` is faster, and few slices hold an angle that needs `any`.
+/// Both give the same bits; `near` is faster, and few slices contain an angle that needs `any`.
 #[inline(always)]
 fn each_angle(
     input: &[f32],
@@ -138,7 +139,7 @@ macro_rules! functions {
         pub mod slice {
             use super::UnaryF32;
             $(
-                #[doc = concat!("[`", stringify!($name), "`](crate::math::", stringify!($name), "()) of each element.")]
+                #[doc = concat!("Computes [`", stringify!($name), "`](crate::math::", stringify!($name), "()) of each element.")]
                 ///
                 /// # Panics
                 ///

@@ -1,15 +1,15 @@
-//! The tree of the parent module down the columns of row-major matrices.
+//! The tree of the parent module, down the columns of row-major matrices.
 
 use alloc::{vec, vec::Vec};
 
 use super::{BLOCK, LANES};
 use crate::simd::{self, Kernel};
 
-/// Columns handled together: a row of them is four cache lines of f32, and the lanes of all of
-/// them fit the first-level cache.
+/// The number of columns handled together: one row of them is four cache lines of f32, and their
+/// lanes fit the first-level cache.
 const TILE: usize = 64;
 
-/// For each column `j`, the sum of `term(x)` over `values[k * width + j]`, `k` ascending.
+/// Computes, for each column `j`, the sum of `term(x)` over `values[k * width + j]`, `k` ascending.
 ///
 /// # Shapes
 ///
@@ -18,12 +18,12 @@ const TILE: usize = 64;
 ///
 /// # Determinism
 ///
-/// Each column is the tree of the [module](super) over its n terms; the number of columns and
-/// their place change nothing.
+/// Each column is the tree of the [module](super) over its n terms, independent of the number of
+/// columns and their position.
 ///
 /// # Panics
 ///
-/// If `values` is not a whole number of rows or `out` not one row.
+/// If `values` is not a whole number of rows, or `out` is not one row.
 ///
 /// # Examples
 ///
@@ -57,12 +57,12 @@ pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out
     }
 }
 
-/// Returns the partials of one block of at most [`BLOCK`] rows, for the columns `first..first +
+/// Computes the partials of one block of at most [`BLOCK`] rows, for the columns `first..first +
 /// out.len()`.
 ///
 /// # Shapes
 ///
-/// `block` is (rows, width) row-major; `out` has one element for each of its columns.
+/// `block` is (rows, width) row-major; `out` has one element for each of these columns.
 ///
 /// # Determinism
 ///
@@ -70,8 +70,7 @@ pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out
 ///
 /// # Panics
 ///
-/// If `block` is not a whole number of rows, has too many rows, or has not the columns asked
-/// for.
+/// If `block` is not a whole number of rows, has too many rows, or lacks the requested columns.
 #[inline(always)]
 pub fn column_partials<T: Copy>(
     block: &[T],
@@ -83,7 +82,7 @@ pub fn column_partials<T: Copy>(
     partials_of(block, width, first, &term, out);
 }
 
-/// The sums from the partials of all blocks: `partials` is (blocks, width) row-major.
+/// Computes the sums from the partials of all blocks: `partials` is (blocks, width) row-major.
 ///
 /// # Determinism
 ///
@@ -107,7 +106,7 @@ pub fn combine_columns(partials: &[f64], width: usize, out: &mut [f64]) {
     simd::dispatch(Partials { block: current, width, out });
 }
 
-/// A block of partials, which are the terms of the level above.
+/// A block of partials, the terms of the level above.
 struct Partials<'a> {
     block: &'a [f64],
     width: usize,
@@ -122,7 +121,8 @@ impl Kernel for Partials<'_> {
     }
 }
 
-/// [`column_partials`] with the closure behind an explicit reference, so that it is inlined.
+/// Computes [`column_partials`] with the closure behind an explicit reference, so that it is
+/// inlined.
 #[inline(always)]
 fn partials_of<T: Copy, F: Fn(T) -> f64>(
     block: &[T],
@@ -178,7 +178,7 @@ fn full_tile<T: Copy, F: Fn(T) -> f64>(
     *out = lanes[0];
 }
 
-/// Fewer columns than a tile.
+/// Sums fewer columns than a tile.
 #[inline(always)]
 fn narrow_tile<T: Copy, F: Fn(T) -> f64>(
     block: &[T],
@@ -200,7 +200,8 @@ fn narrow_tile<T: Copy, F: Fn(T) -> f64>(
     out.copy_from_slice(&lanes[0][..count]);
 }
 
-/// A call for each tile and not for each kind of term: its loops, unrolled, are long.
+/// Halves the lanes of a tile. It is called per tile and compiled once, not per kind of term: its
+/// unrolled loops are long.
 #[inline(never)]
 fn halve_rows(lanes: &mut [[f64; TILE]; LANES]) {
     simd::dispatch(HalveRows(lanes));

@@ -3,11 +3,11 @@
 use super::tree::{Join, Product, Sum, block_of, halve, sum_of};
 use super::{BLOCK, LANES};
 
-/// Short rows whose terms are computed before they are added: those of one row would have to pass
-/// through memory from one to the other, and each row wait for it.
+/// The number of short rows whose terms are computed before any are added. Row by row, the terms
+/// would pass through memory between the two steps, and each row would wait for that.
 const TOGETHER: usize = 16;
 
-/// For each row `r` of `n` elements, the sum of `term(r)(x)` over its elements.
+/// Computes, for each row `r` of `n` elements, the sum of `term(r)(x)` over its elements.
 ///
 /// # Shapes
 ///
@@ -15,8 +15,8 @@ const TOGETHER: usize = 16;
 ///
 /// # Determinism
 ///
-/// Each row is the tree of the [module](super) over its `n` terms; the number of rows and their
-/// place change nothing.
+/// Each row is the tree of the [module](super) over its `n` terms, independent of the number of
+/// rows and their position.
 ///
 /// # Panics
 ///
@@ -50,7 +50,7 @@ pub fn rows<T: Copy, F: Fn(T) -> f64>(
     }
 }
 
-/// For each row of `n` elements, at most [`BLOCK`], the product of its elements.
+/// Computes the product of each row of `n` elements, at most [`BLOCK`].
 ///
 /// # Shapes
 ///
@@ -58,7 +58,7 @@ pub fn rows<T: Copy, F: Fn(T) -> f64>(
 ///
 /// # Determinism
 ///
-/// The tree of the [module](super) with `*` in the place of `+` and 1 in that of 0.
+/// The tree of the [module](super), with `*` instead of `+` and 1 instead of 0.
 ///
 /// # Panics
 ///
@@ -83,8 +83,8 @@ pub fn product_rows<T: Copy + Into<f64>>(values: &[T], n: usize, out: &mut [f64]
     }
 }
 
-/// Rows that leave lanes without a term. Halving starts where lanes have terms: what the others hold
-/// changes nothing.
+/// Joins rows that leave lanes without a term. Halving starts with the lanes that have terms,
+/// because the others hold the identity.
 #[inline(always)]
 fn short_rows<T: Copy, F: Fn(T) -> f64, J: Join>(
     values: &[T],
@@ -101,7 +101,7 @@ fn short_rows<T: Copy, F: Fn(T) -> f64, J: Join>(
     }
 }
 
-/// Rows of at most `L` elements, in `L` lanes.
+/// Joins rows of at most `L` elements, in `L` lanes.
 #[inline(always)]
 fn rows_of<const L: usize, T: Copy, F: Fn(T) -> f64, J: Join>(
     values: &[T],
@@ -115,7 +115,7 @@ fn rows_of<const L: usize, T: Copy, F: Fn(T) -> f64, J: Join>(
         let first = number * TOGETHER;
         for (r, lanes) in lanes[..out.len()].iter_mut().enumerate() {
             let rest = &values[(first + r) * n..];
-            // Whole vectors are computed, of what follows the row too.
+            // Loads whole vectors, including elements of the next row, which are discarded below.
             let mut last = [rest[0]; L];
             let row = *rest.first_chunk().unwrap_or_else(|| {
                 last[..n].copy_from_slice(&rest[..n]);

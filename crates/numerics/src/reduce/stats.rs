@@ -6,17 +6,18 @@ use crate::simd::{self, Kernel};
 /// Mean and sum of squared deviations, in f64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
-    /// The mean; NaN of no values.
+    /// The mean; NaN if there are no values.
     pub mean: f64,
-    /// The sum over the values of the square of the difference to `mean`.
+    /// The sum, over the values, of the squared difference to `mean`.
     pub squared_deviations: f64,
     /// The number of values.
     pub count: usize,
 }
 
 impl Moments {
-    /// Returns the variance with divisor `count - correction`: 0 for the population, 1 for a
-    /// sample. NaN or infinite if the divisor is not positive, as in PyTorch.
+    /// Returns the variance with divisor `count - correction`; the correction is 0 for a population
+    /// and 1 for a sample. If the divisor is not positive, the result is NaN or infinite, as in
+    /// PyTorch.
     #[must_use]
     pub fn variance(&self, correction: f64) -> f64 {
         self.squared_deviations / (self.count as f64 - correction).max(0.0)
@@ -65,7 +66,7 @@ pub fn dot<T: Copy + Into<f64>>(x: &[T], y: &[T]) -> f64 {
 }
 
 /// Returns the mean of `values` and the sum of their squared deviations, in two passes: the second
-/// subtracts the f64 mean, so nothing cancels. Call it inside a [`simd`] kernel.
+/// subtracts the f64 mean, which avoids cancellation. Call it inside a [`simd`] kernel.
 ///
 /// # Determinism
 ///

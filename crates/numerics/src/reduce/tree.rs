@@ -1,11 +1,11 @@
-//! The tree of the parent module over one sequence of terms.
+//! The tree of the parent module, over one sequence of terms.
 
 use super::{BLOCK, LANES};
 
-/// Levels above the terms: 4096^6 exceeds what fits in memory.
+/// The number of levels above the terms: 4096^6 exceeds what fits in memory.
 const LEVELS: usize = 6;
 
-/// Returns the number of blocks that `n` terms are cut into: `ceil(n / BLOCK)`.
+/// Returns the number of blocks of `n` terms: `ceil(n / BLOCK)`.
 #[inline(always)]
 #[must_use]
 pub fn blocks(n: usize) -> usize {
@@ -41,8 +41,7 @@ pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     sum_of_partials(upper)
 }
 
-/// Returns the sum of `term(x, y)` over two slices; the shorter one decides how many terms there
-/// are.
+/// Returns the sum of `term(x, y)` over two slices; the excess of the longer one is ignored.
 ///
 /// # Determinism
 ///
@@ -128,14 +127,14 @@ pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
     sum_of_partials(upper)
 }
 
-/// Hands the partial of a block to the levels above it. Those take a call for 4096 terms: they are
-/// compiled once, and not for each kind of term and each instruction set.
+/// Passes the partial of a block to the levels above. They are called once per 4096 terms and
+/// compiled once, not per kind of term and instruction set.
 #[inline(never)]
 fn push_partial(upper: &mut Option<Accumulator>, partial: f64) {
     upper.get_or_insert_default().push(partial);
 }
 
-/// Returns the sum of all partials handed over; `+0` if there were none.
+/// Returns the sum of all partials passed; `+0` if there were none.
 #[inline(never)]
 fn sum_of_partials(upper: Option<Accumulator>) -> f64 {
     upper.map_or(0.0, Accumulator::finish)
@@ -146,7 +145,7 @@ fn sum_of_partials(upper: Option<Accumulator>) -> f64 {
 ///
 /// # Determinism
 ///
-/// The tree of the [module](super). With [`combine`] this lets several threads share one sum.
+/// The tree of the [module](super). With [`combine`], several threads can share one sum.
 ///
 /// # Panics
 ///
@@ -179,12 +178,12 @@ pub fn combine(partials: &[f64]) -> f64 {
     super::sum(partials)
 }
 
-/// A sum over terms that come piece by piece: several slices, or one term at a time.
+/// A sum over terms that arrive piece by piece: several slices, or one term at a time.
 ///
 /// # Determinism
 ///
-/// The tree of the [module](super) over all terms pushed, in order; how they were cut into
-/// pieces changes nothing.
+/// The tree of the [module](super) over all terms pushed, in order, independent of their split into
+/// pieces.
 ///
 /// # Examples
 ///
@@ -201,14 +200,14 @@ pub fn combine(partials: &[f64]) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     levels: [Level; LEVELS],
-    /// Levels in use.
+    /// The number of levels in use.
     depth: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Level {
     lanes: [f64; LANES],
-    /// Terms in the current block.
+    /// The number of terms in the current block.
     count: usize,
 }
 
@@ -250,7 +249,7 @@ impl Accumulator {
         while !values.is_empty() {
             let count = self.levels[0].count;
             let (now, later) = values.split_at(values.len().min(BLOCK - count));
-            // Up to the next multiple of LANES one by one, then whole groups.
+            // Adds terms one by one up to the next multiple of LANES, then whole groups.
             let (head, body) = now.split_at(now.len().min((LANES - count % LANES) % LANES));
             let lanes = &mut self.levels[0].lanes;
             for (l, &x) in head.iter().enumerate() {
@@ -289,13 +288,13 @@ impl Accumulator {
                 let above = &mut self.levels[l + 1];
                 above.lanes[above.count % LANES] += partial;
                 above.count += 1;
-                // A block that is full now is halved like any other, on the next turn.
+                // A block that is full now is halved like any other, in the next iteration.
             }
         }
         0.0
     }
 
-    /// Hands the partial of a full block to the level above, and so on up.
+    /// Passes the partial of a full block to the level above, and so on upwards.
     #[cold]
     fn close_block(&mut self) {
         for l in 0..LEVELS - 1 {
@@ -312,11 +311,11 @@ impl Accumulator {
     }
 }
 
-/// What the nodes of a tree do.
+/// The operation at the nodes of a tree.
 pub(super) trait Join: Copy {
-    /// What a lane without a term holds: it changes nothing that it is joined with.
+    /// The value of a lane without a term, which is neutral in `join`.
     const IDENTITY: f64;
-    /// Returns a node, of the value before and the one after.
+    /// Joins the value before and the value after.
     fn join(self, a: f64, b: f64) -> f64;
 }
 
@@ -342,9 +341,9 @@ impl Join for Product {
     }
 }
 
-/// [`block_partial`] with the closure behind an explicit reference. A `&F` handed on as an
-/// `impl Fn` would be called through a forwarding function that the compiler may leave in place,
-/// and then nothing is vectorised.
+/// Computes [`block_partial`] with the closure behind an explicit reference. A `&F` passed on as an
+/// `impl Fn` would be called through a forwarding function that the compiler may not inline; the
+/// loop would then not vectorise.
 #[inline(always)]
 pub(super) fn block_of<T: Copy, F: Fn(T) -> f64, J: Join>(block: &[T], term: &F, join: J) -> f64 {
     assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
@@ -361,17 +360,17 @@ pub(super) fn block_of<T: Copy, F: Fn(T) -> f64, J: Join>(block: &[T], term: &F,
     halve_apart(lanes, join)
 }
 
-/// [`halve`] after a loop over elements.
+/// Computes [`halve`] after a loop over elements.
 ///
-/// The compiler vectorises from the last use of a value backwards. It must not see that lanes far
-/// apart are joined here: it would pair them in the loop over the elements too, where neighbours
+/// The compiler vectorises from the last use of a value backwards. It must not see that distant
+/// lanes are joined here: it would pair them in the loop over the elements too, where neighbours
 /// belong together.
 #[inline(always)]
 fn halve_apart<J: Join>(lanes: [f64; LANES], join: J) -> f64 {
     halve(core::hint::black_box(lanes), join)
 }
 
-/// Returns the halving tree over the lanes, a power of two of them.
+/// Joins the lanes, a power of two of them, by repeated halving.
 #[inline(always)]
 pub(super) fn halve<const L: usize, J: Join>(mut lanes: [f64; L], join: J) -> f64 {
     for w in [16, 8, 4, 2, 1] {

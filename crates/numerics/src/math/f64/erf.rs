@@ -6,7 +6,8 @@ use super::{nan_if, ordered_sum, product, sum};
 
 /// Returns the error function.
 ///
-/// As the f32 function, [`math::erf`](crate::math::erf()), but that its two ways meet at 0.9.
+/// As the f32 function, [`math::erf`](crate::math::erf()), except that the two formulas meet at
+/// 0.9.
 ///
 /// # Determinism
 ///
@@ -30,7 +31,7 @@ pub fn erf(x: f64) -> f64 {
     nan_if(x.is_nan(), y.copysign(x))
 }
 
-/// erf(a) for 0 <= a <= 0.9.
+/// Returns erf(a) for 0 <= a <= 0.9.
 #[inline(always)]
 fn small(a: f64) -> f64 {
     let u = a * a;
@@ -51,10 +52,10 @@ fn small(a: f64) -> f64 {
     fma(a, core::f64::consts::FRAC_2_SQRT_PI, a * p)
 }
 
-/// 1 - erf(a) as a sum of two, for 0.9 <= a <= 6. Minimax error 2^-59.3 absolute.
+/// Returns 1 - erf(a) as a sum of two, for 0.9 <= a <= 6. Minimax error 2^-59.3 absolute.
 #[inline(always)]
 fn complement(a: f64) -> (f64, f64) {
-    // e^(-a^2) as a sum of two; what the rounding of a^2 lost belongs to the exponent as well.
+    // e^(-a^2) as a sum of two. The rounding error of a^2 belongs to the exponent as well.
     let (square, lost) = product(a, a);
     let (k, high, low) = parts(-square);
     let (one, rest) = ordered_sum(1.0, high);
@@ -82,7 +83,7 @@ fn complement(a: f64) -> (f64, f64) {
         440.71811101628754
     );
     let (p, lost) = ordered_sum(0.20747772292310704, v * q);
-    // The polynomial's derivative, roughly.
+    // An approximation of the polynomial's derivative.
     let p_low = fma(v_low, fma(v, 6.8, 1.5), lost);
     let (t, t_low) = product(e, p);
     (t, fma(e, p_low, fma(e_low, p, t_low)))

@@ -1,4 +1,4 @@
-//! The exponential and what is built on it.
+//! The exponential and functions built on it.
 
 use super::super::exp::clamp;
 use super::super::fma::{ROUND, fma, horner, scale, select};
@@ -9,7 +9,7 @@ const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
 const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
 
-/// e^x.
+/// Returns e^x.
 ///
 /// # Determinism
 ///
@@ -29,7 +29,7 @@ pub fn exp(x: f64) -> f64 {
     nan_if(x.is_nan(), scale_wide(one + (lost + low), k))
 }
 
-/// 2^x.
+/// Returns 2^x.
 ///
 /// # Determinism
 ///
@@ -55,7 +55,7 @@ pub fn exp2(x: f64) -> f64 {
     nan_if(x.is_nan(), scale_wide(one + (lost + low), k))
 }
 
-/// e^x - 1, accurate also where x is near zero.
+/// Returns e^x - 1, accurate even if x is near zero.
 ///
 /// # Determinism
 ///
@@ -71,12 +71,12 @@ pub fn exp2(x: f64) -> f64 {
 #[inline(always)]
 pub fn expm1(x: f64) -> f64 {
     let (high, low) = expm1_parts(clamp(x, -60.0, 600.0));
-    // From 600 on the 1 is far below the last place.
+    // From 600 on, the 1 is far below the last place.
     let y = select(x > 600.0, exp(x), high + low);
     nan_if(x.is_nan(), select(x == 0.0, x, y))
 }
 
-/// 1 / (1 + e^-x), the logistic function.
+/// Returns 1 / (1 + e^-x), the logistic function.
 ///
 /// # Determinism
 ///
@@ -126,7 +126,7 @@ pub fn tanh(x: f64) -> f64 {
     nan_if(x.is_nan(), quotient(t, t_low, d, lost + t_low).copysign(x))
 }
 
-/// (n + n_low) / (d + d_low).
+/// Returns (n + n_low) / (d + d_low).
 #[inline(always)]
 fn quotient(n: f64, n_low: f64, d: f64, d_low: f64) -> f64 {
     let q = n / d;
@@ -134,7 +134,7 @@ fn quotient(n: f64, n_low: f64, d: f64, d_low: f64) -> f64 {
     q + rest / d
 }
 
-/// e^x - 1 as a sum of two, for -60 <= x <= 600.
+/// Returns e^x - 1 as a sum of two, for -60 <= x <= 600.
 #[inline(always)]
 fn expm1_parts(x: f64) -> (f64, f64) {
     let (k, high, low) = parts(x);
@@ -145,17 +145,17 @@ fn expm1_parts(x: f64) -> (f64, f64) {
     (total, fma(s, low, lost + a_lost))
 }
 
-/// (k, high, low) with e^x = 2^k (1 + high + low), for |x| <= 800.
+/// Returns (k, high, low) with e^x = 2^k (1 + high + low), for |x| <= 800.
 #[inline(always)]
 pub(super) fn parts(x: f64) -> (f64, f64, f64) {
     parts_of_sum(x, 0.0)
 }
 
-/// As [`parts`], of `x + x_low`.
+/// Returns [`parts`] of `x + x_low`.
 #[inline(always)]
 fn parts_of_sum(x: f64, x_low: f64) -> (f64, f64, f64) {
     let k = fma(x, core::f64::consts::LOG2_E, ROUND) - ROUND;
-    // The first difference is exact; the second keeps what it loses.
+    // The first difference is exact; the rounding error of the second is kept.
     let t = fma(-k, LN_2_HI, x);
     let r = fma(-k, LN_2_LO, t);
     let r_low = fma(-k, LN_2_LO, t - r) + x_low;
@@ -163,7 +163,7 @@ fn parts_of_sum(x: f64, x_low: f64) -> (f64, f64, f64) {
     (k, high, low)
 }
 
-/// e^(r + r_low) - 1 as a sum of two, for |r| <= ln(2)/2.
+/// Returns e^(r + r_low) - 1 as a sum of two, for |r| <= ln(2)/2.
 #[inline(always)]
 fn expm1_near(r: f64, r_low: f64) -> (f64, f64) {
     // Degree 12; minimax error 2^-61.1 relative.
@@ -180,7 +180,7 @@ fn expm1_near(r: f64, r_low: f64) -> (f64, f64) {
         2.5109320565672487e-08,
         2.0910808661192885e-09
     );
-    // r^2 / 2 with its error, since it is up to a sixth of r.
+    // r^2 / 2 with its error, since it may be as large as a sixth of r.
     let tail = fma(r * r, p, fma(r, r_low, r_low));
     ordered_sum(r, tail)
 }

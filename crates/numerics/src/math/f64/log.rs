@@ -1,7 +1,7 @@
 //! Logarithms.
 //!
-//! As fdlibm's: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))) with s = f / (2 + f), but with the
-//! rounding errors of the larger addends kept.
+//! As in fdlibm: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))) with s = f / (2 + f), but the
+//! rounding errors of the larger addends are kept.
 
 use super::super::dd::Dd;
 use super::super::fma::{fma, horner, select};
@@ -33,8 +33,9 @@ pub fn log(x: f64) -> f64 {
     finish(x, high + low)
 }
 
-/// Returns the natural logarithm of a positive normal number, correctly rounded unless it is nearer
-/// than 2^-99 of itself to the middle of two numbers; takes many times as long as [`log`].
+/// Returns the natural logarithm of a positive normal number. It is correctly rounded unless it
+/// lies nearer than 2^-99 (relatively) to the midpoint of two numbers; it takes many times as long
+/// as [`log`].
 ///
 /// # Determinism
 ///
@@ -102,7 +103,7 @@ pub fn log10(x: f64) -> f64 {
     finish(x, high + (lost + fma(k, LOG10_2_LO, rest)))
 }
 
-/// log(1 + x), accurate also where x is near zero.
+/// Returns log(1 + x), accurate even if x is near zero.
 ///
 /// # Determinism
 ///
@@ -119,8 +120,8 @@ pub fn log10(x: f64) -> f64 {
 pub fn log1p(x: f64) -> f64 {
     let bounded = select(x < f64::INFINITY, x, 1.0);
     let (k, m) = split(1.0 + bounded);
-    // 1 + f = 2^-k (1 + x), from x itself, and what f lost. From 2^60 on the 1 is far below the
-    // last place.
+    // 1 + f = 2^-k (1 + x), from x itself, and the rounding error of f. From 2^60 on, the 1 is far
+    // below the last place.
     let large = k > 60.0;
     let biased = (1023.0 + 4503599627370496.0) - select(large, 60.0, k);
     let s = f64::from_bits(biased.to_bits() << 52);
@@ -132,7 +133,7 @@ pub fn log1p(x: f64) -> f64 {
     nan_if(x.is_nan() | (x < -1.0), select(x == 0.0, x, y))
 }
 
-/// k ln 2 + log(1 + f + f_low) as a sum of two.
+/// Returns k ln 2 + log(1 + f + f_low) as a sum of two.
 #[inline(always)]
 fn log_parts(k: f64, f: f64, f_low: f64) -> (f64, f64) {
     let (a, a_low) = near_one(f, f_low);
@@ -140,7 +141,7 @@ fn log_parts(k: f64, f: f64, f_low: f64) -> (f64, f64) {
     (high, lost + fma(k, LN_2_LO, a_low))
 }
 
-/// log(1 + f + f_low) as a sum of two, for sqrt(1/2) - 1 <= f <= sqrt(2) - 1.
+/// Returns log(1 + f + f_low) as a sum of two, for sqrt(1/2) - 1 <= f <= sqrt(2) - 1.
 #[inline(always)]
 fn near_one(f: f64, f_low: f64) -> (f64, f64) {
     let (square, square_low) = product(f, f);
@@ -163,7 +164,7 @@ fn near_one(f: f64, f_low: f64) -> (f64, f64) {
     ordered_sum(high, lost + tail)
 }
 
-/// [`split`] for subnormal numbers too.
+/// Computes [`split`], also for subnormal numbers.
 #[inline(always)]
 fn split_any(x: f64) -> (f64, f64) {
     let tiny = x < f64::MIN_POSITIVE;
@@ -171,7 +172,7 @@ fn split_any(x: f64) -> (f64, f64) {
     (k - select(tiny, 54.0, 0.0), m)
 }
 
-/// Gives zero, infinity, NaN and negative inputs their IEEE results.
+/// Replaces the result for zero, infinity, NaN and negative inputs by that of IEEE 754.
 #[inline(always)]
 fn finish(x: f64, y: f64) -> f64 {
     let y = select(x == f64::INFINITY, x, y);

@@ -1,14 +1,14 @@
-//! The same functions of f64, to less than one unit in the last place.
+//! The same functions for f64, with errors below one unit in the last place.
 //!
-//! Correct rounding would cost f64 several times the work, so these are something less: written
-//! algorithms of basic IEEE operations and fused multiply-add, with the same sequence of
-//! operations on every device, hence the same bits. Where f64 rounding would spoil the last
-//! place, sums and products keep their rounding errors in a second f64. Each function states
+//! Correct rounding would cost several times the work for f64, so these functions promise less.
+//! Each is a written algorithm of basic IEEE operations and fused multiply-add, with the same
+//! sequence of operations on every device, hence the same bits. If f64 rounding would spoil the
+//! last place, sums and products keep their rounding errors in a second f64. Each function states
 //! the largest error that was measured.
 //!
-//! A NaN result is always the canonical one, 0x7ff8000000000000. Zeros, infinities and
-//! subnormals follow IEEE 754 and Annex F of the C standard. All but [`pow`] and, for angles
-//! from 2^18, [`sin`] and [`cos`] are free of branches.
+//! A NaN result is always the canonical one, 0x7ff8000000000000. Zeros, infinities and subnormals
+//! follow IEEE 754 and Annex F of the C standard. All but [`pow`] and, for angles from 2^18 on,
+//! [`sin`] and [`cos`] are free of branches.
 
 mod erf;
 mod exp;
@@ -26,20 +26,20 @@ pub use trig::{cos, cospi, sin, sinpi};
 
 use super::fma::{ROUND, fma, scale};
 
-/// `y`, or the canonical NaN if `condition`.
+/// Returns `y`, or the canonical NaN if `condition`.
 #[inline(always)]
 fn nan_if(condition: bool, y: f64) -> f64 {
     f64::from_bits(if condition { 0x7ff8_0000_0000_0000 } else { y.to_bits() })
 }
 
-/// (a + b rounded, what the rounding lost), for |a| >= |b| or a = 0.
+/// Returns (a + b rounded, its rounding error), for |a| >= |b| or a = 0.
 #[inline(always)]
 fn ordered_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     (sum, b - (sum - a))
 }
 
-/// (a + b rounded, what the rounding lost).
+/// Returns (a + b rounded, its rounding error).
 #[inline(always)]
 fn sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
@@ -47,15 +47,15 @@ fn sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// (a b rounded, what the rounding lost).
+/// Returns (a b rounded, its rounding error).
 #[inline(always)]
 fn product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, fma(a, b, -product))
 }
 
-/// `x` times 2^k for an integer k of at most 2100 in magnitude, in two factors, so that only
-/// the last product can round, overflow or become subnormal.
+/// Returns `x` times 2^k for an integer k of at most 2100 in magnitude. It uses two factors, so
+/// that only the last product can round, overflow or become subnormal.
 #[inline(always)]
 fn scale_wide(x: f64, k: f64) -> f64 {
     let half = fma(k, 0.5, ROUND);

@@ -6,8 +6,8 @@ use crate::Ieee as _;
 use super::super::dd::Dd;
 use super::nan_if;
 
-/// x^y, in double-double arithmetic. Special values are those of C's
-/// `pow` (Annex F).
+/// Returns x^y, computed in double-double arithmetic. Special values are those of C's `pow` (Annex
+/// F).
 ///
 /// # Determinism
 ///
@@ -42,17 +42,17 @@ pub fn pow(x: f64, y: f64) -> f64 {
     if odd && x.is_sign_negative() { -magnitude } else { magnitude }
 }
 
-/// a^y for finite a > 0 other than 1 and finite y other than 0.
+/// Returns a^y for finite a > 0 other than 1 and finite y other than 0.
 #[inline(always)]
 fn power(a: f64, y: f64) -> f64 {
     let tiny = a < f64::MIN_POSITIVE;
     let log = if tiny {
-        // 2^-54 times a normal number.
+        // A subnormal number: 2^-54 times a normal number.
         Dd::log(a * 18014398509481984.0).add(Dd::multiple_of_ln_2(-54.0))
     } else {
         Dd::log(a)
     };
-    // Out of range of the product's error term, the sign of the exponent decides.
+    // If the product's error term is out of range, the sign of the exponent decides.
     let rough = log.high * y;
     if rough > 720.0 {
         return f64::INFINITY;
@@ -63,7 +63,7 @@ fn power(a: f64, y: f64) -> f64 {
     log.mul(Dd::new(y)).exp_f64()
 }
 
-/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
+/// Returns `base` to the power `exponent` by repeated squaring: the same products on every machine.
 ///
 /// # Examples
 ///

@@ -21,13 +21,13 @@ use super::nan_if;
 /// ```
 #[inline(always)]
 pub fn sqrt(x: f64) -> f64 {
-    // An integer test: LLVM drops a choice between the root of a negative number and a NaN.
+    // An integer test: LLVM removes a choice between the root of a negative number and a NaN.
     let bits = x.sqrt().to_bits();
     let nan = bits & 0x7fff_ffff_ffff_ffff > 0x7ff0_0000_0000_0000;
     f64::from_bits(if nan { 0x7ff8_0000_0000_0000 } else { bits })
 }
 
-/// 1 / sqrt(x). Infinity with the sign of `x` at both zeros.
+/// Returns 1 / sqrt(x): at both zeros, the infinity of their sign.
 ///
 /// # Determinism
 ///
@@ -42,7 +42,7 @@ pub fn sqrt(x: f64) -> f64 {
 /// ```
 #[inline(always)]
 pub fn rsqrt(x: f64) -> f64 {
-    // Out of the way of subnormal products: x 2^108 has the root 2^54 sqrt(x).
+    // Keeps clear of subnormal products: x 2^108 has the root 2^54 sqrt(x).
     const UP: f64 = f64::from_bits((1023 + 108) << 52);
     const DOWN: f64 = f64::from_bits((1023 - 108) << 52);
     const ROOT_UP: f64 = f64::from_bits((1023 + 54) << 52);
@@ -51,7 +51,7 @@ pub fn rsqrt(x: f64) -> f64 {
     let z = x * select(tiny, UP, select(huge, DOWN, 1.0));
     let root = z.sqrt();
     let y = 1.0 / root;
-    // One Newton step, with the residual 1 - z y^2 free of cancellation.
+    // One Newton step, whose residual 1 - z y^2 is computed without cancellation.
     let square = y * y;
     let square_low = fma(y, y, -square);
     let e = fma(-z, square, 1.0) - z * square_low;

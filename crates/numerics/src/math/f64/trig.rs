@@ -1,8 +1,8 @@
 //! Trigonometric functions.
 //!
-//! The angle is reduced to a sum of two f64 within pi / 4 of zero: by Cody and Waite's
-//! subtraction below 2^18, by Payne and Hanek's with integers from there on. Sine and cosine of
-//! the rest are the polynomials of the f32 tangent, evaluated as in fdlibm.
+//! The angle is reduced to a sum of two f64 within pi / 4 of zero: below 2^18 by Cody and Waite's
+//! subtraction, from there on by Payne and Hanek's method with integers. The sine and cosine of the
+//! remainder use the polynomials of the f32 tangent, evaluated as in fdlibm.
 
 #[cfg(not(feature = "std"))]
 use crate::Ieee as _;
@@ -49,7 +49,7 @@ pub fn cos(x: f64) -> f64 {
     nan_if(!x.is_finite(), turn(n.wrapping_add(1), sine(r, low), cosine(r, low)))
 }
 
-/// sin(pi x). At an integer, the zero has the sign of `x`.
+/// Returns sin(pi x). At an integer, the zero has the sign of `x`.
 ///
 /// # Determinism
 ///
@@ -69,7 +69,7 @@ pub fn sinpi(x: f64) -> f64 {
     nan_if(!x.is_finite(), select((n & 1 == 0) & (r == 0.0), 0.0f64.copysign(x), y))
 }
 
-/// cos(pi x). +0 at half an odd integer.
+/// Returns cos(pi x); +0 at half an odd integer.
 ///
 /// # Determinism
 ///
@@ -89,19 +89,19 @@ pub fn cospi(x: f64) -> f64 {
     nan_if(!x.is_finite(), select((n & 1 == 1) & (r == 0.0), 0.0, y))
 }
 
-/// sin(r + n pi / 2) from the sine and the cosine of r.
+/// Returns sin(r + n pi / 2) from the sine and the cosine of r.
 #[inline(always)]
 fn turn(n: u64, sine: f64, cosine: f64) -> f64 {
     let y = select(n & 1 == 0, sine, cosine);
     f64::from_bits(y.to_bits() ^ ((n & 2) << 62))
 }
 
-/// (n, high, low) with pi x = n pi / 2 + high + low, in which n is right modulo 4.
+/// Returns (n, high, low) with pi x = n pi / 2 + high + low; n is correct modulo 4.
 #[inline(always)]
 fn reduce_pi(x: f64) -> (u64, f64, f64) {
     // From 2^53 on, all f64 are even.
     let x = select(x.abs() < 9007199254740992.0, x, 0.0);
-    // n = 2x rounded, modulo 2^51: whole turns are taken off first, exactly.
+    // n = 2x rounded, modulo 2^51: whole turns are subtracted first, exactly.
     let x = x - 2.0 * (0.5 * x).trunc();
     let n = fma(2.0, x, ROUND);
     let r = fma(-0.5, n - ROUND, x);
@@ -109,7 +109,7 @@ fn reduce_pi(x: f64) -> (u64, f64, f64) {
     (n.to_bits(), high, fma(r, PI_LO, lost))
 }
 
-/// (n, high, low) with x = n pi / 2 + high + low, in which n is right modulo 4.
+/// Returns (n, high, low) with x = n pi / 2 + high + low; n is correct modulo 4.
 #[inline(always)]
 fn reduce(x: f64) -> (u64, f64, f64) {
     if x.abs() < 262144.0 { reduce_near(x) } else { reduce_far(x) }
@@ -119,7 +119,7 @@ const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
-/// [`reduce`] below 2^18: pi / 2 in 33, 53 and 53 bits, the first difference exact.
+/// Computes [`reduce`] below 2^18: pi / 2 in 33, 53 and 53 bits, the first difference exact.
 #[inline(always)]
 fn reduce_near(x: f64) -> (u64, f64, f64) {
     const HEAD: f64 = 0.5 * f64::from_bits(0x4009_21fb_5440_0000);
@@ -134,7 +134,7 @@ fn reduce_near(x: f64) -> (u64, f64, f64) {
     (n.to_bits(), high, low)
 }
 
-/// [`reduce`] for |x| >= 2^-8, after Payne and Hanek (*Radian reduction for trigonometric
+/// Computes [`reduce`] for |x| >= 2^-8, after Payne and Hanek (*Radian reduction for trigonometric
 /// functions*, SIGNUM 18, 1983).
 #[cold]
 #[inline(never)]
@@ -145,7 +145,7 @@ fn reduce_far(x: f64) -> (u64, f64, f64) {
     // |x| = significand * 2^exponent.
     let significand = (x.to_bits() & 0x000f_ffff_ffff_ffff) | 0x0010_0000_0000_0000;
     let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1075;
-    // 192 bits of 2 / pi, from the one that counts for 2 in the product: it, modulo 4, has its
+    // 192 bits of 2 / pi, from the bit that weighs 2 in the product. The product modulo 4 has its
     // integer part in the two highest bits.
     let start = (exponent - 2 + 64) as usize;
     let word = |i: usize| {
@@ -157,7 +157,7 @@ fn reduce_far(x: f64) -> (u64, f64, f64) {
     let low = wide(2);
     let middle = wide(1) + (low >> 64);
     let high = (wide(0) as u64).wrapping_add((middle >> 64) as u64);
-    // The fraction, as a signed number of 2^-128, with the integer part rounded to nearest.
+    // The fraction as a signed number of 2^-128 units, with the integer part rounded to nearest.
     let n = high.wrapping_add(1 << 61) >> 62;
     let fraction = (u128::from(high) << 64 | u128::from(middle as u64)) << 2;
     let fraction = (fraction | u128::from(low as u64 >> 62)) as i128;
@@ -170,7 +170,7 @@ fn reduce_far(x: f64) -> (u64, f64, f64) {
     if x < 0.0 { (n.wrapping_neg(), -r, -rest) } else { (n, r, rest) }
 }
 
-/// sin(r + low) for |r| <= pi / 4. Minimax error 2^-57.2 of r.
+/// Returns sin(r + low) for |r| <= pi / 4. Minimax error 2^-57.2 of r.
 #[inline(always)]
 fn sine(r: f64, low: f64) -> f64 {
     let u = r * r;
@@ -185,7 +185,7 @@ fn sine(r: f64, low: f64) -> f64 {
     r + fma(r * u, p, fma(-0.5 * u, low, low))
 }
 
-/// cos(r + low) for |r| <= pi / 4. Minimax error 2^-59.8.
+/// Returns cos(r + low) for |r| <= pi / 4. Minimax error 2^-59.8.
 #[inline(always)]
 fn cosine(r: f64, low: f64) -> f64 {
     let (u, u_low) = product(r, r);
@@ -201,7 +201,7 @@ fn cosine(r: f64, low: f64) -> f64 {
     one + (lost + fma(u * u, p, fma(-r, low, -0.5 * u_low)))
 }
 
-/// The binary digits of 2 / pi after the point, behind 64 zeros.
+/// The binary digits of 2 / pi after the point, preceded by 64 zeros.
 static TWO_BY_PI: [u64; 20] = [
     0,
     0xa2f9836e4e441529,
