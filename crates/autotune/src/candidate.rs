@@ -1,4 +1,4 @@
-//! The algorithms that race, and what they compute.
+//! Algorithms that race, and the problems that they solve.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,43 +6,43 @@ use std::sync::Arc;
 
 use crate::{BoxError, Determinism, Key, Values, missing_memory};
 
-/// One call of the computation that is tuned: its inputs and parameters.
+/// One call of the tuned computation: its inputs and parameters.
 pub trait Problem: Send + Sync + 'static {
-    /// What a choice is made for.
+    /// The key type of choices.
     type Key: Key;
-    /// What a candidate returns.
+    /// The result type of a candidate.
     type Output: Send;
 
-    /// The key of this call at `level`.
+    /// Returns the key of this call at `level`.
     fn key(&self, level: Determinism) -> Self::Key;
 
-    /// A bound on the size of any intermediate sum of any element of the output, such as
-    /// terms · max |a| · max |b|. The tolerance of a [`Numerics::Bounded`] candidate is a multiple
-    /// of it.
+    /// Returns a bound on every intermediate sum of every output element, such as terms · max |a| ·
+    /// max |b|. The tolerance of a [`Numerics::Bounded`] candidate is a multiple of it.
     fn magnitude(&self) -> f64;
 
-    /// The elements of a result in logical order, by which results are compared and digested.
+    /// Returns the elements of a result in logical order, for comparison and digests.
     ///
     /// # Errors
     ///
-    /// The elements cannot be had, for instance because a device failed.
+    /// If the elements cannot be read, for instance because a device failed.
     fn values(output: &Self::Output) -> Result<Values<'_>, BoxError>;
 
-    /// The bytes that could not be had, if that is why a candidate failed: it says nothing about the
-    /// candidate then, and decides no race. By default, if the error or one of its sources is an
-    /// [`OutOfMemory`](samebits_numerics::memory::OutOfMemory); for a library with an error of its own
-    /// for that, this is the place to know it.
+    /// Returns the number of missing bytes if a candidate failed for lack of memory. This failure
+    /// says nothing about the candidate and decides no race. The default recognises an
+    /// [`OutOfMemory`](samebits_numerics::memory::OutOfMemory) in the error or its sources;
+    /// libraries with their own error type override this method.
     fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
         missing_memory(error)
     }
 }
 
-/// How an algorithm's result relates to the written definition.
+/// Relation of an algorithm's result to the written definition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Numerics {
-    /// The very bits of the definition.
+    /// The exact bits of the definition.
     Canonical,
-    /// Other bits, each element within `tolerance` · [`Problem::magnitude`] of the definition.
+    /// Different bits; each element is within `tolerance` · [`Problem::magnitude`] of the
+    /// definition.
     Bounded {
         /// The multiple of the magnitude.
         tolerance: f64,
@@ -51,9 +51,9 @@ pub enum Numerics {
 
 /// One algorithm: its name, its promises and how to run it.
 ///
-/// The name is what choice files hold, so it must not change its meaning between releases; a new
-/// algorithm takes a new name. The id breaks ties between times that are too close to tell
-/// apart, so the algorithm with the least surprises takes the lowest.
+/// Choice files hold the name, so its meaning must not change between releases; a new algorithm
+/// takes a new name. The id breaks ties between times too close to tell apart, so give the lowest
+/// id to the algorithm with the fewest surprises.
 pub struct Candidate<P: Problem> {
     id: u32,
     name: &'static str,
@@ -69,7 +69,7 @@ type Measure<P, T> = dyn Fn(&<P as Problem>::Key) -> T + Send + Sync;
 type Run<P> = dyn Fn(&P) -> Result<<P as Problem>::Output, BoxError> + Send + Sync;
 
 impl<P: Problem> Candidate<P> {
-    /// An algorithm with the bits of the definition, which may race at any level.
+    /// Creates an algorithm with the bits of the definition, which may race at any level.
     pub fn canonical(
         id: u32,
         name: &'static str,
@@ -87,11 +87,11 @@ impl<P: Problem> Candidate<P> {
         }
     }
 
-    /// An algorithm with bits of its own, within `tolerance` · [`Problem::magnitude`] of the
+    /// Creates an algorithm with its own bits, within `tolerance` · [`Problem::magnitude`] of the
     /// definition, that promises `level`.
     ///
-    /// However portable its own bits are, it never races at [`Determinism::Portable`]: there
-    /// the choice must not show.
+    /// It never races at [`Determinism::Portable`], however portable its own bits are: at that
+    /// level the choice must not change the result.
     pub fn bounded(
         id: u32,
         name: &'static str,
@@ -106,7 +106,7 @@ impl<P: Problem> Candidate<P> {
         }
     }
 
-    /// Says which keys the algorithm can compute; all, unless this is called.
+    /// Sets the keys that the algorithm supports; all, by default.
     #[must_use]
     pub fn applies_to(
         mut self,
@@ -116,8 +116,8 @@ impl<P: Problem> Candidate<P> {
         self
     }
 
-    /// Says how many bytes beside inputs and output the algorithm needs; none, unless this is
-    /// called.
+    /// Sets the number of bytes that the algorithm needs besides inputs and output; none, by
+    /// default.
     #[must_use]
     pub fn with_workspace(
         mut self,
@@ -127,10 +127,10 @@ impl<P: Problem> Candidate<P> {
         self
     }
 
-    /// Gives the written heuristic: an estimate of the cost, in any unit that the candidates
-    /// share, from the key alone. Without a race the applicable candidate with the lowest
-    /// estimate is taken, but one that is not canonical only if its estimate is below three quarters
-    /// of every canonical one's. One without an estimate comes last.
+    /// Sets the written heuristic: an estimate of the cost from the key alone, in any unit that the
+    /// candidates share. Without a race, the tuner takes the applicable candidate with the lowest
+    /// estimate; it takes a non-canonical candidate only if its estimate is below three quarters of
+    /// every canonical one's. A candidate without an estimate comes last.
     #[must_use]
     pub fn with_estimate(
         mut self,
@@ -140,22 +140,22 @@ impl<P: Problem> Candidate<P> {
         self
     }
 
-    /// What breaks ties: the lowest wins.
+    /// Returns the id that breaks ties: the lowest wins.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// What choice files call it.
+    /// Returns the name used in choice files.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The level that the algorithm promises of its own bits.
+    /// Returns the level that the algorithm promises for its own bits.
     pub fn level(&self) -> Determinism {
         self.level
     }
 
-    /// The highest level at which it may be chosen: what it promises, but
+    /// Returns the highest level at which the algorithm may be chosen: the promised level, but
     /// [`Determinism::Portable`] only if it is canonical.
     pub fn usable_at(&self) -> Determinism {
         match self.numerics {
@@ -164,22 +164,22 @@ impl<P: Problem> Candidate<P> {
         }
     }
 
-    /// How its result relates to the definition.
+    /// Returns the relation of its result to the definition.
     pub fn numerics(&self) -> Numerics {
         self.numerics
     }
 
-    /// Bytes needed beside inputs and output.
+    /// Returns the number of bytes needed besides inputs and output.
     pub fn workspace(&self, key: &P::Key) -> usize {
         (self.workspace)(key)
     }
 
-    /// Whether it can compute this call.
+    /// Returns true if the algorithm supports this call.
     pub fn applies(&self, key: &P::Key) -> bool {
         (self.applies)(key)
     }
 
-    /// The estimated cost; a NaN counts as no estimate.
+    /// Returns the estimated cost; a NaN counts as no estimate.
     pub fn estimate(&self, key: &P::Key) -> f64 {
         let estimate = (self.estimate)(key);
         if estimate.is_nan() { f64::INFINITY } else { estimate }
@@ -189,7 +189,7 @@ impl<P: Problem> Candidate<P> {
     ///
     /// # Errors
     ///
-    /// Whatever the algorithm says.
+    /// The algorithm's error.
     pub fn run(&self, problem: &P) -> Result<P::Output, BoxError> {
         (self.run)(problem)
     }
@@ -201,11 +201,11 @@ impl<P: Problem> fmt::Debug for Candidate<P> {
     }
 }
 
-/// The candidates of a tuner in ascending id; the reference is one of them.
+/// The candidates of a tuner in ascending id, including the reference.
 pub(crate) type Candidates<P> = Vec<Arc<Candidate<P>>>;
 
-/// Runs a part of a candidate; a panic in it is an error like any other. What it may have left half
-/// done is its own: it sees its problem by a shared reference, and is not run again.
+/// Runs a part of a candidate and turns a panic into an error. A panic cannot leave shared state
+/// half-changed: the candidate sees its problem through a shared reference, and is not run again.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

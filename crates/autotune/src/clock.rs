@@ -1,11 +1,11 @@
-//! The clock of a race, so that a test can bring its own.
+//! The clock of a race; tests can replace it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Tells how much time has passed since some fixed moment.
+/// Source of elapsed time since a fixed moment.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time since a moment that stays the same for this clock.
+    /// Returns the time since a moment that stays the same for this clock.
     fn now(&self) -> Duration;
 }
 
@@ -16,7 +16,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that starts now.
+    /// Creates a clock that starts now.
     #[must_use]
     pub fn new() -> SystemClock {
         SystemClock { origin: Instant::now() }

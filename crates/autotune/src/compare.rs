@@ -1,10 +1,10 @@
-//! Whether a candidate's output is what it promised.
+//! Comparison of a candidate's output with its promise.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{Numerics, Values};
 
-/// The first element at which `got` breaks its promise, in words.
+/// Describes the first element at which `got` breaks its promise.
 pub(crate) fn breach(
     reference: &Values<'_>,
     got: &Values<'_>,
@@ -32,12 +32,12 @@ pub(crate) fn breach(
     Some(format!("element {at} is {is} where the reference has {has}"))
 }
 
-/// Whether two outputs have the same elements, bit for bit.
+/// Returns true if two outputs have the same elements, bit for bit.
 pub(crate) fn same_bits(a: &Values<'_>, b: &Values<'_>) -> bool {
     breach(a, b, Numerics::Canonical, 0.0).is_none()
 }
 
-/// `sha256:` and the digest of the elements' bits, little-endian.
+/// Returns `sha256:` and the digest of the elements' bits, little-endian.
 pub(crate) fn digest(values: &Values<'_>) -> String {
     let mut hash = Sha256::new();
     if cfg!(target_endian = "little") {
@@ -50,12 +50,13 @@ pub(crate) fn digest(values: &Values<'_>) -> String {
     format!("sha256:{}", hex(&hash.finalize()))
 }
 
-/// Two digits a byte.
+/// Formats bytes as two hexadecimal digits each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// A NaN or an infinity is close to its like only.
+/// Returns true if `a` is within `bound` of `b`. A NaN is close to a NaN only, and an infinity only
+/// to itself.
 fn close(a: f64, b: f64, bound: f64) -> bool {
     if a.is_finite() && b.is_finite() {
         (a - b).abs() <= bound

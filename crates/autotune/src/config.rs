@@ -1,4 +1,4 @@
-//! What a tuner may do, and on what machine it does it.
+//! Settings of a tuner, and the machine it runs on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,48 +12,49 @@ use sha2::{Digest as _, Sha256};
 use crate::compare::hex;
 use crate::{Clock, SystemClock};
 
-/// What happens with choices that a race has made.
+/// Storage of the choices made by races.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They last as long as the process. At [`RunToRun`](crate::Determinism::RunToRun)
-    /// there is no race then, since the next run might choose another algorithm: the written
-    /// heuristic decides.
+    /// Choices last as long as the process. At [`RunToRun`](crate::Determinism::RunToRun) the
+    /// written heuristic decides without a race, since the next run might choose another algorithm.
     #[default]
     Off,
-    /// They are kept in a file of this folder, one for each device and library, and later processes take
-    /// them from it without a race. Only where the choice decides no promised bit: at
-    /// [`RunToRun`](crate::Determinism::RunToRun) the written heuristic decides, as in mode `Off`.
+    /// Choices are kept in a file in this folder, one for each device and library, and later
+    /// processes read them without a race. The cache serves only choices that decide no promised
+    /// bit: at [`RunToRun`](crate::Determinism::RunToRun) the written heuristic decides, as in mode
+    /// `Off`.
     ///
-    /// A cache is never in the way. A file that is damaged, foreign, locked or cannot be written is
-    /// left out of account with one warning; a choice that no longer fits is raced again.
+    /// A cache never stops a run. A file that is damaged, foreign, locked or not writable is
+    /// ignored with one warning; a choice that no longer fits is raced again.
     Cache(PathBuf),
-    /// They are added to this file, and what the file already holds is not raced again.
+    /// Choices are added to this file; the choices it already holds are not raced again.
     Record(PathBuf),
     /// This file decides and is only read.
     Pinned {
         /// The file.
         path: PathBuf,
-        /// What runs a call that it does not hold.
+        /// The response to a call without a choice in the file.
         missing: Missing,
     },
 }
 
 impl Mode {
-    /// A file that decides every call: one that it does not hold is an error.
+    /// Creates the mode in which a file decides every call; a call without a choice in the file is
+    /// an error.
     #[must_use]
     pub fn pinned(path: impl Into<PathBuf>) -> Mode {
         Mode::Pinned { path: path.into(), missing: Missing::Error }
     }
 }
 
-/// What runs a call that the pinned file does not hold.
+/// Response to a call without a choice in the pinned file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing: the call is an [`Error::NotPinned`](crate::Error::NotPinned).
+    /// The call returns [`Error::NotPinned`](crate::Error::NotPinned).
     #[default]
     Error,
-    /// What the written heuristic says. That is a function of the key alone, so the next run
-    /// repeats it.
+    /// The written heuristic decides. It is a function of the key alone, so the next run repeats
+    /// it.
     Heuristic,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What a tuner may do.
+/// Settings of a tuner.
 ///
 /// # Examples
 ///
@@ -89,38 +90,38 @@ impl fmt::Display for Mode {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What happens with choices.
+    /// Storage of choices.
     pub mode: Mode,
-    /// Whether candidates race in mode [`Off`](Mode::Off). Without, the written heuristic decides,
+    /// True if candidates race in mode [`Off`](Mode::Off). If false, the written heuristic decides,
     /// from the key alone.
     pub benchmark: bool,
-    /// The most candidates in a race, those with the lowest estimates; 0 is no limit.
+    /// The largest number of candidates in a race, lowest estimates first; 0 is no limit.
     pub benchmark_limit: usize,
-    /// The most bytes that a chosen algorithm may need beside inputs and output. It is a fixed
-    /// number and not what happens to be free, so that memory in use cannot change a choice.
+    /// The limit on the bytes that a chosen algorithm may need besides inputs and output. It is a
+    /// fixed number, not the memory currently free, so memory in use cannot change a choice.
     pub workspace_limit: usize,
-    /// How candidates are timed.
+    /// Timing of candidates.
     pub measuring: Measuring,
-    /// How long races may take.
+    /// Time limits of races.
     pub budget: Budget,
     /// Names of candidates that are never chosen.
     pub exclude: BTreeSet<String>,
-    /// The name of a candidate that runs every call that it may run, without a race. It cannot go
-    /// with a file, which decides otherwise.
+    /// Name of a candidate that runs every call it supports, without a race. It cannot be combined
+    /// with a choice file.
     pub force: Option<String>,
-    /// The most keys whose decisions are remembered, the latest ones; at least one is.
+    /// The number of keys whose decisions are kept in memory, the latest ones; at least one is.
     pub remember: usize,
-    /// Where choices are valid.
+    /// The device and library for which choices are valid.
     pub fingerprint: Fingerprint,
-    /// How long to wait for another process that holds the file's lock.
+    /// The longest wait for another process that holds the file's lock.
     pub lock_timeout: Duration,
-    /// What times are read from.
+    /// The clock that times the races.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Config {
-    /// Races on, nothing recorded, no limit on candidates and time, 1 GiB of workspace, 65 536
-    /// keys remembered.
+    /// Creates the default settings: races on, nothing recorded, no limit on candidates and time, 1
+    /// GiB of workspace, 65 536 keys kept.
     #[must_use]
     pub fn new(fingerprint: Fingerprint) -> Config {
         Config {
@@ -140,16 +141,16 @@ impl Config {
     }
 }
 
-/// How long races may take, by the tuner's clock.
+/// Time limits of races, by the tuner's clock.
 ///
-/// A race that has used up its time starts no further candidate and no further round: the fastest of
-/// those that were timed wins, if it has beaten the heuristic's choice. Once all races together have
-/// used up theirs, the heuristic decides; what is being recorded holds its choice.
+/// A race that has used up its time starts no further candidate and no further round: the fastest
+/// timed candidate wins, if it has beaten the heuristic's choice. Once all races together have used
+/// up the total, the heuristic decides, and its choice is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// The race for one key.
+    /// Limit on the race for one key.
     pub key: Duration,
-    /// All races of a tuner.
+    /// Limit on all races of a tuner.
     pub total: Duration,
 }
 
@@ -159,23 +160,23 @@ impl Default for Budget {
     }
 }
 
-/// How candidates are timed.
+/// Parameters of the timing of candidates.
 ///
-/// Each candidate first runs twice untimed, which warms it up and shows whether it is right. Then
-/// come the rounds: in each, every candidate is timed once, so that a disturbance hits all of them
-/// alike. Its time is the median over the rounds. A winner that is not the heuristic's choice has
-/// to beat that choice once more, in rounds of the two alone.
+/// Each candidate first runs twice untimed, which warms it up and checks its result. Then each
+/// round times every candidate once, so a disturbance affects all alike. A candidate's time is the
+/// median over the rounds. A winner other than the heuristic's choice must beat that choice once
+/// more, in rounds of the two alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measuring {
-    /// Number of rounds; at least one is run.
+    /// The number of rounds; at least one is run.
     pub rounds: usize,
-    /// A sample repeats the call until it lasts about this long.
+    /// The duration of a sample; the call is repeated until about this time.
     pub sample: Duration,
-    /// Candidates whose median is within this share of the best one are tied, and the lowest
-    /// id wins.
+    /// The tie band: candidates whose median is within this share of the best are tied, and the
+    /// lowest id wins.
     pub band: f64,
-    /// A candidate that takes this many times as long as the fastest, in the check and again in the
-    /// first round, is out of the race.
+    /// The drop-out factor: a candidate that takes this many times as long as the fastest, in the
+    /// check and again in the first round, leaves the race.
     pub give_up: f64,
 }
 
@@ -185,9 +186,9 @@ impl Default for Measuring {
     }
 }
 
-/// Where a choice is valid: a device and the library that runs on it.
+/// Scope of a choice: a device and the library that runs on it.
 ///
-/// One tuner, and so one file, serves one device.
+/// One tuner, and therefore one file, serves one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     /// The device: for a GPU its name, compute capability and driver.
@@ -197,13 +198,13 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// A fingerprint of any device.
+    /// Creates a fingerprint of any device.
     pub fn new(device: impl Into<String>, library: impl Into<String>) -> Fingerprint {
         Fingerprint { device: device.into(), library: library.into() }
     }
 
-    /// The fingerprint of this machine's processor: architecture, system, instruction set and,
-    /// where the system tells, model name.
+    /// Creates the fingerprint of this machine's processor: architecture, system, instruction set
+    /// and, if the system provides it, model name.
     pub fn host(library: impl Into<String>) -> Fingerprint {
         let mut device = format!(
             "{} {} {}",
@@ -219,8 +220,8 @@ impl Fingerprint {
     }
 }
 
-/// A digest of a library's code, short enough for a [`Fingerprint`]: of kernels that are loaded at
-/// run time, say, so that choices recorded with others are told apart.
+/// Digests a library's code for a [`Fingerprint`], for example kernels loaded at run time, so that
+/// choices recorded with other kernels are recognised.
 ///
 /// # Examples
 ///

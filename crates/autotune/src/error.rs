@@ -1,4 +1,4 @@
-//! Everything that can go wrong, with the file, the line and what to do.
+//! Errors, with the file, the line and the remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,37 +6,37 @@ use std::time::Duration;
 use crate::Determinism;
 use samebits_numerics::memory::OutOfMemory;
 
-/// A result whose error is this crate's [`enum@Error`].
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of a candidate or of a probe, whose type this crate does not know.
+/// Error of a candidate or of a probe, of a type unknown to this crate.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why no algorithm was chosen, or why a choice file was refused.
+/// Reason why no algorithm was chosen, or why a choice file was rejected.
 ///
-/// No refusal changes the file, and none is followed by a race that was not asked for.
+/// An error never changes the file, and never starts an unrequested race.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The list of candidates cannot be raced.
     #[error("autotune: {message}")]
     Candidates {
-        /// What is wrong with it.
+        /// The fault of the list.
         message: String,
     },
     /// The settings contradict each other.
     #[error("autotune: {message}")]
     Config {
-        /// Which do, and how to resolve it.
+        /// The settings, and the remedy.
         message: String,
     },
-    /// There is no tuner for a device: it has no library of algorithms, or could not say what it is,
-    /// which choices are recorded with.
+    /// A device has no tuner: it has no library of algorithms, or its identity, which choices are
+    /// recorded with, could not be read.
     #[error("autotune: {device}: {source}")]
     Device {
         /// The device.
         device: String,
-        /// What went wrong.
+        /// The cause.
         source: BoxError,
     },
     /// No candidate meets the level and the workspace limit for this call.
@@ -55,29 +55,29 @@ pub enum Error {
     AllDisqualified {
         /// The call.
         key: String,
-        /// Each candidate's name and what was wrong with it.
+        /// Each candidate's name and fault.
         reasons: String,
     },
-    /// The inputs that stand for a key could not be made.
+    /// The inputs that represent a key could not be made.
     #[error("autotune: cannot make the inputs for {key}: {source}")]
     Probe {
         /// The call.
         key: String,
-        /// What went wrong.
+        /// The cause.
         source: BoxError,
     },
-    /// The reference, whose output the others are compared with, failed.
+    /// The reference, with whose output the others are compared, failed.
     #[error("autotune: the reference {name:?} failed on {key}: {source}")]
     Reference {
         /// Its name.
         name: String,
         /// The call.
         key: String,
-        /// What went wrong.
+        /// The cause.
         source: BoxError,
     },
-    /// There was no memory to find out whether a candidate is the fastest. Nothing was chosen and
-    /// nothing recorded: a choice must not depend on the memory that happens to be free.
+    /// Memory ran out before the race could show whether a candidate is the fastest. Nothing was
+    /// chosen or recorded: a choice must not depend on the memory currently free.
     #[error(
         "autotune: {name:?} ran out of memory in a race for {key}: {source}; free memory, or exclude \
          the algorithm with a lower workspace limit"
@@ -87,7 +87,7 @@ pub enum Error {
         name: String,
         /// The call.
         key: String,
-        /// What it said.
+        /// The candidate's error.
         source: BoxError,
     },
     /// A chosen algorithm failed.
@@ -97,13 +97,13 @@ pub enum Error {
         name: String,
         /// The call.
         key: String,
-        /// What went wrong.
+        /// The cause.
         source: BoxError,
     },
-    /// The threads that a race runs on could not be started.
+    /// The threads of a race could not be started.
     #[error("autotune: cannot start the threads of a race: {message}")]
     Threads {
-        /// What the system said.
+        /// The system's reason.
         message: String,
     },
     /// The pinned file has no choice for this call.
@@ -129,7 +129,7 @@ pub enum Error {
         line: usize,
         /// The name.
         name: String,
-        /// The names that would do.
+        /// The names that this program knows.
         known: String,
     },
     /// The file pins an algorithm that promises less than the key's level.
@@ -176,9 +176,9 @@ pub enum Error {
         line: usize,
         /// The algorithm.
         name: String,
-        /// What it needs.
+        /// The bytes it needs.
         needs: usize,
-        /// What is allowed.
+        /// The limit in force.
         limit: usize,
     },
     /// The file pins an algorithm that the settings exclude.
@@ -203,13 +203,13 @@ pub enum Error {
     Fingerprint {
         /// The file.
         path: PathBuf,
-        /// The line that says so.
+        /// The line of the fingerprint.
         line: usize,
         /// `"device"` or `"library"`.
         what: &'static str,
-        /// What the file says.
+        /// The value in the file.
         file: String,
-        /// What this program is.
+        /// The value of this program.
         here: String,
     },
     /// The file has another format, or was recorded under another numerics contract.
@@ -220,13 +220,13 @@ pub enum Error {
     Version {
         /// The file.
         path: PathBuf,
-        /// The line that says so.
+        /// The line of the version.
         line: usize,
         /// `"format"` or `"numerics"`.
         what: &'static str,
-        /// What the file says.
+        /// The version in the file.
         file: i64,
-        /// What this program has.
+        /// The version of this program.
         here: i64,
     },
     /// The file is not a choice file, or not a whole one.
@@ -237,9 +237,9 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the damage shows.
+        /// The line of the damage.
         line: usize,
-        /// What is wrong there.
+        /// The fault.
         message: String,
     },
     /// The file could not be read.
@@ -247,22 +247,22 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: std::io::Error,
-        /// What to do, if anything is known.
+        /// Advice, if any.
         hint: &'static str,
     },
-    /// The file could not be written. What it held before is still there.
+    /// The file could not be written. Its earlier content is still there.
     #[error(
         "{}: cannot {action}: {source}; nothing was recorded and the file is as it was. Make room or \
          give write access, or use mode `Off` or `Pinned`", path.display()
     )]
     Write {
-        /// The file, or the one beside it that was being written.
+        /// The file, or the temporary file beside it.
         path: PathBuf,
-        /// What was being done.
+        /// The step that failed.
         action: &'static str,
-        /// What the system said.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// Another process holds the lock of the file.
@@ -273,15 +273,14 @@ pub enum Error {
     Locked {
         /// The lock's file.
         path: PathBuf,
-        /// How long this process waited.
+        /// The time that this process waited.
         waited: Duration,
     },
 }
 
 samebits_numerics::debug_is_message!(Error);
 
-/// The bytes that could not be had, if that is what an error comes from: it or one of its sources is
-/// an [`OutOfMemory`].
+/// Returns the number of missing bytes if the error, or one of its sources, is an [`OutOfMemory`].
 pub fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
     std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref().map(|&OutOfMemory { bytes }| bytes))

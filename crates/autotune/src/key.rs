@@ -1,4 +1,4 @@
-//! What a choice is made for.
+//! The key of a choice.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use crate::Determinism;
 
-/// Everything that a choice may depend on: exact shapes, never rounded to buckets, and the level.
+/// Everything on which a choice may depend: exact shapes, never rounded to buckets, and the level.
 ///
-/// It is written to the choice file as a TOML table and must be read back equal. What it
-/// does not hold, such as addresses, alignment or free memory, cannot change a choice.
+/// Keys are written to the choice file as TOML tables and must be read back equal. Anything not in
+/// the key, such as addresses, alignment or free memory, cannot change a choice.
 pub trait Key:
     Clone + Ord + fmt::Debug + fmt::Display + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// The level that the chosen algorithm must meet.
+    /// Returns the level that the chosen algorithm must meet.
     fn level(&self) -> Determinism;
 }

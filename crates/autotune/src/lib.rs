@@ -64,35 +64,35 @@
 //! # Ok::<(), samebits_autotune::Error>(())
 //! ```
 //!
-//! Which algorithm is fastest depends on the call and on the machine, so it has to be measured. But
-//! times are never twice the same, and if algorithms differ in their bits, so do the results of two
-//! runs. This crate takes that apart:
+//! The fastest algorithm depends on the call and on the machine, so it has to be measured. But
+//! measured times vary, and if algorithms differ in their bits, so do the results of two runs. This
+//! crate separates the two:
 //!
-//! * At [`Portable`](Determinism::Portable) only algorithms with the very bits of the written
-//!   definition race. Whichever wins, nothing shows.
-//! * At [`RunToRun`](Determinism::RunToRun) other deterministic algorithms race too, and the winner is
-//!   written to a [`ChoiceFile`] that decides from then on. It is meant to be read, reviewed, kept with
-//!   the code and pinned ([`Mode::Pinned`]): then nothing is measured, and a call that the file does
-//!   not hold is an error.
+//! * At [`Portable`](Determinism::Portable) only algorithms with the exact bits of the written
+//!   definition race. The result is the same whichever wins.
+//! * At [`RunToRun`](Determinism::RunToRun) other deterministic algorithms race too, and the winner
+//!   is written to a [`ChoiceFile`] that decides from then on. Read it, review it, keep it with the
+//!   code and pin it ([`Mode::Pinned`]): then nothing is measured, and a call without a choice in the
+//!   file is an error.
 //! * At [`NotGuaranteed`](Determinism::NotGuaranteed) everything races.
 //!
-//! Where the choice decides no promised bit, [`Mode::Cache`] saves later processes the race.
+//! If the choice decides no promised bit, [`Mode::Cache`] saves later processes the race.
 //!
-//! A candidate is compared with the reference before it is timed, so a fast wrong one is reported and
-//! not chosen. One that fails or panics is out of the race; if memory runs out there is no choice at
-//! all, because free memory must not decide one.
+//! Every candidate is compared with the reference before it is timed, so a fast but wrong candidate
+//! is reported and not chosen. A candidate that fails or panics leaves the race. If memory runs
+//! out, there is no choice at all, because free memory must not decide one.
 //!
 //! # Comparison
 //!
-//! * cuDNN's benchmark mode (`torch.backends.cudnn.benchmark`) keeps its choices for the process, and
-//!   compares no results; to repeat a run one gives the races up (`cudnn.deterministic`). It times on
-//!   the first real call. It knows hundreds of algorithms; this crate knows those it is given.
-//! * Triton's `@autotune` races configurations of one kernel by keys of one's own, and can keep the
-//!   times in a cache on disk. It compares no results either, and has no file to review and pin. It
-//!   generates the variants; here each is written by hand. Many configurations are raced faster there:
-//!   it compiles them in parallel and prunes them with a model.
+//! * cuDNN's benchmark mode (`torch.backends.cudnn.benchmark`) keeps its choices for the process and
+//!   compares no results; repeatable runs need `cudnn.deterministic` and forgo the races. It times
+//!   on the first real call. It knows hundreds of algorithms; this crate knows those it is given.
+//! * Triton's `@autotune` races configurations of one kernel by user-defined keys, and can cache the
+//!   times on disk. It compares no results either, and has no file to review and pin. It generates
+//!   the variants; here each is written by hand. Triton races many configurations faster: it
+//!   compiles them in parallel and prunes them with a model.
 //!
-//! This is the one library crate that looks at a clock to decide something.
+//! No other library crate lets a clock decide anything.
 #![forbid(unsafe_code)]
 
 mod candidate;

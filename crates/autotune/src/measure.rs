@@ -1,4 +1,4 @@
-//! The race: who is right, and who of those is fast.
+//! The race: correctness first, then speed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use crate::candidate::{Candidate, Problem, guarded};
 use crate::file::{Measured, Outcome};
 use crate::{BoxError, Clock, Determinism, Error, Measuring, Result, compare};
 
-/// Everything that a race needs.
+/// Inputs of a race.
 pub(crate) struct Race<'a, P: Problem> {
     pub(crate) key: &'a P::Key,
     pub(crate) problem: &'a P,
     pub(crate) reference: &'a Candidate<P>,
-    /// Whom the heuristic would choose.
+    /// The heuristic's choice.
     pub(crate) likely: &'a Candidate<P>,
     pub(crate) measuring: &'a Measuring,
     pub(crate) clock: &'a dyn Clock,
-    /// When no further candidate and no further round begins.
+    /// The time after which no further candidate and no further round begins.
     pub(crate) until: Duration,
 }
 
 /// One candidate's progress.
 struct Runner<'a, P: Problem> {
     candidate: &'a Candidate<P>,
-    /// Calls per sample.
+    /// The number of calls per sample.
     calls: u32,
     samples: Vec<Duration>,
     disqualified: Option<String>,
@@ -31,10 +31,10 @@ struct Runner<'a, P: Problem> {
 }
 
 impl<P: Problem> Race<'_, P> {
-    /// Checks and times the candidates, which are in ascending id. Gives what was measured of
-    /// each, and the index of the winner.
+    /// Checks and times the candidates, which must be in ascending id. Returns each candidate's
+    /// measurements and the index of the winner.
     ///
-    /// A race that runs out of memory is an error: had it a result, free memory would decide it.
+    /// Running out of memory is an error: otherwise free memory would decide the race.
     pub(crate) fn run(&self, candidates: &[&Candidate<P>]) -> Result<(Vec<Measured>, usize)> {
         let mut runners = self.check(candidates)?;
         self.time(&mut runners)?;
@@ -66,8 +66,8 @@ impl<P: Problem> Race<'_, P> {
         Ok((measured, winner))
     }
 
-    /// Runs each candidate twice: that warms it up, shows whether it is right, whether it
-    /// repeats its bits, and about how long it takes.
+    /// Runs each candidate twice. This warms it up, checks its result and the repetition of its
+    /// bits, and gives a first estimate of its time.
     fn check<'a>(&self, candidates: &[&'a Candidate<P>]) -> Result<Vec<Runner<'a, P>>> {
         let reference_failed = |source| Error::Reference {
             name: self.reference.name().to_owned(),
@@ -77,7 +77,7 @@ impl<P: Problem> Race<'_, P> {
         let reference = guarded(|| self.reference.run(self.problem)).map_err(reference_failed)?;
         let reference = P::values(&reference).map_err(reference_failed)?;
         let magnitude = self.problem.magnitude();
-        // Whatever time there is, the heuristic's choice is looked at, and first.
+        // Always check the heuristic's choice, and first, however little time there is.
         let is_likely = |candidate: &Candidate<P>| candidate.id() == self.likely.id();
         let mut order = candidates.to_vec();
         order.sort_by_key(|candidate| !is_likely(candidate));
@@ -125,12 +125,12 @@ impl<P: Problem> Race<'_, P> {
         Ok(runners)
     }
 
-    /// Whether there is no time for more.
+    /// Returns true if the time is used up.
     fn is_over(&self) -> bool {
         self.clock.now() >= self.until
     }
 
-    /// Disqualifies a candidate that failed, unless memory was short: that says nothing about it.
+    /// Disqualifies a candidate that failed, unless memory was short, which says nothing about it.
     fn fail(&self, runner: &mut Runner<'_, P>, source: BoxError) -> Result<()> {
         if P::missing_memory(&*source).is_some() {
             let name = runner.candidate.name().to_owned();
@@ -146,7 +146,7 @@ impl<P: Problem> Race<'_, P> {
         runner.disqualified = Some(reason);
     }
 
-    /// Times the candidates that are right, round by round.
+    /// Times the remaining candidates, round by round.
     fn time(&self, runners: &mut [Runner<'_, P>]) -> Result<()> {
         let all: Vec<usize> = (0..runners.len()).collect();
         self.rounds(runners, &all, 0..1)?;
@@ -154,8 +154,8 @@ impl<P: Problem> Race<'_, P> {
         self.rounds(runners, &all, 1..self.measuring.rounds)
     }
 
-    /// Ends the race for those that were hopeless twice, in the check and in the first round, each
-    /// time against the fastest then: one sample may be disturbed, that of the fastest too.
+    /// Drops candidates that were far too slow in the check and again in the first round, each time
+    /// relative to the fastest: a single sample, even the fastest one's, may be disturbed.
     fn give_up(&self, runners: &mut [Runner<'_, P>]) {
         let timed =
             |runner: &&Runner<'_, P>| runner.disqualified.is_none() && runner.samples.len() > 1;
@@ -173,7 +173,7 @@ impl<P: Problem> Race<'_, P> {
         }
     }
 
-    /// Times some of the candidates, round by round.
+    /// Times the given candidates, round by round.
     fn rounds(
         &self,
         runners: &mut [Runner<'_, P>],
@@ -182,7 +182,8 @@ impl<P: Problem> Race<'_, P> {
     ) -> Result<()> {
         for round in rounds {
             for at in 0..which.len() {
-                // Each second round goes backwards, so that none always follows the same one.
+                // Every second round runs backwards, so that no candidate always follows the same
+                // one.
                 let at = if round % 2 == 0 { at } else { which.len() - 1 - at };
                 if self.is_over() {
                     return Ok(());
@@ -205,8 +206,9 @@ impl<P: Problem> Race<'_, P> {
         Ok(())
     }
 
-    /// Whoever beats the heuristic's choice has to do it twice, even if that one gave up: a
-    /// disturbance can make the best of many a wrong one, and hardly the better of two, timed again.
+    /// Times the winner against the heuristic's choice once more, even if the latter dropped out. A
+    /// disturbance can easily put a wrong candidate first among many, but hardly first of two in a
+    /// second timing.
     fn last_heat(&self, runners: &mut [Runner<'_, P>], winner: usize) -> Result<usize> {
         let id = self.likely.id();
         let likely = runners.iter().position(|runner| runner.candidate.id() == id);
@@ -226,7 +228,7 @@ impl<P: Problem> Race<'_, P> {
         })
     }
 
-    /// The lowest id among those that are as fast as the fastest but for the band.
+    /// Returns the lowest id among the candidates within the tie band of the fastest.
     fn winner(&self, runners: &[Runner<'_, P>]) -> Option<usize> {
         let times: Vec<Option<Duration>> = runners
             .iter()
@@ -238,7 +240,7 @@ impl<P: Problem> Race<'_, P> {
     }
 }
 
-/// The middle sample, the lower one of two; without a sample, longer than any.
+/// Returns the median sample, the lower of two; the longest duration if there is none.
 fn median(samples: &[Duration]) -> Duration {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();

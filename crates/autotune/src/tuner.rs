@@ -1,4 +1,4 @@
-//! The tuner: one answer per key, however many threads ask.
+//! The tuner: one decision per key, for any number of threads.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,15 +14,15 @@ use crate::file::{self, Choice, ChoiceFile, Measured};
 use crate::measure::Race;
 use crate::{BoxError, Config, Determinism, Error, Key, Missing, Mode, Result, compare};
 
-/// Chooses among candidates, once per key.
+/// Chooser among candidates, once per key.
 ///
-/// A tuner serves one device. Threads share it; the first to ask for a key has it raced and the
-/// others wait, so that within a process one key always runs one algorithm.
+/// A tuner serves one device. Threads share it: the first that needs a key runs its race and the
+/// others wait, so within a process one key always runs one algorithm.
 ///
 /// # Determinism
 ///
-/// At [`Determinism::Portable`] only candidates with the bits of the definition are chosen, so
-/// that the choice cannot show. At [`Determinism::RunToRun`] the choice comes from a file or
+/// At [`Determinism::Portable`] only candidates with the bits of the definition are chosen, so the
+/// choice cannot change the result. At [`Determinism::RunToRun`] the choice comes from a file or
 /// from the key alone. At [`Determinism::NotGuaranteed`] the fastest is taken.
 ///
 /// # Examples
@@ -35,27 +35,27 @@ pub struct Tuner<P: Problem> {
     file: Mutex<Option<ChoiceFile<P::Key>>>,
     slots: Mutex<Slots<P>>,
     settled: Condvar,
-    /// How long races have taken.
+    /// The time that races have taken.
     spent: Mutex<Duration>,
 }
 
 type Probe<P> = dyn Fn(&<P as Problem>::Key) -> Result<P, BoxError> + Send + Sync;
 
 enum Slot<P: Problem> {
-    /// A thread is finding out; the others wait.
+    /// A thread is deciding; the others wait.
     Open,
     Settled(Arc<Decision<P>>),
 }
 
-/// What is known of keys.
+/// Keys that are decided, or being decided.
 struct Slots<P: Problem> {
     of: BTreeMap<P::Key, Slot<P>>,
-    /// The keys that are settled, the latest last.
+    /// The settled keys, the latest last.
     order: VecDeque<P::Key>,
 }
 
 impl<P: Problem> Slots<P> {
-    /// Notes a decision, and forgets the oldest if there are more than `most`.
+    /// Stores a decision, and forgets the oldest if there are more than `most`.
     fn settle(&mut self, key: &P::Key, decision: Arc<Decision<P>>, most: usize) {
         self.of.insert(key.clone(), Slot::Settled(decision));
         self.order.push_back(key.clone());
@@ -67,81 +67,81 @@ impl<P: Problem> Slots<P> {
     }
 }
 
-/// Which algorithm runs a key, and how that came about.
+/// Algorithm that runs a key, and the origin of the choice.
 #[derive(Debug)]
 pub struct Decision<P: Problem> {
     /// The algorithm.
     pub candidate: Arc<Candidate<P>>,
-    /// How it was chosen.
+    /// The origin of the choice.
     pub source: Source,
-    /// What is known of the candidates that raced.
+    /// The measurements of the candidates that raced.
     pub measured: Vec<Measured>,
 }
 
-/// How an algorithm was chosen.
+/// Origin of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// By the written heuristic, from the key alone.
+    /// The written heuristic, from the key alone.
     Heuristic,
-    /// By the settings.
+    /// The settings.
     Forced,
-    /// By a race in this process.
+    /// A race in this process.
     Raced,
-    /// By the file that is being recorded.
+    /// The file being recorded.
     Recorded,
-    /// By a cache.
+    /// A cache.
     Cached,
-    /// By the pinned file.
+    /// The pinned file.
     Pinned,
 }
 
-/// What a check of one recorded choice found.
+/// Result of checking one recorded choice.
 #[derive(Debug)]
 pub struct Verdict<K: Key> {
     /// The call.
     pub key: K,
     /// The algorithm chosen for it.
     pub algorithm: String,
-    /// The line of its name.
+    /// The line of the algorithm's name.
     pub line: usize,
     /// The finding.
     pub finding: Finding,
 }
 
-/// Whether a recorded choice still gives what was recorded.
+/// Comparison of a recorded choice with its algorithm's present output.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Finding {
-    /// The same digest, and the promise to the reference is kept.
+    /// The digest is the same, and the promise to the reference is kept.
     Good,
     /// The promise is kept; no digest was recorded because the output may vary.
     GoodWithoutDigest,
     /// The output has another digest than the one recorded.
     OtherDigest {
-        /// In the file.
+        /// The digest in the file.
         recorded: String,
-        /// Now.
+        /// The digest now.
         now: String,
     },
-    /// The output is not what the algorithm promises.
+    /// The output breaks the algorithm's promise.
     Wrong(String),
     /// The algorithm or the reference failed.
     Failed(BoxError),
 }
 
 impl<P: Problem> Tuner<P> {
-    /// A tuner over `candidates`. `probe` makes the inputs that stand for a key, as a function of
-    /// the key alone.
+    /// Creates a tuner over `candidates`. `probe` makes inputs that represent a key, as a function
+    /// of the key alone.
     ///
     /// The reference for a key is the canonical candidate with the lowest id that applies to it.
-    /// Candidates run on threads of their own while they race, and must not ask this tuner for
-    /// the key that they are being raced for.
+    /// Candidates race on separate threads, and must not ask this tuner for the key of their own
+    /// race.
     ///
     /// # Errors
     ///
     /// [`Error::Candidates`] if two share a name or an id, or none is canonical; [`Error::Config`];
-    /// what is wrong with the file as a whole. A choice of it that cannot be followed is an error of
-    /// its own key; [`stale`](Tuner::stale) finds them all.
+    /// the errors of the file as a whole. A choice that cannot be followed is an error for its own
+    /// key only; [`stale`](Tuner::stale) lists all of them.
     pub fn new(
         probe: impl Fn(&P::Key) -> Result<P, BoxError> + Send + Sync + 'static,
         mut candidates: Vec<Candidate<P>>,
@@ -222,8 +222,9 @@ impl<P: Problem> Tuner<P> {
         })
     }
 
-    /// The choices of the file that cannot be followed here, each with the error that a call of its
-    /// key gets: its algorithm is unknown, excluded, does not apply, or needs too much.
+    /// Returns the file's choices that cannot be followed here, each with the error that a call of
+    /// its key gets: its algorithm is unknown, excluded, does not apply, or needs too much
+    /// workspace.
     pub fn stale(&self) -> Vec<(P::Key, Error)> {
         let file = self.file.lock().clone();
         let choices = file.iter().flat_map(|file| file.choices().map(move |choice| (file, choice)));
@@ -234,34 +235,35 @@ impl<P: Problem> Tuner<P> {
             .collect()
     }
 
-    /// What the tuner may do.
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The candidates in ascending id.
+    /// Returns the candidates in ascending id.
     pub fn candidates(&self) -> impl ExactSizeIterator<Item = &Candidate<P>> {
         self.candidates.iter().map(|candidate| &**candidate)
     }
 
-    /// The candidates that may be chosen for `key`, in ascending id: those that meet its level,
+    /// Returns the candidates that may be chosen for `key`, in ascending id: they meet its level,
     /// apply to it, need no more than the workspace limit and are not excluded.
     pub fn eligible(&self, key: &P::Key) -> Vec<&Candidate<P>> {
         self.eligible_arcs(key).into_iter().map(|candidate| &**candidate).collect()
     }
 
-    /// The algorithm for `key`. The first call for a key may race the candidates; calls from
-    /// other threads wait for it, later ones return at once. A process runs one race at a time.
+    /// Returns the algorithm for `key`. The first call for a key may race the candidates; calls
+    /// from other threads wait for it, later calls return at once. A process runs one race at a
+    /// time.
     ///
-    /// If a race runs out of memory, nothing is recorded. At [`Determinism::RunToRun`] that is an
+    /// If a race runs out of memory, nothing is recorded. At [`Determinism::RunToRun`] this is an
     /// error; at other levels the heuristic decides for the rest of the process.
     ///
     /// # Errors
     ///
-    /// [`Error::NotPinned`] and what is wrong with a file; [`Error::NoCandidate`];
+    /// [`Error::NotPinned`] and the errors of the file; [`Error::NoCandidate`];
     /// [`Error::Reference`], [`Error::Probe`], [`Error::AllDisqualified`], [`Error::OutOfMemory`],
-    /// [`Error::Threads`] from a race; [`Error::Write`] and [`Error::Locked`] if the choice cannot be recorded. After an
-    /// error nothing is settled, and the next call tries again.
+    /// [`Error::Threads`] from a race; [`Error::Write`] and [`Error::Locked`] if the choice cannot
+    /// be recorded. After an error nothing is settled, and the next call tries again.
     pub fn choose(&self, key: &P::Key) -> Result<Arc<Decision<P>>> {
         let mut slots = self.slots.lock();
         loop {
@@ -273,7 +275,7 @@ impl<P: Problem> Tuner<P> {
         }
         slots.of.insert(key.clone(), Slot::Open);
         drop(slots);
-        // Whatever happens next, a panic included, the others must not wait for ever.
+        // Waiting threads must be released even after a panic.
         let opened = Opened { tuner: self, key };
         let decision = Arc::new(self.decide(key)?);
         self.slots.lock().settle(key, decision.clone(), self.config.remember);
@@ -281,22 +283,22 @@ impl<P: Problem> Tuner<P> {
         Ok(decision)
     }
 
-    /// Runs `problem` with the algorithm for it at `level`.
+    /// Runs `problem` with the algorithm chosen for it at `level`.
     ///
     /// # Errors
     ///
-    /// As [`choose`](Tuner::choose); [`Error::Run`].
+    /// As for [`choose`](Tuner::choose); [`Error::Run`].
     pub fn run(&self, problem: &P, level: Determinism) -> Result<P::Output> {
         let key = problem.key(level);
         let decision = self.choose(&key)?;
         run_candidate(&decision.candidate, problem, &key)
     }
 
-    /// Runs `problem` with the named algorithm, whatever its level: for tests and benchmarks.
+    /// Runs `problem` with the named algorithm, whatever its level, for tests and benchmarks.
     ///
     /// # Errors
     ///
-    /// [`Error::Candidates`] if there is none of that name or it does not apply; [`Error::Run`].
+    /// [`Error::Candidates`] if no candidate has that name or it does not apply; [`Error::Run`].
     pub fn run_named(&self, name: &str, problem: &P) -> Result<P::Output> {
         let key = problem.key(Determinism::NotGuaranteed);
         let candidate = self.candidates.iter().find(|c| c.name() == name && c.applies(&key));
@@ -308,11 +310,11 @@ impl<P: Problem> Tuner<P> {
     }
 
     /// Runs every choice of the file again on its probe inputs, and compares the output with the
-    /// reference and with the recorded digest. A choice that is [`stale`](Tuner::stale) has failed.
+    /// reference and with the recorded digest. A [`stale`](Tuner::stale) choice counts as failed.
     ///
     /// # Errors
     ///
-    /// [`Error::Probe`]. What a candidate does wrong is in the verdict.
+    /// [`Error::Probe`]. Faults of a candidate are in its verdict.
     pub fn verify(&self) -> Result<Vec<Verdict<P::Key>>> {
         let file = self.file.lock().clone();
         let mut verdicts = Vec::new();
@@ -377,7 +379,7 @@ impl<P: Problem> Tuner<P> {
             return unmeasured(likely, Source::Heuristic);
         }
         if left.is_zero() {
-            // What is recorded has been run.
+            // A recorded choice must have been run.
             eligible.truncate(1);
         }
         if self.config.benchmark_limit > 0 {
@@ -386,7 +388,8 @@ impl<P: Problem> Tuner<P> {
         eligible.sort_by_key(|candidate| candidate.id());
         let budget = self.config.budget.key.min(left);
         let choice = match apart(|| self.race(key, &eligible, likely, budget))? {
-            // Without a record the next run may choose otherwise, which shows at this level only.
+            // Without a record the next run may choose otherwise. This is an error only if the
+            // choice shows.
             Err(error) if !shows && P::missing_memory(&error).is_some() => {
                 tracing::warn!(%key, "no race: {error}");
                 return unmeasured(likely, Source::Heuristic);
@@ -407,7 +410,7 @@ impl<P: Problem> Tuner<P> {
         let recorded = file.as_mut().expect("a file was opened to record in");
         file::record(recorded, self.config.lock_timeout, key, choice)?;
         drop(file);
-        // Another process may have been first; then its choice holds.
+        // Another process may have recorded first; its choice then holds.
         let mut decision = self.recorded(key)?.expect("the key was just recorded");
         if decision.candidate.name() == ours {
             decision.source = Source::Raced;
@@ -415,7 +418,7 @@ impl<P: Problem> Tuner<P> {
         Ok(decision)
     }
 
-    /// Keeps a choice for later processes. A cache that cannot be written is given up.
+    /// Stores a choice for later processes. A cache that cannot be written is given up.
     fn cache(&self, key: &P::Key, choice: Choice) {
         let mut cache = self.file.lock();
         let Some(file) = cache.as_mut() else { return };
@@ -425,7 +428,7 @@ impl<P: Problem> Tuner<P> {
         }
     }
 
-    /// The decision that the file holds, if there is a file and it holds one.
+    /// Returns the decision in the file, if there is a file and it holds one.
     fn recorded(&self, key: &P::Key) -> Result<Option<Decision<P>>> {
         let file = self.file.lock();
         let Some(file) = &*file else { return Ok(None) };
@@ -433,7 +436,7 @@ impl<P: Problem> Tuner<P> {
         let usable = self.usable(file.path(), key, choice);
         let (candidate, source) = match self.config.mode {
             Mode::Pinned { .. } => (usable?, Source::Pinned),
-            // A choice that shows is not left to whatever a cache happens to hold.
+            // A cache must not decide a choice that changes results.
             Mode::Cache(_) if key.level() == Determinism::RunToRun => return Ok(None),
             Mode::Cache(_) => match usable {
                 Ok(candidate) => (candidate, Source::Cached),
@@ -447,7 +450,7 @@ impl<P: Problem> Tuner<P> {
         Ok(Some(Decision { candidate, source, measured: choice.measured.clone() }))
     }
 
-    /// The candidate that a file's choice names, if it may run that key.
+    /// Returns the candidate named by a file's choice, if it may run that key.
     fn usable(&self, path: &Path, key: &P::Key, choice: &Choice) -> Result<Arc<Candidate<P>>> {
         let (path, line, name) = (path.to_owned(), choice.line, choice.algorithm.clone());
         let Some(candidate) = self.named(&name) else {
@@ -574,8 +577,7 @@ impl<P: Problem> fmt::Debug for Tuner<P> {
     }
 }
 
-/// Wakes the threads that wait for a key, and takes back the mark that someone is at it unless it
-/// was settled.
+/// Guard that wakes the threads waiting for a key, and reopens the key unless it was settled.
 struct Opened<'a, P: Problem> {
     tuner: &'a Tuner<P>,
     key: &'a P::Key,
@@ -591,20 +593,20 @@ impl<P: Problem> Drop for Opened<'_, P> {
     }
 }
 
-/// Held by the one race of this process: two at once would time each other.
+/// Lock for the one race of this process: two concurrent races would disturb each other's times.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Whether this thread belongs to a race. A candidate that is tuned itself has its race within
-    /// that of its caller.
+    /// True if this thread belongs to a race. A candidate that is itself tuned races within its
+    /// caller's race.
     static RACING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f` in a thread pool of its own, as large as the caller's, while no other race runs.
+/// Runs `f` in a separate thread pool of the size of the caller's, while no other race runs.
 ///
-/// The caller may be a worker of a pool whose other workers wait for this very race. If the race
-/// ran in that pool, one of them might be in the middle of a part of the race, have taken up
-/// another task meanwhile and wait in it: for ever, since the race needs that part.
+/// A separate pool prevents a deadlock. The caller may be a worker of a pool whose other workers
+/// wait for this race. If the race ran in that pool, a worker in the middle of a part of it could
+/// steal another task that waits for the race, and the race would wait for that part forever.
 fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
     let _turn = (!RACING.get()).then(|| TURN.lock());
     let threads = |message: String| Error::Threads { message };
@@ -628,12 +630,12 @@ fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
     })
 }
 
-/// How long to wait for the lock of a cache: no longer than a race may take.
+/// Returns the longest wait for the lock of a cache: no longer than a race may take.
 fn cache_wait(config: &Config) -> Duration {
     config.lock_timeout.min(Duration::from_secs(1))
 }
 
-/// Says that a cache, or what it holds, is left out of account.
+/// Warns that a cache, or its content, is ignored.
 fn ignored(error: &Error) {
     tracing::warn!("the cache of choices is ignored: {error}");
 }
@@ -642,8 +644,8 @@ fn names_of<'a, P: Problem>(candidates: impl IntoIterator<Item = &'a Candidate<P
     candidates.into_iter().map(Candidate::name).collect::<Vec<_>>().join(", ")
 }
 
-/// An estimate is right to a factor or so: of candidates that are not canonical, one must be estimated
-/// below this part of the likeliest canonical one's cost to be taken without a race.
+/// Threshold for choosing a non-canonical candidate without a race. Estimates are right to about a
+/// factor of two, so its estimate must be below this share of the cheapest canonical one's.
 const CLEARLY_BELOW: f64 = 0.75;
 
 fn run_candidate<P: Problem>(

@@ -1,13 +1,13 @@
-//! Elements of any type, as bytes.
+//! Result elements of any type, as bytes.
 
 use std::fmt;
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-/// A type of elements.
+/// Element type of a result.
 pub trait Element: Pod + Send {
-    /// Its name for [`Values`].
+    /// The type's identifier in [`Values`].
     const TYPE: ElementType;
 }
 
@@ -21,7 +21,7 @@ macro_rules! elements {
         }
 
         impl ElementType {
-            /// Bytes of an element.
+            /// Returns the number of bytes per element.
             #[must_use]
             pub fn size(self) -> usize {
                 match self {
@@ -29,14 +29,14 @@ macro_rules! elements {
                 }
             }
 
-            /// The nearest f64 of an element.
+            /// Converts an element to the nearest f64.
             fn number(self, bytes: &[u8]) -> f64 {
                 match self {
                     $(ElementType::$variant => $number(bytemuck::pod_read_unaligned::<$type>(bytes)),)*
                 }
             }
 
-            /// An element in words.
+            /// Formats an element as text.
             fn text(self, bytes: &[u8]) -> String {
                 match self {
                     $(ElementType::$variant => {
@@ -108,24 +108,24 @@ impl<T: Element> Bytes for Vec<T> {
 }
 
 impl Values<'_> {
-    /// Those of a slice.
+    /// Borrows the elements of a slice.
     pub fn of<T: Element>(elements: &[T]) -> Values<'_> {
         Values { element: T::TYPE, data: Data::Borrowed(bytemuck::cast_slice(elements)) }
     }
 
-    /// Those of a vector, which is kept.
+    /// Takes ownership of the elements of a vector.
     #[must_use]
     pub fn owned<T: Element>(elements: Vec<T>) -> Values<'static> {
         Values { element: T::TYPE, data: Data::Owned(Box::new(elements)) }
     }
 
-    /// Their type.
+    /// Returns the element type.
     #[must_use]
     pub fn element(&self) -> ElementType {
         self.element
     }
 
-    /// Their bytes, in this machine's order.
+    /// Returns the bytes, in this machine's byte order.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
@@ -134,25 +134,25 @@ impl Values<'_> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes().len() / self.element.size()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes().is_empty()
     }
 
-    /// Each as the nearest f64.
+    /// Returns each element as the nearest f64.
     pub fn numbers(&self) -> impl ExactSizeIterator<Item = f64> {
         let element = self.element;
         self.bytes().chunks_exact(element.size()).map(move |bytes| element.number(bytes))
     }
 
-    /// Element `i` in words.
+    /// Formats element `i` as text.
     pub(crate) fn text(&self, i: usize) -> String {
         let size = self.element.size();
         self.element.text(&self.bytes()[i * size..][..size])

@@ -1,4 +1,4 @@
-//! The implementation of `#[layer]`.
+//! Implementation of `#[layer]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,7 +6,7 @@ use syn::{Error, FnArg, ImplItemFn, Pat, Path, Result, parse_quote};
 
 use crate::module::names;
 
-/// The method with its body handed to `nn::computed_layer`.
+/// Wraps the method's body in `nn::computed_layer`.
 pub(crate) fn expand(krate: &Path, mut function: ImplItemFn) -> Result<TokenStream> {
     let signature = &function.sig;
     let of_reference = |it: &syn::Receiver| it.reference.is_some() && it.mutability.is_none();

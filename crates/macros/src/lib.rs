@@ -1,5 +1,5 @@
 //! `#[derive(Module)]` and `#[layer]`; see the trait `Module` in `samebits::nn`, which re-exports
-//! them. And `#[named]`, for functions of the library itself.
+//! them. Also `#[named]`, for functions of the library itself.
 //!
 //! Unsafe code: none.
 
@@ -14,10 +14,10 @@ use syn::{DeriveInput, Error, ImplItemFn, ItemFn, Path, parse_macro_input, parse
 
 /// Implements `samebits::nn::Module` by visiting every field in the order of declaration.
 ///
-/// A field's name in the state is its own name behind the path of its owner, joined by a dot; the
-/// fields of tuples have their numbers. A single unnamed field, as of `struct Block(Linear)` or of
-/// a variant `Norm::Batch(BatchNorm2d)`, has its owner's path alone. An `enum` visits the fields
-/// of the variant that it is.
+/// A field's name in the state is the path of its owner, a dot, and its own name; fields of tuples
+/// are numbered. A single unnamed field, as in `struct Block(Linear)` or a variant
+/// `Norm::Batch(BatchNorm2d)`, uses its owner's path alone. An `enum` visits the fields of its
+/// current variant.
 ///
 /// | attribute | on | meaning |
 /// |---|---|---|
@@ -31,13 +31,13 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
     module::expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// Marks the method that computes a module: ledgers record it as a layer, and what it computes as
-/// a part of the module.
+/// Marks the method that computes a module. Ledgers record the method as a layer, and its
+/// operations as parts of the module.
 ///
-/// The method takes `&self` and returns a `Result` of tensors whose error can be made of
-/// `samebits::Error`. Arguments whose type names `Tensor`, alone or in references, options, slices,
-/// vectors and tuples, are the layer's inputs. `#[layer(path)]` says where `nn` is, if not in a
-/// dependency named `samebits`.
+/// The method takes `&self` and returns a `Result` of tensors with an error type that converts from
+/// `samebits::Error`. The layer's inputs are the arguments whose type names `Tensor`, alone or in
+/// references, options, slices, vectors and tuples. `#[layer(path)]` gives the path of `nn`, if not
+/// in a dependency named `samebits`.
 ///
 /// # Examples
 ///
@@ -62,11 +62,11 @@ pub fn layer(krate: TokenStream, function: TokenStream) -> TokenStream {
     layer::expand(&krate, function).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// Renames the errors of a function after it, whatever inner operation found the fault: who calls
-/// `one_hot` reads `one_hot: ..`, and not the name of the scatter that it is made of.
+/// Renames the errors of a function after it, whichever inner operation found the fault: a caller
+/// of `one_hot` reads `one_hot: ..`, not the name of the scatter inside.
 ///
-/// The function returns a `Result` whose error has a method `called`, as that of
-/// `samebits_tensor_core` has.
+/// The function must return a `Result` whose error has a method `called`, as the error of
+/// `samebits_tensor_core` does.
 #[proc_macro_attribute]
 pub fn named(_: TokenStream, function: TokenStream) -> TokenStream {
     let function = parse_macro_input!(function as ItemFn);

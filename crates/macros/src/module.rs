@@ -1,4 +1,4 @@
-//! The implementation of `#[derive(Module)]`.
+//! Implementation of `#[derive(Module)]`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use syn::{
     Variant, parse_quote,
 };
 
-/// The `impl` for one type.
+/// Builds the `impl` for one type.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let krate = crate_path(&input.attrs)?;
     let (fields, arms) = match &input.data {
@@ -69,7 +69,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The code for a struct or a variant.
+/// Code for a struct or a variant.
 struct Arm {
     pattern: TokenStream,
     shared: TokenStream,
@@ -123,7 +123,7 @@ impl Arm {
     }
 }
 
-/// A field and what its attributes say.
+/// A field, and the role given by its attributes.
 struct Parsed<'a> {
     field: &'a Field,
     role: Role,
@@ -190,7 +190,7 @@ fn ours(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attrs.iter().filter(|attr| attr.path().is_ident("module"))
 }
 
-/// The generics with `T: Module` for every type parameter that a visited field names.
+/// Adds `T: Module` to the generics for every type parameter that a visited field names.
 fn bounded(generics: &Generics, fields: &[Parsed<'_>], krate: &Path) -> Generics {
     let mut generics = generics.clone();
     for parameter in generics.type_params_mut() {
@@ -202,7 +202,7 @@ fn bounded(generics: &Generics, fields: &[Parsed<'_>], krate: &Path) -> Generics
     generics
 }
 
-/// Whether `ident` is among `tokens`.
+/// Returns true if `ident` is among `tokens`.
 pub(crate) fn names(tokens: TokenStream, ident: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(found) => found == *ident,

@@ -1,10 +1,10 @@
-//! The implementation of `#[named]`.
+//! Implementation of `#[named]`.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Error, FnArg, ItemFn, Pat, Result};
 
-/// The function around itself: an outer one that renames what an inner one returns.
+/// Builds an outer function that renames the errors of the original, inner one.
 pub(crate) fn expand(function: ItemFn) -> Result<TokenStream> {
     let ItemFn { attrs, vis, mut sig, block } = function;
     let name = sig.ident.to_string();
@@ -18,7 +18,7 @@ pub(crate) fn expand(function: ItemFn) -> Result<TokenStream> {
         let Pat::Ident(pattern) = &mut *argument.pat else {
             return Err(Error::new_spanned(&argument.pat, "`named` needs a name for it"));
         };
-        // What the inner function changes is its own.
+        // Mutability belongs to the inner function's arguments.
         pattern.mutability = None;
         arguments.push(pattern.ident.clone());
     }

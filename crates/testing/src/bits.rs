@@ -4,13 +4,13 @@ use half::{bf16, f16};
 use samebits::tensor_core::{Element, Tensor as Value};
 use samebits::{DType, Error, Result, Tensor};
 
-/// What has a shape, an element type and bits: tensors, slices, arrays and vectors.
+/// Values with a shape, an element type and bits: tensors, slices, arrays and vectors.
 pub trait Bits {
-    /// The same as a tensor.
+    /// Converts the value to a tensor.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// If memory runs out.
     fn tensor(&self) -> Result<Value>;
 }
 
@@ -50,35 +50,35 @@ impl<B: Bits + ?Sized> Bits for &B {
     }
 }
 
-/// How two values differ.
+/// Difference between two values.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
-    /// Their shapes.
+    /// The shapes differ.
     #[error("shapes differ: {left:?} and {right:?}")]
     Shape {
-        /// That of the first.
+        /// The first shape.
         left: Vec<usize>,
-        /// That of the second.
+        /// The second shape.
         right: Vec<usize>,
     },
-    /// Their element types.
+    /// The element types differ.
     #[error("types differ: {} and {}", left.name(), right.name())]
     DType {
-        /// That of the first.
+        /// The first type.
         left: DType,
-        /// That of the second.
+        /// The second type.
         right: DType,
     },
-    /// Their elements.
+    /// The elements differ.
     #[error("{0}")]
     Elements(Box<Extent>),
-    /// How many results there are.
+    /// The numbers of results differ.
     #[error("{left} results and {right}")]
     Count {
-        /// How many first.
+        /// The first number.
         left: usize,
-        /// How many then.
+        /// The second number.
         right: usize,
     },
     /// A value could not be read.
@@ -88,18 +88,18 @@ pub enum Difference {
 
 samebits::numerics::debug_is_message!(Difference);
 
-/// Which elements of two values differ, and how far.
+/// Extent of the difference between the elements of two values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extent {
-    /// The element type of both.
+    /// The common element type.
     pub dtype: DType,
-    /// The shape of both.
+    /// The common shape.
     pub shape: Vec<usize>,
-    /// How many elements differ.
+    /// The number of elements that differ.
     pub count: usize,
     /// The first one that differs.
     pub first: Place,
-    /// The one that differs most, if all of them are floats and not NaN.
+    /// The one with the largest distance, if all are floats and none is NaN.
     pub farthest: Option<Place>,
 }
 
@@ -110,10 +110,10 @@ pub struct Place {
     pub index: Vec<usize>,
     /// The first value, with its bits.
     pub left: String,
-    /// The second one.
+    /// The second value, with its bits.
     pub right: String,
-    /// How many numbers of the type lie from one to the other, with 1 from -0 to +0; `None` for NaN
-    /// and for what is no float.
+    /// The number of steps between adjacent values of the type from one to the other, with 1 from
+    /// -0 to +0; `None` for NaN and for other types than floats.
     pub ulps: Option<u64>,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for Place {
 ///
 /// # Errors
 ///
-/// The [`Difference`].
+/// The [`Difference`], if any.
 pub fn compare(
     left: &(impl Bits + ?Sized),
     right: &(impl Bits + ?Sized),
@@ -206,7 +206,7 @@ fn index_of(mut place: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// The value and, of floats, its bits.
+/// Formats the value and, for floats, its bits.
 fn shown(dtype: DType, bytes: &[u8]) -> String {
     let bits = bits(bytes);
     match dtype {
@@ -233,7 +233,7 @@ fn ulps(dtype: DType, a: &[u8], b: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let sign = 1 << (8 * dtype.size() - 1);
-    // Negative numbers count down from -1, so that -0 is the neighbour of +0.
+    // Negative numbers count down from -1, so that -0 is adjacent to +0.
     let rank = |bytes| {
         let bits = bits(bytes);
         let magnitude = bits & !sign;

@@ -46,8 +46,9 @@ use samebits::{Result, Tensor};
 ///
 /// # Panics
 ///
-/// If they differ: with how many elements do, the first of them, and the largest distance, in units
-/// in the last place for floats. Text for the message may follow, as in [`assert_eq!`].
+/// If they differ. The message gives the number of different elements, the first of them, and the
+/// largest distance, for floats in units in the last place. As with [`assert_eq!`], a custom
+/// message may follow.
 ///
 /// # Examples
 ///
@@ -72,12 +73,12 @@ macro_rules! assert_same_bits {
     };
 }
 
-/// A line for each tensor: the first 16 digits of its digest, its type and shape, and its name. A
-/// snapshot of it stands for all of its bits.
+/// Lists one line per tensor: the first 16 digits of its digest, its type and shape, and its name.
+/// A snapshot of the list covers all of their bits.
 ///
 /// # Errors
 ///
-/// A device fails to hand a tensor over.
+/// If a device fails to return a tensor.
 pub fn listing(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, impl Borrow<Tensor>)>,
 ) -> Result<String> {

@@ -5,9 +5,9 @@ use crate::bits::compare_tensors;
 use crate::trace::Trace;
 use crate::{Difference, Parting, Setting, ThreadsMissing};
 
-/// What a reproducible function returns: a tensor, several, or named ones.
+/// Results of a reproducible function: one tensor, several, or named ones.
 pub trait Results {
-    /// Every tensor, in a fixed order.
+    /// Returns every tensor, in a fixed order.
     fn values(self) -> Vec<Value>;
 }
 
@@ -51,31 +51,31 @@ tuples!(A, B);
 tuples!(A, B, C);
 tuples!(A, B, C, D);
 
-/// Why a function is not reproducible, or cannot be shown to be.
+/// Reason why a function is not reproducible, or could not be tested.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReproducible {
-    /// Its results differ.
+    /// Its results differ between runs.
     #[error("{}", differs(setting, *result, difference, parting.as_deref()))]
     Differs {
-        /// Where they did; the first run was in [`Setting::of`] the CPU.
+        /// The setting in which they differ; the first run was in [`Setting::of`] the CPU.
         setting: Setting,
-        /// Which of the results, counted from 0.
+        /// The index of the result.
         result: usize,
-        /// How.
+        /// The difference.
         difference: Box<Difference>,
-        /// The first operation that differed. `None` if no operation did while it was listened to.
+        /// The first operation that differed. `None` if no observed operation did.
         parting: Option<Box<Parting>>,
     },
-    /// It fails.
+    /// The function failed.
     #[error("the function failed ({setting}): {error}")]
     Failed {
-        /// Where.
+        /// The setting.
         setting: Setting,
-        /// How.
+        /// The error.
         error: Box<Error>,
     },
-    /// The threads of a setting cannot be started.
+    /// The threads of a setting could not be started.
     #[error(transparent)]
     Threads(#[from] ThreadsMissing),
 }
@@ -100,13 +100,13 @@ fn differs(
 /// Asserts that `f` gives the same bits a second time, on 1, 3 and 16 threads, at every instruction
 /// set of this machine, and while other threads keep it busy.
 ///
-/// `f` must seed what it draws from: a generator that the first run has moved gives other numbers to
-/// the second.
+/// `f` must seed its generators: a generator that the first run advanced gives other numbers to the
+/// second.
 ///
 /// # Panics
 ///
-/// If a bit differs, with the result, the place, and the first operation that parted; or if `f`
-/// fails.
+/// If a bit differs, with the result, the position, and the first operation that differed; or if
+/// `f` fails.
 ///
 /// # Examples
 ///
@@ -125,7 +125,7 @@ pub fn assert_reproducible<T: Results>(f: impl Fn() -> Result<T> + Sync) {
     }
 }
 
-/// [`assert_reproducible`] as a `Result`.
+/// Checks as [`assert_reproducible`] does, and returns a `Result`.
 ///
 /// # Errors
 ///
@@ -140,7 +140,8 @@ pub fn check_reproducible<T: Results>(
     };
     let settings = Setting::host();
     let golden = run(settings[0])?;
-    // The first once more: a clock, or a generator that has moved, shows without any setting.
+    // The first setting again: a clock, or a generator that was advanced, shows without any change
+    // of setting.
     for &setting in &settings {
         let Some((result, difference)) = first_difference(&golden, &run(setting)?) else {
             continue;

@@ -6,35 +6,35 @@ use samebits::numerics::simd::{self, Level};
 use samebits::{Device, DeviceKind, ThreadsMissing, on_threads};
 use serde::Serialize;
 
-/// What may not show in any bit: where the corpus is computed, and how.
+/// Conditions that must not change any bit: the device of a computation, and its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The device that has the inputs.
+    /// The device of the inputs.
     pub device: Device,
-    /// How many threads the operations share; those of the process if `None`.
+    /// The number of threads that the operations share; `None` for the process's.
     pub threads: Option<usize>,
-    /// The best instruction set that may be used.
+    /// The highest instruction set that may be used.
     pub simd: Level,
-    /// Whether other threads keep the processor busy meanwhile.
+    /// True if other threads keep the processor busy meanwhile.
     pub contention: bool,
 }
 
 impl Setting {
-    /// The device with all threads and the best instruction set in force.
+    /// Creates the setting of a device with all threads and the best instruction set in force.
     pub fn of(device: Device) -> Setting {
         Setting { device, threads: None, simd: in_force(), contention: false }
     }
 
-    /// What is worth comparing on this machine: [`host`](Self::host), and every other device, also
-    /// under contention.
+    /// Returns the settings worth comparing on this machine: [`host`](Self::host), and every other
+    /// device without and with contention.
     pub fn all() -> Vec<Setting> {
         let plain = samebits::devices().into_iter().skip(1).map(Setting::of);
         let others = plain.flat_map(|plain| [plain, Setting { contention: true, ..plain }]);
         Setting::host().into_iter().chain(others).collect()
     }
 
-    /// What is worth comparing on the CPU: all threads; 1, 3 and 16 of them; every lower instruction
-    /// set; contention.
+    /// Returns the settings worth comparing on the CPU: all threads; 1, 3 and 16 threads; every
+    /// lower instruction set; contention.
     pub fn host() -> Vec<Setting> {
         let plain = Setting::of(Device::Cpu);
         let threads = [1, 3, 16].map(|n| Setting { threads: Some(n), ..plain });
@@ -46,7 +46,8 @@ impl Setting {
         host
     }
 
-    /// For each device all threads; for the CPU besides one thread at the lowest instruction set.
+    /// Returns a short list of settings: each device with all threads, and the CPU with one thread
+    /// at the lowest instruction set.
     pub fn few() -> Vec<Setting> {
         let mut few: Vec<_> = samebits::devices().into_iter().map(Setting::of).collect();
         let lowest = Setting { threads: Some(1), simd: Level::Portable, ..few[0] };
@@ -54,8 +55,8 @@ impl Setting {
         few
     }
 
-    /// Runs `f` in this setting. The instruction set is the process's, so one setting is entered at a
-    /// time, and none from within another.
+    /// Runs `f` in this setting. The instruction set belongs to the process, so only one setting is
+    /// entered at a time; entering a second from within deadlocks.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl Setting {
     }
 }
 
-/// `cpu, 3 threads, portable, contention`.
+/// Formats the setting as in `cpu, 3 threads, portable, contention`.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.device)?;
@@ -97,13 +98,13 @@ impl Serialize for Setting {
     }
 }
 
-/// The instruction set that the process was started with, whatever setting it is in.
+/// Returns the instruction set that the process was started with, whatever the current setting.
 fn in_force() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(simd::level)
 }
 
-/// Puts the instruction set back, whatever happens.
+/// Guard that restores the instruction set, even after a panic.
 struct Limited;
 
 impl Limited {
@@ -120,11 +121,11 @@ impl Drop for Limited {
     }
 }
 
-/// How many threads keep the processor busy: more than most machines have to spare.
+/// The number of threads that keep the processor busy: more cores than most machines can spare.
 const BUSY: usize = 8;
 
-/// Runs `f` while other threads compute and move memory, so that the threads of operations are
-/// interrupted, delayed and take their work in another order.
+/// Runs `f` while other threads compute and move memory. This interrupts and delays the threads of
+/// operations and changes the order of their work.
 fn under_contention<R>(f: impl FnOnce() -> R) -> R {
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -138,7 +139,7 @@ fn under_contention<R>(f: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stop = &stop;
-        // Also where `f` panics: the scope waits for its threads.
+        // Stop even if `f` panics: the scope waits for its threads.
         let _stop = Stop(stop);
         for seed in 0..BUSY as u64 {
             scope.spawn(move || {

@@ -8,33 +8,33 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::tensor_core::observe::{self, Call, Observer};
 use samebits_ledger::Digest;
 
-/// The first operation in which two runs parted.
+/// The first operation at which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parting {
-    /// How many equal operations came before it.
+    /// The number of equal operations before it.
     pub before: usize,
-    /// The operation of the first run, and where it was called; `None` if the run had ended.
+    /// The operation of the first run, and its call site; `None` if the run had ended.
     pub left: Option<String>,
-    /// That of the second run.
+    /// The operation of the second run.
     pub right: Option<String>,
-    /// What differed.
+    /// The first difference.
     pub cause: Cause,
 }
 
-/// What differed first between two runs.
+/// First difference between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Which operation ran, or where it was called.
+    /// The operation, or its call site.
     Operation,
-    /// Its inputs, though no operation before it had given other results: something else made them.
+    /// Its inputs, although all earlier operations gave equal results: their source lies elsewhere.
     Inputs,
     /// Its parameters.
     Parameters,
-    /// Where its generator stood.
+    /// The state of its generator.
     Generator,
-    /// Its results, of equal inputs.
+    /// Its results, from equal inputs.
     Results,
 }
 
@@ -43,17 +43,17 @@ impl fmt::Display for Parting {
         let name = |run: &Option<String>| run.clone().unwrap_or_else(|| "no operation".to_owned());
         let (left, right) = (name(&self.left), name(&self.right));
         match self.cause {
-            Cause::Operation => write!(f, "{left} ran at first, and {right} then"),
-            Cause::Inputs => write!(f, "{left} had other inputs, which no operation had computed"),
+            Cause::Operation => write!(f, "the first run called {left}, the second {right}"),
+            Cause::Inputs => write!(f, "{left} had other inputs, which no operation computed"),
             Cause::Parameters => write!(f, "{left} had other parameters"),
-            Cause::Generator => write!(f, "{left} drew from another place of its generator"),
+            Cause::Generator => write!(f, "{left} drew at another position of its generator"),
             Cause::Results => write!(f, "{left} had equal inputs and unequal results"),
         }?;
         write!(f, ", after {} equal operations", self.before)
     }
 }
 
-/// What an operation was, took and gave.
+/// An operation with its inputs and results.
 #[derive(PartialEq)]
 struct Step {
     name: String,
@@ -79,21 +79,21 @@ impl Step {
     }
 }
 
-/// Listens to the operations of a run.
+/// Observer of the operations of a run.
 #[derive(Default)]
 pub(crate) struct Trace {
     steps: Mutex<Vec<Step>>,
 }
 
 impl Trace {
-    /// The operations of `f`, on the thread that it runs on.
+    /// Records the operations of `f` on the calling thread.
     pub(crate) fn of(f: impl FnOnce()) -> Trace {
         let trace = Arc::new(Trace::default());
         observe::scope(trace.clone(), f);
         Trace { steps: Mutex::new(std::mem::take(&mut trace.steps.lock())) }
     }
 
-    /// Where two runs part, if they do.
+    /// Finds the first difference between two runs, if any.
     pub(crate) fn parting(&self, other: &Trace) -> Option<Parting> {
         let (left, right) = (self.steps.lock(), other.steps.lock());
         let before = left.iter().zip(right.iter()).take_while(|(a, b)| a == b).count();

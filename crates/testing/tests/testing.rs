@@ -88,7 +88,7 @@ fn a_generator_that_moves_is_found() {
     manual_seed(1);
     let moved = || randn(&[10])?.exp();
     let error = check_reproducible(moved).unwrap_err();
-    assert!(error.to_string().contains("another place of its generator"), "{error}");
+    assert!(error.to_string().contains("another position of its generator"), "{error}");
     let (operation, cause) = parting(error);
     assert!(operation.starts_with("normal (forward, at "), "{operation}");
     assert_eq!(cause, Cause::Generator);

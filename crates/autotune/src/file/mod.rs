@@ -1,8 +1,7 @@
-//! The choice file: what was chosen for which call, on which machine, and why.
+//! The choice file: the chosen algorithm of each call, the machine, and the measurements.
 //!
-//! The text is TOML, one table per choice in the order of the keys, so that a review sees what
-//! changed. Its last table says how many choices there are, so that a file that was cut off is
-//! told from a whole one wherever the cut is.
+//! The text is TOML, one table per choice in key order, so that a review shows the changes. The
+//! last table holds the number of choices, so that a truncated file is always recognised.
 
 mod read;
 mod write;
@@ -23,23 +22,23 @@ use crate::{Error, Fingerprint, Key, Result};
 /// The version of the file's format.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// The most bytes that are read: some ten thousand choices. Without a limit, something that is no
-/// choice file could take all memory.
+/// Limit on the bytes of a file: about ten thousand choices. It keeps a file of another kind from
+/// filling the memory.
 const MOST_BYTES: usize = 16 << 20;
 
-/// A choice file that was read and found whole.
+/// A choice file that was read and checked for completeness.
 #[derive(Clone, Debug)]
 pub struct ChoiceFile<K: Key> {
     path: PathBuf,
-    /// What is on disk, as far as is known: unless it has changed, it need not be parsed again.
+    /// The last known content on disk; parsed again only if it has changed.
     bytes: Vec<u8>,
     fingerprint: Fingerprint,
-    /// Lines of the device and of the library.
+    /// The lines of the device and of the library.
     fingerprint_lines: (usize, usize),
     choices: BTreeMap<K, Choice>,
 }
 
-/// What was chosen for one key, and what was measured.
+/// A chosen algorithm for one key, and its measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The name of the algorithm.
@@ -52,29 +51,30 @@ pub struct Choice {
     pub line: usize,
 }
 
-/// What a race found out about one candidate.
+/// Result of a race for one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The candidate.
     pub name: String,
-    /// Bytes needed beside inputs and output.
+    /// The number of bytes needed besides inputs and output.
     pub workspace: usize,
-    /// Its time, or why it has none.
+    /// Its time, or the reason why it has none.
     pub outcome: Outcome,
 }
 
-/// How a candidate fared.
+/// Outcome of a race for one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The median time of one call.
     Time(Duration),
-    /// It failed, gave a wrong result, or gave two results where it promised one.
+    /// The reason for disqualification: it failed, gave a wrong result, or gave two different
+    /// results despite its promise.
     Disqualified(String),
 }
 
 impl<K: Key> ChoiceFile<K> {
-    /// Reads a file and checks that it is whole. Whether its fingerprint and its algorithms are
-    /// those of a program is for that program's [`Tuner`](crate::Tuner) to say.
+    /// Reads a file and checks that it is complete. The fingerprint and the algorithms are checked
+    /// by the [`Tuner`](crate::Tuner) that uses the file.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl<K: Key> ChoiceFile<K> {
         read::parse(path, bytes)
     }
 
-    /// An empty file that is not on disk yet.
+    /// Creates an empty file that is not on disk yet.
     pub(crate) fn new(path: PathBuf, fingerprint: Fingerprint) -> ChoiceFile<K> {
         ChoiceFile {
             path,
@@ -96,27 +96,28 @@ impl<K: Key> ChoiceFile<K> {
         }
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where its choices are valid.
+    /// Returns the device and library for which its choices are valid.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// The numerics version that it was recorded under: this program's, or it is not read.
+    /// Returns the numerics version of the file: always this program's, since files of other
+    /// versions are rejected.
     pub fn numerics_version(&self) -> u32 {
         NUMERICS_VERSION
     }
 
-    /// Its choices in the order of their keys.
+    /// Returns the choices in key order.
     pub fn choices(&self) -> impl ExactSizeIterator<Item = (&K, &Choice)> {
         self.choices.iter()
     }
 
-    /// What was chosen for `key`.
+    /// Returns the choice for `key`.
     pub fn get(&self, key: &K) -> Option<&Choice> {
         self.choices.get(key)
     }
@@ -143,8 +144,8 @@ impl<K: Key> ChoiceFile<K> {
     }
 }
 
-/// Reads the file for recording: checks it, or starts an empty one where there is none. Fails
-/// now, and not after an hour's work, where nothing could be written.
+/// Reads the file for recording and checks it, or starts an empty one if there is none. Fails now,
+/// rather than after an hour's work, if nothing could be written.
 pub(crate) fn open<K: Key>(
     path: &Path,
     fingerprint: &Fingerprint,
@@ -156,8 +157,8 @@ pub(crate) fn open<K: Key>(
     Ok(file)
 }
 
-/// Adds a choice on disk and to `file`, which takes over what another process has recorded. If that
-/// holds a choice for the same key, it stays.
+/// Adds a choice to the file on disk and to `file`, which also takes over choices recorded by other
+/// processes. An existing choice for the same key is kept.
 pub(crate) fn record<K: Key>(
     file: &mut ChoiceFile<K>,
     timeout: Duration,
@@ -172,9 +173,9 @@ pub(crate) fn record<K: Key>(
     add(file, key, choice)
 }
 
-/// Adds a choice to a locked file, in the place of one that may be there.
+/// Adds a choice to a locked file, replacing an existing one.
 fn add<K: Key>(file: &mut ChoiceFile<K>, key: &K, choice: Choice) -> Result<()> {
-    // What could not be read back must not replace what can.
+    // Check that the new choice can be read back before it replaces an old one.
     let mut alone = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
     alone.choices.insert(key.clone(), choice.clone());
     let text = write::to_text(&mut alone)?;
@@ -196,15 +197,15 @@ fn add<K: Key>(file: &mut ChoiceFile<K>, key: &K, choice: Choice) -> Result<()> 
     if stored.is_err() {
         file.choices.remove(key);
         file.choices.extend(before.map(|before| (key.clone(), before)));
-        // The lines noted are those of a text that is not there.
+        // The lines noted belong to a text that was not written.
         file.bytes.clear();
     }
     stored
 }
 
-/// The file of a cache for one device and library, and what is wrong with what it held, which is
-/// then empty. The name holds a digest of all that makes choices valid, so that no two programs
-/// quarrel over one.
+/// Opens the cache file for one device and library. If its content is unusable, returns it empty
+/// together with the error. The name holds a digest of everything that makes choices valid, so no
+/// two programs compete for one file.
 pub(crate) fn open_cached<K: Key>(
     folder: &Path,
     fingerprint: &Fingerprint,
@@ -223,8 +224,7 @@ pub(crate) fn open_cached<K: Key>(
     Ok((file, read.err()))
 }
 
-/// Adds a choice to the file of a cache, in the place of one for the same key. What cannot be read of
-/// it goes.
+/// Adds a choice to a cache file, replacing one for the same key. Unreadable content is dropped.
 pub(crate) fn cache<K: Key>(
     file: &mut ChoiceFile<K>,
     timeout: Duration,
@@ -238,12 +238,11 @@ pub(crate) fn cache<K: Key>(
     add(file, key, choice)
 }
 
-/// Removes the choices that `keep` does not want, and returns how many those were. A file of
-/// which everything is kept is not written.
+/// Removes the choices for which `keep` is false, and returns their number. If none is removed, the
+/// file is not written.
 ///
 /// # Errors
-///
-/// As [`ChoiceFile::read`]; [`Error::Locked`], [`Error::Write`].
+/// As for [`ChoiceFile::read`]; [`Error::Locked`], [`Error::Write`].
 pub fn prune<K: Key>(
     path: &Path,
     timeout: Duration,
@@ -260,23 +259,25 @@ pub fn prune<K: Key>(
     Ok(removed)
 }
 
-/// What [`merge`] has done.
+/// Result of [`merge`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Choices that were added.
+    /// The number of choices added.
     pub added: usize,
-    /// Choices of other files for keys that already had another algorithm; that one stays.
+    /// The number of choices in other files that name another algorithm for a key already present;
+    /// the present one is kept.
     pub contradicted: usize,
 }
 
-/// Adds to `into` the choices of other files, such as those that the ranks of a run have recorded.
-/// Of several choices for a key the one in `into` holds, then that of the first file. `into` need
-/// not exist.
+/// Adds the choices of other files to `into`, for example those recorded by the ranks of a run. If
+/// several files have a choice for a key, `into` has priority, then the first file. `into` need not
+/// exist.
 ///
 /// # Errors
 ///
-/// As [`ChoiceFile::read`]; [`Error::Fingerprint`] if they were not recorded on the same device with
-/// the same library; [`Error::Locked`], [`Error::Write`]. After an error `into` is as it was.
+/// As for [`ChoiceFile::read`]; [`Error::Fingerprint`] if the files were not recorded on the same
+/// device with the same library; [`Error::Locked`], [`Error::Write`]. After an error, `into` is
+/// unchanged.
 pub fn merge<K: Key>(into: &Path, from: &[PathBuf], timeout: Duration) -> Result<Merged> {
     let mut merged = Merged::default();
     let others: Vec<ChoiceFile<K>> = from.iter().map(ChoiceFile::read).collect::<Result<_>>()?;
@@ -305,8 +306,8 @@ pub fn merge<K: Key>(into: &Path, from: &[PathBuf], timeout: Duration) -> Result
     Ok(merged)
 }
 
-/// Takes the lock of `file` and brings it to what is on disk now, which may be what no choices can be read
-/// from. That is for the caller to judge, who has the lock.
+/// Locks `file` and reads its current content. The content may be unusable; the caller, who holds
+/// the lock, decides on that.
 fn locked<K: Key>(
     file: &mut ChoiceFile<K>,
     timeout: Duration,
@@ -315,7 +316,7 @@ fn locked<K: Key>(
     Ok((lock, refresh(file)))
 }
 
-/// Brings `file` to what is on disk now: nothing if there is no file.
+/// Updates `file` to the current content on disk; empty if there is no file.
 fn refresh<K: Key>(file: &mut ChoiceFile<K>) -> Result<()> {
     let bytes = match read_bytes(&file.path) {
         Ok(bytes) => bytes,
@@ -350,8 +351,8 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses what is there and no regular file: opening a pipe waits for its other end, and the rename that
-/// replaces a file would put one in the place of a device.
+/// Rejects anything that is not a regular file: opening a pipe waits for its other end, and
+/// renaming would replace a device with a file.
 fn check_kind(path: &Path) -> io::Result<()> {
     match path.metadata() {
         Ok(found) if !found.is_file() => {

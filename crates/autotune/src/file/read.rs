@@ -1,4 +1,4 @@
-//! From text to choices, with the line of everything that is wrong.
+//! Parsing of choices, with the line of every fault.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use toml::Spanned;
 use super::{Choice, ChoiceFile, FORMAT_VERSION, Measured, Outcome};
 use crate::{Error, Fingerprint, Key, Result};
 
-/// What is looked at first: a file of another version may have other fields.
+/// Versions, which are read first: a file of another version may have other fields.
 #[derive(Deserialize)]
 struct Versions {
     format: Spanned<i64>,
@@ -56,7 +56,7 @@ struct RawEnd {
     choices: Spanned<usize>,
 }
 
-/// Reads the whole text or says which line is wrong.
+/// Parses the whole text, or returns an error with the line.
 pub(super) fn parse<K: Key>(path: PathBuf, bytes: Vec<u8>) -> Result<ChoiceFile<K>> {
     let mut lines = Lines { bytes: &bytes, at: 0, line: 1 };
     let damaged = |line, message: String| Error::Damaged { path: path.clone(), line, message };
@@ -67,7 +67,7 @@ pub(super) fn parse<K: Key>(path: PathBuf, bytes: Vec<u8>) -> Result<ChoiceFile<
         damaged(lines.of(at), error.message().trim().replace('\n', ", "))
     };
 
-    // The versions come before the fields, which another version may have others of.
+    // Check the versions before the fields: another version may have other fields.
     let versions: Versions = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(bytes.len(), |span| span.start);
         syntax(&mut lines, at, error)
@@ -85,7 +85,7 @@ pub(super) fn parse<K: Key>(path: PathBuf, bytes: Vec<u8>) -> Result<ChoiceFile<
     let raw: RawFile<K> = toml::from_str(text).map_err(|error| {
         let at = match error.span() {
             Some(span) if !span.is_empty() && span != (0..text.len()) => span.start,
-            // What is missing at the end shows there.
+            // Missing content shows at the end.
             _ => bytes.len(),
         };
         syntax(&mut lines, at, error)
@@ -157,7 +157,7 @@ pub(super) fn parse<K: Key>(path: PathBuf, bytes: Vec<u8>) -> Result<ChoiceFile<
     Ok(ChoiceFile { path, bytes, fingerprint, fingerprint_lines: (device, library), choices })
 }
 
-/// The fastest first, then by name; the disqualified last.
+/// Sorts the measurements by time, then by name; disqualified candidates come last.
 pub(super) fn sort(measured: &mut [Measured]) {
     measured.sort_by(|a, b| {
         let time = |m: &Measured| match m.outcome {
@@ -174,8 +174,8 @@ fn is_digest(text: &str) -> bool {
     })
 }
 
-/// Counts lines onwards from where it was asked last: whoever asks in the order of the text has it
-/// read once.
+/// Counter of lines that continues from its last position, so that queries in the order of the text
+/// read it only once.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -183,8 +183,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line, counted from 1, of the byte at `offset`. The end of a text belongs to its last
-    /// line.
+    /// Returns the line, counted from 1, of the byte at `offset`. The end of a text belongs to its
+    /// last line.
     fn of(&mut self, offset: usize) -> usize {
         let offset = offset.min(self.bytes.len().saturating_sub(1));
         if offset < self.at {

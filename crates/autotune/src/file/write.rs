@@ -1,4 +1,4 @@
-//! From choices to text, and to disk so that no moment leaves half a file.
+//! Formatting of choices, and atomic writing to disk.
 
 use std::ffi::OsString;
 use std::fmt::{Display, Write as _};
@@ -14,15 +14,15 @@ use super::read::sort;
 use super::{ChoiceFile, FORMAT_VERSION, Outcome, check_kind, check_size};
 use crate::{Error, Key, Result};
 
-/// Held while a file is read, changed and written. The system lets go of it when the process
-/// ends in any way, so a lock file that lies around locks nobody out.
+/// Lock held while a file is read, changed and written. The system releases it when the process
+/// ends, so a leftover lock file blocks nobody.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
-/// Waits for the lock of `path`, which is a file beside that to which it leads: the file itself is
-/// replaced.
+/// Waits for the lock of `path`. The lock is a separate file beside the link's target, because the
+/// file itself is replaced.
 pub(super) fn lock(path: &Path, timeout: Duration) -> Result<Lock> {
     let action = "take the lock";
     let path = target(path)
@@ -52,7 +52,7 @@ pub(super) fn lock(path: &Path, timeout: Duration) -> Result<Lock> {
     }
 }
 
-/// Writes `file` to its path. The caller holds the lock.
+/// Writes `file` to its path. The caller must hold the lock.
 pub(super) fn store<K: Key>(file: &mut ChoiceFile<K>) -> Result<()> {
     let text = to_text(file)?;
     check_size(text.len()).map_err(|source| Error::Write {
@@ -65,16 +65,16 @@ pub(super) fn store<K: Key>(file: &mut ChoiceFile<K>) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the file at `path` by what `write` writes, or leaves it as it was. Its mode stays, its
-/// owner and group where the system allows it, and a link to it.
+/// Replaces the file at `path` atomically with the output of `write`. The mode is kept, and so is a
+/// link to the file; owner and group are kept if the system allows it.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let failed = |path: &Path, action| {
         let path = path.to_owned();
         move |source| Error::Write { path, action, source }
     };
     let path = &target(path).map_err(failed(path, "follow the link"))?;
-    // Only the holder of the lock comes here, so one name is enough. What a killed process left
-    // under it goes; a link that somebody put there would be followed.
+    // Only the holder of the lock reaches this point, so one name is enough. Remove the leftover of
+    // a killed process; a link of that name would be followed.
     let temporary = beside(path, ".tmp");
     let _ = std::fs::remove_file(&temporary);
     let mut file =
@@ -90,12 +90,12 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Resu
             .map_err(failed(&temporary, "put the new file in its place"))
     });
     if done.is_err() {
-        // The error that matters is the one at hand.
+        // Report the first error only.
         let _ = std::fs::remove_file(&temporary);
         return done;
     }
-    // The rename is safe from a crash once the folder is on disk. Not every system can do that,
-    // and the file is whole either way.
+    // Syncing the folder makes the rename safe from a crash. Not every system supports that, and
+    // the file is complete in either case.
     if let Some(folder) = path.parent()
         && let Ok(folder) =
             File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
@@ -105,11 +105,11 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Resu
     Ok(())
 }
 
-/// The file that `path` leads to through links, whether it is there yet or not.
+/// Follows the links of `path` to a file, which need not exist.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match path.read_link() {
-            // A circle of links is another error.
+            // A cycle of links is another error.
             Ok(link) => target(&path.parent().unwrap_or(Path::new("")).join(link)),
             Err(_) => Ok(path.to_owned()),
         },
@@ -117,8 +117,8 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Gives `new` the mode, the owner and the group of the file at `old`, if there is one. Few may
-/// give a file away; who may not keeps the group if possible.
+/// Gives `new` the mode, the owner and the group of the file at `old`, if there is one. If the
+/// process may not change the owner, it keeps the group if possible.
 fn keep_metadata(old: &Path, new: &File) -> io::Result<()> {
     let Ok(metadata) = old.metadata() else { return Ok(()) };
     #[cfg(unix)]
@@ -130,7 +130,7 @@ fn keep_metadata(old: &Path, new: &File) -> io::Result<()> {
     new.set_permissions(metadata.permissions())
 }
 
-/// The text of `file`, whose lines are noted in it.
+/// Formats `file` as text and notes the lines in it.
 pub(super) fn to_text<K: Key>(file: &mut ChoiceFile<K>) -> Result<String> {
     let mut out = Text::default();
     out.line(
@@ -177,7 +177,7 @@ pub(super) fn to_text<K: Key>(file: &mut ChoiceFile<K>) -> Result<String> {
     Ok(out.text)
 }
 
-/// A text that grows line by line.
+/// Text that is written line by line.
 #[derive(Default)]
 struct Text {
     text: String,
@@ -205,7 +205,7 @@ fn key_text<K: Key>(key: &K) -> Result<String> {
     Ok(text)
 }
 
-/// A TOML string on one line.
+/// Formats a TOML string on one line.
 fn quoted(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     Value::String(text).to_string()
