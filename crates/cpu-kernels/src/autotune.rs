@@ -1,4 +1,4 @@
-//! The host's convolution algorithms as candidates of a tuner.
+//! The convolution algorithms of the host as candidates of a tuner.
 
 use samebits_conv_autotune::{
     BoxError, Candidate, Config, ConvCall, ConvKey, ConvLibrary, ConvPass, Fingerprint, install,
@@ -10,8 +10,8 @@ use samebits_tensor_core::{DType, Tensor};
 use crate::conv::Params;
 use crate::conv_algorithms::{Algorithm, Pass, Plan};
 
-/// Puts a tuner behind the host's convolutions. The fingerprint of its choices names this machine's
-/// processor and this code.
+/// Registers a tuner for the convolutions of the host. The fingerprint of its choices names this
+/// machine's processor and this code.
 pub(crate) fn register_all() {
     install(ConvLibrary {
         kind: DeviceKind::Cpu,
@@ -20,15 +20,15 @@ pub(crate) fn register_all() {
     });
 }
 
-/// The version and a digest of this crate's sources, all of them: which the convolutions use is not
-/// known where it is made. Two builds of a version in development may have other kernels under the
-/// names that a file holds, with other times and bits. The compiler and its flags are left out: they
-/// change times but no bits, and a file recorded by a release has to serve its tests.
+/// The version and a digest of all sources of this crate, since the build does not know which of
+/// them the convolutions use. Two builds of a version under development may have different kernels,
+/// with different times and bits, under the names in a file. The compiler and its flags are left
+/// out: they change times but no bits, and a file recorded by a release must serve its tests.
 const LIBRARY: &str =
     concat!("samebits-cpu-kernels ", env!("CARGO_PKG_VERSION"), ", code ", env!("SAMEBITS_CODE"));
 
-/// One candidate for each algorithm; the one whose weight gradient differs in its promise from
-/// its other passes is two.
+/// Returns one candidate per algorithm, or two if the level of its weight gradient differs from
+/// that of its other passes.
 fn candidates() -> Vec<Candidate<ConvCall>> {
     let mut all = Vec::new();
     for (id, algorithm) in (0..).zip(Algorithm::ALL) {
@@ -96,7 +96,7 @@ fn params(params: &ConvParams) -> Params {
     }
 }
 
-/// Names a lack of memory as the tuner knows it: a race must not be decided by it.
+/// Converts a lack of memory to the tuner's error for it, so that it does not decide a race.
 fn known(error: BoxError) -> BoxError {
     match error.downcast_ref() {
         Some(&crate::conv::Error::OutOfMemory { op, bytes }) => {

@@ -8,7 +8,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::DType;
 use samebits_tensor_core::geometry::bin_edges;
 
-/// Values per task of a count.
+/// The number of values per task of a count.
 const PIECE: usize = 1 << 18;
 
 /// Returns the number of bins that [`bincount`] needs: one more than the largest value, and at
@@ -31,7 +31,7 @@ pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
         .map_err(|_| Error::argument("bincount", format!("value {high} is too large")))
 }
 
-/// How often each value occurs.
+/// Counts the occurrences of each value.
 ///
 /// # Shapes
 ///
@@ -43,7 +43,7 @@ pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] or [`Error::OutOfMemory`], and nothing is written.
+/// [`Error::IndexOutOfRange`] or [`Error::OutOfMemory`]; then nothing is written.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
     const OP: &str = "bincount";
     crate::scatter::check(OP, values, out.len())?;
     let bins = out.len();
-    // A table per piece; few pieces if there are many bins.
+    // One table per piece; if there are many bins, few pieces.
     let piece = PIECE.max(4 * bins);
     let tables = parallel::chunks(values, piece).try_collect(OP, |piece| {
         let mut counts = memory::zeroed::<i64>(OP, bins)?;
@@ -78,7 +78,7 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sum of the weights of each value.
+/// Computes the sum of the weights of each value.
 ///
 /// # Shapes
 ///
@@ -86,7 +86,7 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
 ///
 /// # Determinism
 ///
-/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+/// Portable: an irregular sum; see [`scatter`](crate::scatter).
 ///
 /// # Errors
 ///
@@ -110,7 +110,7 @@ pub fn bincount_weighted<T: Float>(out: &mut [T], values: &[i64], weights: &[T])
     weighted::<T, Exact>(out, values, weights)
 }
 
-/// [`bincount_weighted`] with float atomics.
+/// Computes [`bincount_weighted`] with float atomics.
 ///
 /// # Shapes
 ///
@@ -134,18 +134,18 @@ fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T])
     A::add_rows(out, true, 1, &rows, &crate::scatter::rows(weights, 1))
 }
 
-/// Returns the number of elements in each of `out.len()` bins of equal width from `low` to `high`,
-/// both included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest
-/// and the largest element take their place, and if these are equal too, one less and one more.
+/// Counts the elements in each of `out.len()` bins of equal width from `low` to `high`, both
+/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and the
+/// largest element replace them; if these are equal too, the limits are one less and one more.
 ///
 /// # Determinism
 ///
-/// Portable: the bin of `x` is `floor((x - low) * bins / (high - low))` of the real numbers, no
-/// operation rounded (see [`bin_edges`]), and the last bin for `x = high`; the counts are integers.
+/// Portable: the bin of `x` is `floor((x - low) * bins / (high - low))` in real numbers, without
+/// any rounding (see [`bin_edges`]); `x = high` is in the last bin. The counts are integers.
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if there are no bins, or the limits are not finite or out of order;
+/// [`Error::Argument`] if there are no bins, or the limits are not finite or not in order;
 /// [`Error::OutOfMemory`].
 ///
 /// # Examples
@@ -213,12 +213,12 @@ impl<T: Float> Kernel for Bins<'_, T> {
         let Bins { values, low, high, edges, counts } = self;
         let last = counts.len() - 1;
         let scale = T::from_usize(counts.len());
-        // Half of it, if the range is not a finite number.
+        // Halves everything if the range is not a finite number.
         let part = T::from_f64(if high - low < T::HIGHEST { 1.0 } else { 0.5 });
         let (first, range) = (low * part, high * part - low * part);
         for &x in values {
             if x >= low && x <= high {
-                // Each operation is rounded: next to the bin.
+                // Each operation is rounded, so the result may be a neighbour of the bin.
                 let near: f64 = ((x * part - first) / range * scale).into();
                 let mut bin = (near as usize).min(last);
                 while x < edges[bin] {

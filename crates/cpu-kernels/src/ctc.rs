@@ -14,15 +14,15 @@
 //!                                                                   if that is -inf
 //! ```
 //!
-//! The third argument is -inf where a state cannot be left out: a blank, or a label equal to the
-//! one before it.
+//! The third argument is -inf if the skip is not allowed: the later of the two states is a blank,
+//! or has the label of the earlier one.
 //!
 //! # Determinism
 //!
-//! `Portable`. Everything is f64, in the order written above; sequences are on their own. The
-//! gradient of class `c` at step `t` is `(exp(x) - sum) * g`, where `sum` adds
-//! `exp((alpha[t, s] + beta[t, s]) - ll)` of the states with label `c`, ascending, to +0. It is
-//! rounded once.
+//! `Portable`. Everything is computed in f64, in the order written above; sequences are independent
+//! of each other. The gradient of class `c` at step `t` is `(exp(x) - sum) * g`; `sum` starts from
+//! +0 and adds `exp((alpha[t, s] + beta[t, s]) - ll)` of the states with label `c`, ascending. The
+//! gradient is rounded once.
 //!
 //! # References
 //!
@@ -47,11 +47,11 @@ pub struct Batch<'a, T> {
     pub classes: usize,
     /// The labels of all sequences.
     pub labels: &'a [i64],
-    /// Where those of each sequence begin.
+    /// The start of each sequence in `labels`.
     pub starts: &'a [usize],
-    /// The number of labels each has.
+    /// The number of labels of each sequence.
     pub target_lengths: &'a [usize],
-    /// The number of steps of each count.
+    /// The number of valid steps of each sequence.
     pub input_lengths: &'a [usize],
     /// The class that stands for no label.
     pub blank: usize,
@@ -63,8 +63,8 @@ pub struct Batch<'a, T> {
 /// # Errors
 ///
 /// [`Error::IndexOutOfRange`] if a label or the blank is not a class; [`Error::Length`] if a slice
-/// does not fit; [`Error::Argument`] if a sequence has more labels or steps than there are;
-/// [`Error::OutOfMemory`].
+/// has the wrong length; [`Error::Argument`] if a sequence claims more labels or steps than there
+/// are; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -101,9 +101,9 @@ pub fn ctc_loss<T: Elementary>(batch: Batch<'_, T>) -> Result<Vec<f64>> {
     })
 }
 
-/// Returns the gradient with respect to the log-probabilities, `scale[i]` being that of the loss of
-/// sequence `i`: `(exp(log_prob) − posterior) · scale`, and +0 behind the end of a sequence. For an
-/// infinite loss it is NaN, or +0 with `zero_infinity`.
+/// Computes the gradient with respect to the log-probabilities: `(exp(log_prob) − posterior) ·
+/// scale`, and +0 after the end of a sequence. `scale[i]` is the gradient of the loss of sequence
+/// `i`. For an infinite loss the result is NaN, or +0 with `zero_infinity`.
 ///
 /// # Errors
 ///
@@ -138,7 +138,7 @@ fn gradient<T: Elementary>(
 ) -> Result<Vec<T>> {
     let mut emitted = states.row()?;
     let width = emitted.len();
-    // Every step's alpha; row t + 1 belongs to step t.
+    // The alpha of every step; row t + 1 belongs to step t.
     let rows = memory::volume(OP, &[steps + 1, width])?;
     let mut alpha = memory::filled(OP, rows, f64::NEG_INFINITY)?;
     for t in 0..steps {
@@ -178,18 +178,18 @@ fn gradient<T: Elementary>(
 
 const OP: &str = "ctc_loss";
 
-/// Rows of alpha begin, and rows of beta end, with two states that do not exist.
+/// The number of dummy states at the start of a row of alpha and at the end of a row of beta.
 const PAD: usize = 2;
 
 /// The states of one sequence.
 struct States<'a, T> {
     log_probs: &'a [T],
-    /// Elements from one step to the next.
+    /// The number of elements from one step to the next.
     stride: usize,
     classes: usize,
     /// The class of each state.
     label: Vec<usize>,
-    /// 0 where a state can follow the one before the last, else -inf; two more at the end.
+    /// 0 if a state can follow the one two before it, else -inf; two more at the end.
     skip: Vec<f64>,
 }
 
@@ -209,7 +209,7 @@ impl<'a, T: Elementary> States<'a, T> {
         Ok(States { log_probs, stride: n * classes, classes, label, skip })
     }
 
-    /// Returns a row of states, none of which can be reached.
+    /// Returns a row of states, all of them unreachable.
     fn row(&self) -> Result<Vec<f64>> {
         memory::filled(OP, self.label.len() + PAD, f64::NEG_INFINITY)
     }
@@ -219,7 +219,7 @@ impl<'a, T: Elementary> States<'a, T> {
         &self.log_probs[t * self.stride..][..self.classes]
     }
 
-    /// alpha of step `t` from that of the step before. What is in `emitted` means nothing.
+    /// Computes alpha of step `t` from the step before. `emitted` is scratch space.
     fn forward(&self, t: usize, emitted: &mut [f64], previous: &[f64], next: &mut [f64]) {
         let x = self.at(t);
         let emitted = &mut emitted[..self.label.len()];
@@ -237,7 +237,7 @@ impl<'a, T: Elementary> States<'a, T> {
         simd::dispatch(Forward { previous, skip, emitted, next: &mut next[PAD..] });
     }
 
-    /// beta of step `t` from that of the step after.
+    /// Computes beta of step `t` from the step after.
     fn backward(&self, t: usize, steps: usize, following: &mut [f64], now: &mut [f64]) {
         let states = self.label.len();
         now.fill(f64::NEG_INFINITY);
@@ -256,10 +256,10 @@ impl<'a, T: Elementary> States<'a, T> {
     fn likelihood(&self, steps: usize, alpha: &[f64]) -> f64 {
         let states = self.label.len();
         if steps == 0 {
-            // No step emits no label.
+            // Without steps, only an empty label sequence is possible.
             return if states == 1 { 0.0 } else { f64::NEG_INFINITY };
         }
-        // With a single state the other one lies in the padding.
+        // If there is a single state, the other operand lies in the padding.
         log3(alpha[PAD + states - 1], alpha[PAD + states - 2], f64::NEG_INFINITY)
     }
 }
@@ -332,9 +332,9 @@ impl Kernel for Forward<'_> {
 }
 
 struct Backward<'a> {
-    /// With the log-probabilities of its step added.
+    /// The beta of the step after, plus the log-probabilities of that step.
     following: &'a [f64],
-    /// Of the state two further on.
+    /// The `skip` of the state two further on.
     skip: &'a [f64],
     now: &'a mut [f64],
 }

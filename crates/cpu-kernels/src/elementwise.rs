@@ -1,9 +1,9 @@
-//! Kernels that compute each element on its own.
+//! Elementwise kernels.
 //!
 //! # Determinism
 //!
-//! `Portable`: every element is the same sequence of correctly rounded operations, whoever
-//! computes it.
+//! `Portable`: every element is the same sequence of correctly rounded operations, whichever thread
+//! or instruction set computes it.
 
 mod gelu;
 
@@ -17,7 +17,7 @@ use crate::parallel::pieces;
 
 pub use gelu::{gelu, gelu_backward};
 
-/// `out[i] = f(x[i])`.
+/// Computes `out[i] = f(x[i])`.
 ///
 /// # Errors
 ///
@@ -36,10 +36,11 @@ pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<(
     Ok(())
 }
 
-/// A float type with the elementary functions of [`math`]: correctly rounded on f32, written
-/// sequences of basic operations on f64.
+/// A float type with the elementary functions of [`math`]: correctly rounded for f32, fixed
+/// sequences of basic operations for f64.
 pub trait Elementary: Float {
-    /// e to the power of each element of a slice, in a kernel; the slices are equally long.
+    /// Computes e to the power of each element of a slice, inside a kernel; the slices have equal
+    /// lengths.
     fn exp_each(x: &[Self], out: &mut [Self]);
 
     /// Returns the natural logarithm.
@@ -50,10 +51,11 @@ pub trait Elementary: Float {
     #[must_use]
     fn tanh(self) -> Self;
 
-    /// The error function of each element of a slice, in a kernel; the slices are equally long.
+    /// Computes the error function of each element of a slice, inside a kernel; the slices have
+    /// equal lengths.
     fn erf_each(x: &[Self], out: &mut [Self]);
 
-    /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
+    /// Computes `out[i] = f(x[i])` for a function that is not a single IEEE operation.
     ///
     /// # Panics
     ///
@@ -61,7 +63,7 @@ pub trait Elementary: Float {
     #[doc(hidden)]
     fn elementary(kind: UnaryKind, x: &[Self], out: &mut [Self]);
 
-    /// `out[i] = a[i]` to the power `b[i]`.
+    /// Computes `out[i] = a[i]` to the power `b[i]`.
     ///
     /// # Panics
     ///
@@ -181,9 +183,9 @@ impl Elementary for f64 {
 /// One operand of a binary kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand<'a, T> {
-    /// An element for each element of the result.
+    /// One element per element of the result.
     Each(&'a [T]),
-    /// One element for all.
+    /// One element, repeated.
     Splat(T),
 }
 
@@ -201,7 +203,7 @@ impl<T> Operand<'_, T> {
     }
 }
 
-/// `out[i] = f(a[i], b[i])`.
+/// Computes `out[i] = f(a[i], b[i])`.
 ///
 /// # Errors
 ///
@@ -231,7 +233,7 @@ pub fn binary<T: Elementary>(
     Ok(())
 }
 
-/// `out[i] = x[i] · scale + shift`, two roundings.
+/// Computes `out[i] = x[i] · scale + shift`, with two roundings.
 ///
 /// # Errors
 ///
@@ -242,7 +244,7 @@ pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) -> Result<()
     Ok(())
 }
 
-/// `out[i] = 1` where the comparison holds, else 0.
+/// Computes `out[i] = 1` if the comparison holds, else 0.
 ///
 /// # Errors
 ///
@@ -271,7 +273,7 @@ pub fn compare<T: PartialOrd + Copy + Sync>(
     Ok(())
 }
 
-/// `out[i] = a[i]` where the condition is not 0, else `b[i]`.
+/// Computes `out[i] = a[i]` if the condition is not 0, else `b[i]`.
 ///
 /// # Errors
 ///
@@ -294,18 +296,18 @@ pub fn select<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// A correctly rounded function of [`math`].
+/// Computes a correctly rounded function of [`math`].
 fn correct(f: impl UnaryF32, x: &[f32], out: &mut [f32]) {
     assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
     pieces(out, |start, piece| f.map(&x[start..start + piece.len()], piece));
 }
 
-/// A function of one element, as a type, so that each gets a loop of its own.
+/// A function of one element, as a type, so that each gets its own loop.
 pub(crate) trait Function1<T>: Copy + Sync {
     fn eval(self, x: T) -> T;
 }
 
-/// A function of two elements.
+/// A function of two elements, as a type.
 pub(crate) trait Function2<T>: Copy + Sync {
     fn eval(self, a: T, b: T) -> T;
 }
@@ -433,7 +435,7 @@ functions! {
     Sub(a, b) in Function2 = a - b;
     Mul(a, b) in Function2 = a * b;
     Div(a, b) in Function2 = a / b;
-    // A NaN in either is the result: no comparison with it holds, so the sum is taken.
+    // If either is NaN, no comparison holds and the result is the sum, a NaN.
     Maximum(a, b) in Function2 = if a >= b { a } else if b > a { b } else { a + b };
     Minimum(a, b) in Function2 = if a <= b { a } else if b < a { b } else { a + b };
     Weigh(a, b) in Function2 = weighed(a, b);
@@ -443,14 +445,14 @@ functions! {
     SigmoidGrad(a, b) in Function2 = a * ((T::ONE - b) * b);
 }
 
-/// `a · b`; a `b` of 0 makes a zero of any number, also of an infinite one.
+/// Returns `a · b`, except that a `b` of 0 gives a zero even for an infinite `a`.
 #[inline(always)]
 pub(crate) fn weighed<T: Float>(a: T, b: T) -> T {
     let a = if b == T::ZERO { within(a, T::ONE) } else { a };
     a * b
 }
 
-/// `x` within `±bound`; NaN stays.
+/// Returns `x` limited to `±bound`; NaN stays NaN.
 #[inline(always)]
 fn within<T: Float>(x: T, bound: T) -> T {
     if x > bound {

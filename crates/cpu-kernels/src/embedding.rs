@@ -1,7 +1,7 @@
 //! Rows of a table: `embedding`, `embedding_bag` and their gradients.
 //!
-//! The gradient of the table is an irregular sum, defined in [`scatter`](crate::scatter). What
-//! its addends are is said at each function.
+//! The gradient of the table is an irregular sum, defined in [`scatter`](crate::scatter). Each
+//! function documents its addends.
 
 mod bag;
 
@@ -15,7 +15,7 @@ use crate::index::index_select;
 use crate::scatter::{Adder, Atomic, Checked, Exact, check, picked};
 use crate::{Float, memory, parallel};
 
-/// Returns the rows of `weight` that `index` names.
+/// Copies the rows of `weight` that `index` names.
 ///
 /// # Shapes
 ///
@@ -23,11 +23,11 @@ use crate::{Float, memory, parallel};
 ///
 /// # Determinism
 ///
-/// Portable: values are moved.
+/// Portable: values are only moved.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices do not fit the shapes;
+/// [`Error::Length`](crate::Error::Length) if a slice does not have the given shape;
 /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
 ///
 /// # Examples
@@ -53,10 +53,10 @@ pub fn embedding<T: Copy + Send + Sync>(
     index_select("embedding", out, weight, [1, rows, width], index)
 }
 
-/// Returns the gradient of the table of [`embedding`].
+/// Computes the gradient of the table of [`embedding`].
 ///
-/// Row `r` is the exact sum of the gradients of the places that hold `r`; with
-/// `scale_grad_by_freq` it is then divided by their number. The row `padding_idx` gets none.
+/// Row `r` is the exact sum of the gradients of the places that hold `r`; with `scale_grad_by_freq`
+/// it is then divided by their number. The row `padding_idx` gets no gradient.
 ///
 /// # Shapes
 ///
@@ -85,7 +85,7 @@ pub fn embedding_backward<T: Float>(
     backward::<T, Exact>(grad_weight, shape, index, grad_out, padding_idx, scale)
 }
 
-/// [`embedding_backward`] with float atomics.
+/// Computes [`embedding_backward`] with float atomics.
 ///
 /// # Shapes
 ///
@@ -134,7 +134,7 @@ fn backward<T: Float, A: Adder<T>>(
     Ok(())
 }
 
-/// Returns the sources whose index is not the padding's, and their rows. The index has been
+/// Returns the sources whose index is not `padding_idx`, and their rows. The index must have been
 /// checked.
 fn without(padding_idx: Option<usize>, index: &[i64]) -> Result<(Vec<usize>, Vec<usize>)> {
     let mut sources = memory::with_capacity("embedding", index.len())?;
@@ -147,7 +147,7 @@ fn without(padding_idx: Option<usize>, index: &[i64]) -> Result<(Vec<usize>, Vec
     Ok((sources, rows))
 }
 
-/// Divides each row by how often it is among `places`. The gradient is not empty.
+/// Divides each row by its number of occurrences in `places`. The gradient must not be empty.
 fn divide_by_counts<T: Float>(
     op: &'static str,
     grad_weight: &mut [T],

@@ -1,40 +1,40 @@
-//! What a kernel refuses.
+//! The errors of kernels.
 
 use samebits_numerics::memory;
 
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An argument that a kernel cannot work with. Messages start with the operation's name and
-/// give both sides of the mismatch.
+/// An argument that a kernel rejects. Messages start with the operation's name and give both sides
+/// of the mismatch.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An index does not lie inside the dimension it indexes.
+    /// An index lies outside the dimension it indexes.
     #[error("{op}: index {index} at position {position} is out of range for size {size}")]
     IndexOutOfRange {
         /// The operation.
         op: &'static str,
-        /// Where in the index slice.
+        /// The position in the index slice.
         position: usize,
-        /// The index found there.
+        /// The index at that position.
         index: i64,
-        /// The size it should have been below.
+        /// The size of the dimension; the index must be below it.
         size: usize,
     },
-    /// A slice has the wrong number of elements for the sizes given.
+    /// A slice has the wrong number of elements for the given sizes.
     #[error("{op}: {what} must have {expected} elements, got {got}")]
     Length {
         /// The operation.
         op: &'static str,
-        /// Which slice.
+        /// The name of the slice.
         what: &'static str,
-        /// The number of elements that the sizes ask for.
+        /// The number of elements that the sizes require.
         expected: usize,
-        /// The number it has.
+        /// The number of elements of the slice.
         got: usize,
     },
-    /// There is no memory for a buffer that the operation needs besides its arguments.
+    /// The allocation of a buffer besides the arguments failed.
     #[error("{op}: no memory left for {bytes} bytes; use smaller sizes")]
     OutOfMemory {
         /// The operation.
@@ -47,7 +47,7 @@ pub enum Error {
     Argument {
         /// The operation.
         op: &'static str,
-        /// What was expected and what was given.
+        /// The value that was expected and the one that was given.
         message: String,
     },
 }
@@ -61,7 +61,7 @@ impl Error {
     }
 }
 
-/// Checks that a slice has the number of elements that the sizes ask for.
+/// Checks that a slice has the number of elements that the sizes require.
 #[inline]
 pub(crate) fn expect_len(
     op: &'static str,
@@ -72,8 +72,8 @@ pub(crate) fn expect_len(
     if got == expected { Ok(()) } else { Err(Error::Length { op, what, expected, got }) }
 }
 
-/// Checks that a slice has as many elements as the product of `sizes`. A product that cannot be
-/// counted is more than any slice has.
+/// Checks that the number of elements of a slice is the product of `sizes`. A product that
+/// overflows is larger than any slice.
 #[inline]
 pub(crate) fn expect_size(
     op: &'static str,
@@ -84,8 +84,8 @@ pub(crate) fn expect_size(
     expect_len(op, what, got, memory::product(sizes).unwrap_or(usize::MAX))
 }
 
-/// Checks that the product of `sizes` can be counted. Sizes of 0 do not hide others that are too
-/// large, so that the product of any of the sizes can be counted too.
+/// Checks that the product of `sizes` does not overflow. Sizes of 0 are left out, so that the
+/// product of any of the sizes does not overflow either.
 pub(crate) fn expect_countable(op: &'static str, sizes: &[usize]) -> Result<()> {
     let product = sizes.iter().try_fold(1usize, |product, &n| product.checked_mul(n.max(1)));
     match product {

@@ -21,22 +21,23 @@ pub trait Float:
     /// True for f64.
     #[doc(hidden)]
     const WIDE: bool;
-    /// `+0`.
+    /// The number `+0`.
     const ZERO: Self;
-    /// `1`.
+    /// The number `1`.
     const ONE: Self;
-    /// Magnitudes other than 0 are between 2 to the power of this, negative or not.
+    /// The bound of the exponents: magnitudes other than 0 are between 2 to the power of minus this
+    /// and 2 to the power of this.
     #[doc(hidden)]
     const EXPONENT: u32;
-    /// From this magnitude on, a logarithm of a sum of exponentials is the largest exponent.
+    /// The magnitude from which a logarithm of a sum of exponentials equals the largest exponent.
     #[doc(hidden)]
     const LARGE_LOG: f64;
 
-    /// `self * a + b` with one rounding.
+    /// Returns `self * a + b`, rounded once.
     #[must_use]
     fn mul_add(self, a: Self, b: Self) -> Self;
 
-    /// `x` rounded to nearest.
+    /// Returns `x`, rounded to nearest.
     #[must_use]
     fn from_f64(x: f64) -> Self;
 
@@ -52,16 +53,16 @@ pub trait Float:
     #[must_use]
     fn abs(self) -> Self;
 
-    /// `n` rounded to nearest.
+    /// Returns `n`, rounded to nearest.
     #[inline(always)]
     #[must_use]
     fn from_usize(n: usize) -> Self {
-        // Exact in f64 up to 2^53, beyond any size in memory.
+        // f64 is exact up to 2^53, beyond any size in memory.
         Self::from_f64(n as f64)
     }
 
-    /// Adds to each row of `out` the rows of the sources that are sent there; see
-    /// [`scatter`](crate::scatter) for what the sum is.
+    /// Adds to each row of `out` the rows of the sources that are sent there;
+    /// [`scatter`](crate::scatter) defines the sum.
     #[doc(hidden)]
     fn add_rows(
         out: &mut [Self],
@@ -72,8 +73,8 @@ pub trait Float:
         Self::add_rows_to(out, false, width, destinations, addends)
     }
 
-    /// As [`add_rows`](Float::add_rows); what is in a `fresh` output means nothing, and its sums
-    /// start from +0.
+    /// Computes [`add_rows`](Float::add_rows). A `fresh` output has no meaningful content, and its
+    /// sums start from +0.
     #[doc(hidden)]
     fn add_rows_to(
         out: &mut [Self],
@@ -83,7 +84,7 @@ pub trait Float:
         addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()>;
 
-    /// `to[column * width + row] = from[row * stride + column]` for `rows` rows of `columns`.
+    /// Sets `to[column * width + row] = from[row * stride + column]` for `rows` rows of `columns`.
     #[doc(hidden)]
     fn transpose(
         from: &[Self],

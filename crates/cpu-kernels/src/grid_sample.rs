@@ -3,24 +3,23 @@
 //! # Layouts
 //!
 //! `input` (batch, channels, height, width) or (batch, channels, depth, height, width), `grid`
-//! (batch, points, 2 or 3) with the coordinates (x, y) or (x, y, z) of each point, `out` (batch,
+//! (batch, points, 2 or 3): the coordinates (x, y) or (x, y, z) of each point, `out` (batch,
 //! channels, points); all contiguous.
 //!
 //! # What is computed
 //!
-//! Where the taps of a point lie and what they weigh is computed in f64, as PyTorch describes
-//! it; a weight is then rounded to the element type. Taps outside the input are skipped, and those
-//! of weight 0, so that an infinite input next to the point does not matter; a point with a
-//! coordinate that is not a number has none.
+//! The positions and weights of a point's taps are computed in f64 by PyTorch's formulas; a weight
+//! is then rounded to the element type. Taps outside the input and taps of weight 0 are skipped, so
+//! an infinite input next to the point has no effect. A point with a NaN coordinate has no taps.
 //!
-//! - An output starts from `+0` and takes its taps in row-major order, each by one
-//!   `mul_add(input, weight, sum)`.
+//! - An output starts from `+0` and adds its taps in row-major order, each by one `mul_add(input,
+//!   weight, sum)`.
 //! - The gradient of the input is an irregular sum, see [`scatter`](crate::scatter): its addends
 //!   are `gradient * weight`, rounded.
-//! - The gradient of a coordinate is computed in f64: for each channel in ascending order the
-//!   sum over the taps of `input * weight'`, without those whose `weight'` is 0, times the
-//!   channel's gradient is added to `+0`; the result is multiplied by the derivative of the tap
-//!   position and rounded once.
+//! - The gradient of a coordinate is computed in f64, starting from `+0`. For each channel in
+//!   ascending order, it adds the channel's gradient times the sum over the taps of `input *
+//!   weight'`, leaving out taps with a `weight'` of 0. The result is multiplied by the derivative
+//!   of the tap position and rounded once.
 
 mod taps;
 
@@ -36,7 +35,7 @@ pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Samp
 ///
 /// # Shapes
 ///
-/// As the [module](self) says.
+/// See the [module](self).
 ///
 /// # Determinism
 ///
@@ -44,7 +43,7 @@ pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Samp
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -88,7 +87,7 @@ pub fn grid_sample<T: Float>(
     })
 }
 
-/// Returns the gradient of [`grid_sample`] for the input.
+/// Computes the gradient of [`grid_sample`] with respect to the input.
 ///
 /// # Shapes
 ///
@@ -100,7 +99,7 @@ pub fn grid_sample<T: Float>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn grid_sample_input_backward<T: Float>(
     sampling: &Sampling,
@@ -133,7 +132,7 @@ pub fn grid_sample_input_backward<T: Float>(
     })
 }
 
-/// Returns the gradient of [`grid_sample`] for the grid.
+/// Computes the gradient of [`grid_sample`] with respect to the grid.
 ///
 /// # Shapes
 ///
@@ -146,7 +145,7 @@ pub fn grid_sample_input_backward<T: Float>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn grid_sample_grid_backward<T: Float>(
     sampling: &Sampling,
@@ -183,8 +182,8 @@ fn check(sampling: &Sampling, input: usize, grid: usize, out: usize) -> Result<(
     expect_len(sampling.op(), "the output", out, sampling.output_len())
 }
 
-/// (channels, places) as (places, channels): what a point takes from all channels then lies
-/// side by side.
+/// Transposes (channels, places) to (places, channels), so that the elements of a point, over all
+/// channels, are neighbours.
 fn pixels<T: Float>(sampling: &Sampling, planes: &[T]) -> Result<Vec<T>> {
     let channels = sampling.channels();
     let places = planes.len() / channels.max(1);
@@ -197,19 +196,19 @@ fn pixels<T: Float>(sampling: &Sampling, planes: &[T]) -> Result<Vec<T>> {
     Ok(pixels)
 }
 
-/// The inverse of [`pixels`].
+/// Inverts [`pixels`].
 fn planes<T: Float>(sampling: &Sampling, pixels: &[T], places: usize, planes: &mut [T]) {
-    // Enough planes at a time that what a pixel holds of them is a cache line.
+    // Takes as many planes at a time as fill a cache line of each pixel.
     parallel::pieces_of(GROUP * places, planes, |start, planes| {
         let (first, count) = (start / places, planes.len() / places);
         T::transpose(&pixels[first..], sampling.channels(), (places, count), planes, places);
     });
 }
 
-/// Channels that are computed together.
+/// The number of channels computed together.
 const GROUP: usize = 16;
 
-/// The values of consecutive points, all channels of each.
+/// Arguments of a kernel: the values of consecutive points, all channels of each.
 struct SamplePoints<'a, T> {
     sampling: &'a Sampling,
     rows: &'a [T],
@@ -258,11 +257,11 @@ impl<T: Float> Kernel for SamplePoints<'_, T> {
     }
 }
 
-/// The gradients of consecutive points' coordinates.
+/// Arguments of a kernel: the gradients of consecutive points' coordinates.
 struct PointGradients<'a, T> {
     sampling: &'a Sampling,
     rows: &'a [T],
-    /// From the first of the points on.
+    /// The gradients from the first of these points on.
     grads: &'a [T],
     grid: &'a [T],
     grad_grid: &'a mut [T],
@@ -277,7 +276,7 @@ impl<T: Float> Kernel for PointGradients<'_, T> {
         let points =
             self.grid.chunks_exact(dims).zip(self.grads.chunks_exact(self.sampling.channels()));
         for ((at, grads), out) in points.zip(self.grad_grid.chunks_exact_mut(dims)) {
-            // The third dimension of an image has no slope.
+            // An image has no slope in the third dimension.
             let sums = match dims {
                 2 => point_gradient::<T, 2>(self.sampling, self.rows, grads, at, &mut taps),
                 _ => point_gradient::<T, 3>(self.sampling, self.rows, grads, at, &mut taps),
@@ -289,7 +288,7 @@ impl<T: Float> Kernel for PointGradients<'_, T> {
     }
 }
 
-/// Returns the gradient of the coordinates (x, y, z) of one point.
+/// Computes the gradient of the coordinates (x, y, z) of one point.
 #[inline(always)]
 fn point_gradient<T: Float, const DIMS: usize>(
     sampling: &Sampling,

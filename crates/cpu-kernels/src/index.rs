@@ -1,9 +1,9 @@
-//! Reads from and assignments to places that an index says: `index_select`, `gather`, `scatter`,
+//! Reads from, and assignments to, indexed places: `index_select`, `gather`, `scatter`,
 //! `index_copy`, `put`, `take`, `repeat_interleave`, and the gradients of the reads.
 //!
 //! Tensors are contiguous slices of shape (outer, dim, inner), as in [`scatter`](crate::scatter).
-//! Values are moved, not computed with: they keep their bits, also those of NaN. Where several
-//! sources are assigned to one place, the one with the highest index wins. The gradient of a
+//! Values are moved without arithmetic, so they keep their bits, even those of NaN. If several
+//! sources are assigned to one place, the one with the highest index is kept. The gradient of a
 //! read is an irregular sum, defined in [`scatter`](crate::scatter).
 
 use crate::error::{Error, Result, expect_len, expect_size};
@@ -22,11 +22,11 @@ use std::marker::PhantomData;
 ///
 /// # Determinism
 ///
-/// Portable: values are moved.
+/// Portable: values are only moved.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if the slices do not fit the shapes; [`Error::IndexOutOfRange`], and
+/// [`Error::Length`] if a slice does not have the given shape; [`Error::IndexOutOfRange`]. Then
 /// nothing is written.
 ///
 /// # Examples
@@ -68,7 +68,7 @@ pub fn index_select<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Returns the gradient of [`index_select`]: the sum of the slices that came from each place.
+/// Computes the gradient of [`index_select`]: the sum of the slices that were read from each place.
 ///
 /// # Shapes
 ///
@@ -76,7 +76,7 @@ pub fn index_select<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+/// Portable: an irregular sum; see [`scatter`](crate::scatter).
 ///
 /// # Errors
 ///
@@ -91,8 +91,8 @@ pub fn index_select_backward<T: Float>(
     index_add_to(grad_input, true, shape, index, grad_out, T::ONE)
 }
 
-/// Copies the elements that an index per element names along one dimension:
-/// `out[o, k, j] = input[o, index[o, k, j], j]`.
+/// Copies the elements that an index of elements names along one dimension: `out[o, k, j] =
+/// input[o, index[o, k, j], j]`.
 ///
 /// # Shapes
 ///
@@ -100,7 +100,7 @@ pub fn index_select_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: values are moved.
+/// Portable: values are only moved.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub fn gather<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Returns the gradient of [`gather`].
+/// Computes the gradient of [`gather`].
 ///
 /// # Shapes
 ///
@@ -149,7 +149,7 @@ pub fn gather<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+/// Portable: an irregular sum; see [`scatter`](crate::scatter).
 ///
 /// # Errors
 ///
@@ -166,7 +166,7 @@ pub fn gather_backward<T: Float>(
     T::add_rows_to(grad_input, true, 1, &elements, &rows(grad_out, 1))
 }
 
-/// Assigns each element of `source` to the element of `out` that its own index says.
+/// Assigns each element of `source` to the element of `out` that its index names.
 ///
 /// # Shapes
 ///
@@ -174,7 +174,7 @@ pub fn gather_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: the highest source index wins.
+/// Portable: of duplicates, the highest source index is kept.
 ///
 /// # Errors
 ///
@@ -193,7 +193,7 @@ pub fn gather_backward<T: Float>(
 ///
 /// # References
 ///
-/// `torch.Tensor.scatter_`, whose winner among duplicates is not defined.
+/// `torch.Tensor.scatter_`, which does not define the result for duplicates.
 pub fn scatter<T: Copy + Send + Sync>(
     out: &mut [T],
     shape: [usize; 3],
@@ -206,7 +206,7 @@ pub fn scatter<T: Copy + Send + Sync>(
     assign(out, 1, &places, source)
 }
 
-/// Assigns each slice of `source` to the slice of `out` that `index` says.
+/// Assigns each slice of `source` to the slice of `out` that `index` names.
 ///
 /// # Shapes
 ///
@@ -214,7 +214,7 @@ pub fn scatter<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: the highest source index wins.
+/// Portable: of duplicates, the highest source index is kept.
 ///
 /// # Errors
 ///
@@ -222,7 +222,7 @@ pub fn scatter<T: Copy + Send + Sync>(
 ///
 /// # References
 ///
-/// `torch.Tensor.index_copy_`, whose winner among duplicates is not defined.
+/// `torch.Tensor.index_copy_`, which does not define the result for duplicates.
 pub fn index_copy<T: Copy + Send + Sync>(
     out: &mut [T],
     [outer, dim, inner]: [usize; 3],
@@ -244,7 +244,7 @@ pub fn index_copy<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Assigns each row of `values` to the row of `out` that its linear index says: `index_put` and
+/// Assigns each row of `values` to the row of `out` that its linear index names: `index_put` and
 /// `put` without `accumulate`. See [`put_add`](crate::scatter::put_add) for the other mode.
 ///
 /// # Shapes
@@ -253,7 +253,7 @@ pub fn index_copy<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: the highest source index wins.
+/// Portable: of duplicates, the highest source index is kept.
 ///
 /// # Errors
 ///
@@ -275,7 +275,7 @@ pub fn put<T: Copy + Send + Sync>(
     assign(out, width, &Checked(OP, &places), values)
 }
 
-/// Copies the rows that a linear index names: `take`, and reading with several index tensors.
+/// Copies the rows that a linear index names: `take`, and reads with several index tensors.
 ///
 /// # Shapes
 ///
@@ -283,7 +283,7 @@ pub fn put<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: values are moved.
+/// Portable: values are only moved.
 ///
 /// # Errors
 ///
@@ -313,7 +313,7 @@ pub fn take<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Returns the gradient of [`take`].
+/// Computes the gradient of [`take`].
 ///
 /// # Shapes
 ///
@@ -321,7 +321,7 @@ pub fn take<T: Copy + Send + Sync>(
 ///
 /// # Determinism
 ///
-/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+/// Portable: an irregular sum; see [`scatter`](crate::scatter).
 ///
 /// # Errors
 ///
@@ -335,15 +335,15 @@ pub fn take_backward<T: Float>(
     put_add_to(grad_input, true, shape, index, grad_out)
 }
 
-/// Folds several index tensors over the leading dimensions `sizes` into one linear index for
-/// [`put`], [`take`] and [`put_add`](crate::scatter::put_add). Negative indices count from the
-/// end of their dimension.
+/// Combines several index tensors over the leading dimensions `sizes` into one linear index for
+/// [`put`], [`take`] and [`put_add`](crate::scatter::put_add). Negative indices count from the end
+/// of their dimension.
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] for the first index that is out of range;
-/// [`Error::Argument`] if there is not one index tensor per size, all of one length, or the sizes
-/// are more rows than can be counted; [`Error::OutOfMemory`].
+/// [`Error::IndexOutOfRange`] for the first index out of range; [`Error::Argument`] if there is not
+/// one index tensor per size, their lengths differ, or the number of rows overflows;
+/// [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -376,8 +376,8 @@ pub fn linear_index(op: &'static str, indices: &[&[i64]], sizes: &[usize]) -> Re
     Ok(linear)
 }
 
-/// Returns the index that repeats element `i` of a dimension `repeats[i]` times: for
-/// [`index_select`], and for [`index_select_backward`] as the gradient.
+/// Returns the index that repeats element `i` of a dimension `repeats[i]` times. Use it with
+/// [`index_select`], and with [`index_select_backward`] for the gradient.
 ///
 /// # Errors
 ///
@@ -416,7 +416,7 @@ pub fn repeat_interleave_index(repeats: &[i64]) -> Result<Vec<i64>> {
     Ok(index)
 }
 
-/// Returns the last source of each row wins.
+/// Assigns the sources to their rows; of duplicates, the last one is kept.
 fn assign<T: Copy + Send + Sync>(
     out: &mut [T],
     width: usize,

@@ -1,4 +1,4 @@
-//! Integer arithmetic on each element. Results that do not fit wrap around.
+//! Elementwise integer arithmetic. Results that do not fit wrap around.
 //!
 //! # Determinism
 //!
@@ -10,12 +10,12 @@ use crate::elementwise::Operand;
 use crate::error::{Error, Result, expect_len};
 use crate::parallel::pieces;
 
-/// `out[i] = f(x[i])`.
+/// Computes `out[i] = f(x[i])`.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if the slices differ in length; [`Error::Argument`] if `kind` is not a function
-/// of integers.
+/// [`Error::Length`] if the slices differ in length; [`Error::Argument`] if `kind` has no integer
+/// form.
 ///
 /// # Examples
 ///
@@ -42,12 +42,12 @@ pub fn unary(kind: UnaryKind, x: &[i64], out: &mut [i64]) -> Result<()> {
     Ok(())
 }
 
-/// `out[i] = f(a[i], b[i])`.
+/// Computes `out[i] = f(a[i], b[i])`.
 ///
 /// # Errors
 ///
 /// [`Error::Length`] if an operand differs from the result in length; [`Error::Argument`] for a
-/// divisor of 0, a negative exponent, or if `kind` is not a function of integers.
+/// divisor of 0, a negative exponent, or if `kind` has no integer form.
 ///
 /// # Examples
 ///
@@ -99,20 +99,20 @@ pub fn binary(
     Ok(())
 }
 
-/// Returns the quotient rounded down. The only one that does not fit, `i64::MIN / -1`, wraps
+/// Returns the quotient, rounded down. The only quotient that overflows, `i64::MIN / -1`, wraps
 /// around.
 pub(crate) fn floor_divide(a: i64, b: i64) -> i64 {
     let (quotient, rest) = (a.wrapping_div(b), a.wrapping_rem(b));
     if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient }
 }
 
-/// What [`floor_divide`] leaves.
+/// Returns the remainder of [`floor_divide`].
 fn remainder(a: i64, b: i64) -> i64 {
     let rest = a.wrapping_rem(b);
     if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
 }
 
-/// By squaring, for exponents that are not negative.
+/// Computes the power by repeated squaring, for exponents that are not negative.
 fn power(base: i64, exponent: i64) -> i64 {
     let (mut power, mut square, mut rest) = (1i64, base, exponent);
     while rest > 0 {
@@ -149,7 +149,7 @@ fn each(
     });
 }
 
-/// Refuses an operand of `n` elements unless `accepts` holds for all of them.
+/// Returns an error unless `accepts` holds for all `n` elements of an operand.
 fn expect_every(
     x: Operand<'_, i64>,
     n: usize,

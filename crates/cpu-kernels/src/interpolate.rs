@@ -2,22 +2,22 @@
 //!
 //! # Layouts
 //!
-//! Tensors are contiguous and are seen as `planes` planes of one to three dimensions each.
+//! Tensors are contiguous, and are treated as `planes` planes of one to three dimensions each.
 //! (Bilinear is linear in two dimensions, trilinear in three. The mode `area` is
 //! [`adaptive_avg_pool`](crate::pooling::adaptive_avg_pool).)
 //!
 //! # What is computed
 //!
-//! In each dimension an output is a weighted mean of a few inputs, its taps. Where a tap lies is
-//! computed in f64 as PyTorch describes it; its weight is rounded to the element type. Taps
-//! beyond the border are moved to the border; taps on the same input are one tap with the sum
-//! of their weights.
+//! In each dimension an output is a weighted mean of a few inputs, its taps. The position of a tap
+//! is computed in f64 by PyTorch's formulas; its weight is rounded to the element type. Taps beyond
+//! the border move to the border; taps on the same input become one tap with the sum of their
+//! weights.
 //!
-//! - An output starts from `+0` and takes its taps in ascending input index (row-major), each by
-//!   one `mul_add(input, weight, sum)`.
-//! - A gradient element starts from `+0` and takes the outputs that have a tap on it in
-//!   ascending output index, each by one `mul_add(gradient, weight, sum)`.
-//! - The weight of several dimensions is `(w_d * w_h) * w_w`, each product rounded.
+//! - An output starts from `+0` and adds its taps in ascending input index (row-major), each by one
+//!   `mul_add(input, weight, sum)`.
+//! - A gradient element starts from `+0` and adds the outputs that have a tap on it in ascending
+//!   output index, each by one `mul_add(gradient, weight, sum)`.
+//! - The weight in several dimensions is `(w_d * w_h) * w_w`, each product rounded.
 
 use crate::error::{Result, expect_len};
 use crate::memory::{self, named};
@@ -40,7 +40,7 @@ pub use samebits_tensor_core::geometry::{InterpolateMode, Resize, ResizedAxis};
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -61,7 +61,7 @@ pub fn interpolate<T: Float>(resize: &Resize, input: &[T], out: &mut [T]) -> Res
     sum(resize, input, out, [resize.input(), resize.output()], ResizedAxis::taps)
 }
 
-/// Returns the gradient of [`interpolate`].
+/// Computes the gradient of [`interpolate`].
 ///
 /// # Shapes
 ///
@@ -86,8 +86,7 @@ pub fn interpolate_backward<T: Float>(
     sum(resize, grad_out, grad_input, sizes, |axis| axis.taps()?.reversed(axis.input))
 }
 
-/// Both directions are the same computation: each element of `to` is a weighted sum of elements
-/// of `from`.
+/// Computes either direction: each element of `to` is a weighted sum of elements of `from`.
 fn sum<T: Float>(
     resize: &Resize,
     from: &[T],
@@ -111,14 +110,14 @@ fn sum<T: Float>(
     Ok(())
 }
 
-/// The taps of a row, one column for the first taps of all elements, one for the second ones,
-/// and so on: the loop over the elements of a row is then the inner one.
+/// The taps of a row in columns: the first tap of all elements, then the second, and so on. The
+/// inner loop then runs over the elements of a row.
 struct Columns<T> {
     count: usize,
     width: usize,
     places: Vec<usize>,
     weights: Vec<T>,
-    /// Whether every element has this tap.
+    /// True for each column in which every element has a tap.
     full: Vec<bool>,
 }
 
@@ -190,8 +189,8 @@ impl<T: Float> Columns<T> {
                     *sum = line[place].mul_add(outer_weight * weight, *sum);
                 }
             } else {
-                // An element without this tap must not see a product with a weight of zero:
-                // that would be NaN where the line is infinite.
+                // An element without this tap must not add a product with a weight of zero: that
+                // would be NaN if the input is infinite.
                 for ((sum, &place), &weight) in taps {
                     if let Some(&x) = line.get(place) {
                         *sum = x.mul_add(outer_weight * weight, *sum);

@@ -1,4 +1,4 @@
-//! Deterministic and fast CPU kernels with the same bits on any number of threads.
+//! Deterministic, fast CPU kernels with the same bits on any number of threads.
 
 #![deny(unsafe_code)]
 

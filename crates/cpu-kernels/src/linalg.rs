@@ -2,10 +2,10 @@
 //!
 //! # Determinism
 //!
-//! `Portable`. Elements are converted to f64, everything is computed there by basic operations
-//! in the order that each function states, and results are rounded once. Dot products and sums
-//! of squares run over the contract's fixed tree; `a -= f · v` is one fma per element. Matrices
-//! of a batch are on their own.
+//! `Portable`. Elements are converted to f64, computed with basic operations in the order that each
+//! function documents, and rounded once at the end. Dot products and sums of squares run over the
+//! contract's fixed tree; `a -= f · v` is one fma per element. The matrices of a batch are
+//! independent of each other.
 
 mod qr;
 mod svd;
@@ -39,7 +39,7 @@ impl Columns {
         Ok(new)
     }
 
-    /// From rows of `count` elements.
+    /// Makes a matrix from rows of `count` elements.
     fn from_rows<T: Float>(
         op: &'static str,
         x: &[T],
@@ -78,8 +78,8 @@ impl Columns {
     }
 }
 
-/// Returns the power of two at or below the largest magnitude, or 1 if that is zero or not finite:
-/// dividing by it is exact and keeps squares within range.
+/// Returns the power of two at or below the largest magnitude, or 1 if that is zero or not finite.
+/// Division by it is exact and keeps squares in range.
 fn scale_of(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| if x.abs() > max { x.abs() } else { max });
     if largest == 0.0 || !largest.is_finite() {
@@ -89,13 +89,13 @@ fn scale_of(x: &[f64]) -> f64 {
     f64::from_bits(exponent).clamp(f64::MIN_POSITIVE, f64::from_bits(0x7fd0_0000_0000_0000))
 }
 
-/// `x · y` over the tree.
+/// Returns `x · y` over the tree.
 #[inline(always)]
 fn dot(x: &[f64], y: &[f64]) -> f64 {
     reduce::dot_of(x, y, |x, y| x * y)
 }
 
-/// `y = fma(factor, x, y)`
+/// Computes `y = fma(factor, x, y)`.
 #[inline(always)]
 fn add_scaled(factor: f64, x: &[f64], y: &mut [f64]) {
     for (y, &x) in y.iter_mut().zip(x) {

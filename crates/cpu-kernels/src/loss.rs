@@ -2,8 +2,8 @@
 //!
 //! # Determinism
 //!
-//! `Portable`. Each row is on its own; its sum of exponentials runs in f64 over the contract's
-//! fixed tree.
+//! `Portable`. Rows are independent of each other; the sum of exponentials of a row runs in f64
+//! over the contract's fixed tree.
 
 use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
 use samebits_numerics::extrema;
@@ -14,17 +14,17 @@ use samebits_numerics::simd::{self, Kernel};
 use crate::elementwise::Elementary;
 use crate::{memory, parallel};
 
-/// `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
+/// Computes `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
-/// `x − max` is rounded to the element type, its exponential is that type's, the sum is the f64
-/// tree rounded to the type, and the logarithm is the type's.
+/// `x − max` is rounded to the element type, and its exponential is that of the type. The sum runs
+/// over the f64 tree and is rounded to the type, and the logarithm is that of the type.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if the slices differ in length or are no whole rows; [`Error::OutOfMemory`].
+/// [`Error::Length`] if the slices differ in length or are not whole rows; [`Error::OutOfMemory`].
 pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
     check_rows(&[("x", x)], width, out)?;
-    // Short rows go through each step together, so that the steps are whole vectors.
+    // Several short rows go through each step together, so that the steps use whole vectors.
     let size = (TOGETHER / width.max(1)).max(1) * width;
     parallel::try_rows(width, out, |start, out| {
         let x = &x[start..start + out.len()];
@@ -37,8 +37,8 @@ pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Resul
     })
 }
 
-/// `out = grad − exp(y) · Σ grad` along each row, the sum rounded to the element type,
-/// then one fma.
+/// Computes `out = grad − exp(y) · Σ grad` along each row: the sum is rounded to the element type,
+/// then one fma follows.
 ///
 /// # Errors
 ///
@@ -68,18 +68,18 @@ fn check_rows<T>(inputs: &[(&'static str, &[T])], width: usize, out: &[T]) -> Re
 const SOFTMAX: &str = "log_softmax";
 const NLL: &str = "nll_loss";
 
-/// The targets of a classification and what each counts.
+/// The targets of a classification, and their weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a, T> {
-    /// One class per position, in the order (sample, inner).
+    /// The class of each position, in the order (sample, inner).
     pub classes: &'a [i64],
     /// The number of classes.
     pub count: usize,
-    /// Positions of one sample.
+    /// The number of positions of a sample.
     pub inner: usize,
     /// The weight of each class; 1 if missing.
     pub weight: Option<&'a [T]>,
-    /// A class that does not count.
+    /// A class that is ignored.
     pub ignore_index: i64,
 }
 
@@ -88,9 +88,9 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if the positions are no whole samples or there is not a weight for each
-    /// class; [`Error::Argument`] if the log-probabilities of the positions cannot be counted;
-    /// [`Error::IndexOutOfRange`] for the first class that is neither one nor ignored.
+    /// [`Error::Length`] if the positions are not whole samples or there is not one weight per
+    /// class; [`Error::Argument`] if the number of log-probabilities overflows;
+    /// [`Error::IndexOutOfRange`] for the first target that is neither a class nor ignored.
     pub fn check(&self) -> Result<()> {
         let samples = self.samples();
         expect_size(NLL, "classes", self.classes.len(), &[samples, self.inner])?;
@@ -113,7 +113,8 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         }
     }
 
-    /// [`check`](Targets::check), and that there is a log-probability for each class.
+    /// Computes [`check`](Targets::check), and checks that there is a log-probability for each
+    /// class.
     fn check_with(&self, what: &'static str, log_probs: usize) -> Result<()> {
         self.check()?;
         expect_size(NLL, what, log_probs, &[self.samples(), self.count, self.inner])
@@ -123,7 +124,7 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         self.classes.len().checked_div(self.inner).unwrap_or(0)
     }
 
-    /// What position `i` counts.
+    /// Returns the weight of position `i`; 0 if it is ignored.
     fn weight(&self, i: usize) -> f64 {
         match self.place(i) {
             None => 0.0,
@@ -131,7 +132,8 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         }
     }
 
-    /// Where the log-probability of the target of position `i` lies, if it counts.
+    /// Returns the index of the log-probability of the target of position `i`, unless it is
+    /// ignored.
     fn place(&self, i: usize) -> Option<usize> {
         if self.classes[i] == self.ignore_index {
             return None;
@@ -140,14 +142,15 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         Some((sample * self.count + self.classes[i] as usize) * self.inner + inner)
     }
 
-    /// `weight · log_prob` at position `i`, if it counts.
+    /// Returns `weight · log_prob` at position `i`, unless it is ignored.
     fn term(&self, log_probs: &[T], i: usize) -> Option<f64> {
         self.place(i).map(|place| self.weight(i) * log_probs[place].into())
     }
 }
 
 impl<T: Elementary> Targets<'_, T> {
-    /// Where the log-probability of the target of position `i` lies and its gradient, if it counts.
+    /// Returns the index of the log-probability of the target of position `i` and its gradient,
+    /// unless it is ignored.
     fn gradient(&self, grad: &impl Fn(usize) -> T, divisor: f64, i: usize) -> Option<(usize, T)> {
         let value = |place| {
             let value = -(grad(i).into() * self.weight(i)) / divisor;
@@ -157,11 +160,11 @@ impl<T: Elementary> Targets<'_, T> {
     }
 }
 
-/// Returns the negative log-likelihood at each position, the product of f64 rounded once.
+/// Computes the negative log-likelihood at each position: the product in f64, rounded once.
 ///
 /// # Errors
 ///
-/// As [`Targets::check`]; [`Error::Length`] if a slice does not fit.
+/// As [`Targets::check`]; [`Error::Length`] if a slice has the wrong length.
 pub fn nll_loss<T: Elementary>(
     log_probs: &[T],
     targets: Targets<'_, T>,
@@ -177,7 +180,7 @@ pub fn nll_loss<T: Elementary>(
     Ok(())
 }
 
-/// Returns the sum of the losses and that of the weights, over the f64 tree, not yet rounded.
+/// Returns the sum of the losses and the sum of the weights, over the f64 tree, not yet rounded.
 ///
 /// # Errors
 ///
@@ -202,8 +205,8 @@ pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
     Ok(fpenv::ieee(|| reduce::sum_by(targets.classes.len(), |i| targets.weight(i))))
 }
 
-/// Returns the gradient of the losses: `−grad(i) · weight / divisor` at each target, computed in
-/// f64 and rounded once, +0 elsewhere.
+/// Computes the gradient of the losses: `−grad(i) · weight / divisor` at each target, in f64 and
+/// rounded once; +0 elsewhere.
 ///
 /// # Errors
 ///
@@ -215,7 +218,7 @@ pub fn nll_loss_backward<T: Elementary>(
     out: &mut [T],
 ) -> Result<()> {
     targets.check_with("out", out.len())?;
-    // The elements of a sample, which hold the places of all its positions.
+    // The elements of a sample, which contain the places of all its positions.
     let sample = targets.count * targets.inner;
     parallel::rows(sample, out, |start, piece| {
         piece.fill(T::ZERO);
@@ -229,8 +232,8 @@ pub fn nll_loss_backward<T: Elementary>(
     Ok(())
 }
 
-/// [`log_softmax_backward`] of what [`nll_loss_backward`] gives for rows of classes, from the
-/// log-probabilities `y`, row by row.
+/// Computes [`log_softmax_backward`] of the result of [`nll_loss_backward`] for rows of classes,
+/// from the log-probabilities `y`, row by row.
 ///
 /// # Errors
 ///
@@ -260,7 +263,7 @@ pub fn cross_entropy_backward<T: Elementary>(
     Ok(())
 }
 
-/// Elements of rows that are handled together, if the rows are shorter.
+/// The number of elements of rows handled together, if the rows are shorter.
 const TOGETHER: usize = 1024;
 
 struct Forward<'a, T> {
@@ -319,7 +322,7 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
         let width = self.width;
         let mut sums = vec![0.0; self.grad.len() / width];
         reduce::rows(self.grad, width, |_| |x: T| x.into(), &mut sums);
-        // Short rows go through the exponential together.
+        // Several short rows go through the exponential together.
         let size = (TOGETHER / width).max(1);
         let pieces = self.grad.chunks(size * width).zip(self.y.chunks(size * width));
         let outs = self.out.chunks_mut(size * width).zip(sums.chunks(size));
@@ -336,7 +339,7 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
     }
 }
 
-/// [`Backward`] of a row whose gradient is +0 but at the target.
+/// Computes [`Backward`] of a row whose gradient is +0 except at the target.
 struct BackwardAt<'a, T> {
     target: Option<(usize, T)>,
     y: &'a [T],

@@ -1,4 +1,4 @@
-//! Matrix products in a written order.
+//! Matrix products in a fixed order.
 
 use crate::gemm::driver::{self, Factors};
 use crate::gemm::pack::Lanes;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 pub use crate::gemm::{K_BLOCK, Real};
 
-/// Why a matrix product was refused.
+/// The reason why a matrix product was rejected.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,30 +22,30 @@ pub enum Error {
         /// Rows and columns of `b`.
         b: (usize, usize),
     },
-    /// The output has another number of elements than the products.
+    /// The output does not have the number of elements of the products.
     #[error(
         "matmul: the output has {got} elements, the product has {want}; pass a slice of {want}"
     )]
     OutputSize {
-        /// Elements that the products have.
+        /// The number of elements of the products.
         want: usize,
-        /// Elements of the slice.
+        /// The number of elements of the slice.
         got: usize,
     },
-    /// No slice has as many elements as the products.
+    /// The number of elements of the products overflows.
     #[error(
         "matmul: {count} products of {rows}x{columns} have more elements than can be counted; use \
          smaller sizes"
     )]
     TooLarge {
-        /// Number of products.
+        /// The number of products.
         count: usize,
-        /// Rows of each.
+        /// The number of rows of each product.
         rows: usize,
-        /// Columns of each.
+        /// The number of columns of each product.
         columns: usize,
     },
-    /// There is no memory for packed operands.
+    /// The allocation for packed operands failed.
     #[error("matmul: no memory left for {bytes} bytes; use smaller sizes")]
     OutOfMemory {
         /// The size of the buffer.
@@ -57,25 +57,25 @@ pub enum Error {
          {offset} needs more than the {len} elements of its slice; check shape and strides"
     )]
     OutOfBounds {
-        /// Rows of the matrix.
+        /// The number of rows of the matrix.
         rows: usize,
-        /// Columns of the matrix.
+        /// The number of columns of the matrix.
         columns: usize,
-        /// Distance of rows.
+        /// The distance between rows.
         row_stride: usize,
-        /// Distance of columns.
+        /// The distance between columns.
         column_stride: usize,
-        /// Where the matrix begins.
+        /// The start of the matrix.
         offset: usize,
-        /// Length of the slice.
+        /// The length of the slice.
         len: usize,
     },
     /// The lists of offsets differ in length.
     #[error("matmul: a has {a} matrices and b has {b}; pass one offset of each for every product")]
     BatchSize {
-        /// Number of left factors.
+        /// The number of left factors.
         a: usize,
-        /// Number of right factors.
+        /// The number of right factors.
         b: usize,
     },
 }
@@ -102,7 +102,8 @@ impl From<Error> for samebits_tensor_core::Error {
     }
 }
 
-/// A matrix in a slice, by strides: element (i, j) is `data[i * row_stride + j * column_stride]`.
+/// A matrix in a slice, given by strides: element (i, j) is `data[i * row_stride + j *
+/// column_stride]`.
 ///
 /// Strides may be zero, which repeats a row or column.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +116,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T: Real> Matrix<'a, T> {
-    /// Returns a matrix whose rows follow each other.
+    /// Returns a matrix whose rows are contiguous and consecutive.
     ///
     /// # Errors
     ///
@@ -153,19 +154,19 @@ impl<'a, T: Real> Matrix<'a, T> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Checks that the matrix, begun at `offset`, lies in the slice.
+    /// Checks that the matrix, starting at `offset`, lies in the slice.
     fn check_at(&self, offset: usize) -> Result<(), Error> {
         if self.rows == 0 || self.columns == 0 {
             return Ok(());

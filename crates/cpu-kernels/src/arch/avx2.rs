@@ -10,8 +10,8 @@ pub(super) struct F32x8(__m256);
 #[derive(Clone, Copy)]
 pub(super) struct F64x4(__m256d);
 
-// SAFETY: each method is one AVX or FMA operation on registers, or a load or store whose pointer
-// validity the trait asks of the caller.
+// SAFETY: each method is one AVX or FMA operation on registers, or a load or store; the trait
+// requires the caller to pass valid pointers.
 unsafe impl Vector for F32x8 {
     type Elem = f32;
     const LANES: usize = 8;
@@ -28,7 +28,7 @@ unsafe impl Vector for F32x8 {
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const f32) {
-        // SAFETY: a prefetch has no effect but on the cache.
+        // SAFETY: a prefetch affects only the cache.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
@@ -78,7 +78,7 @@ unsafe impl Vector for F64x4 {
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const f64) {
-        // SAFETY: a prefetch has no effect but on the cache.
+        // SAFETY: a prefetch affects only the cache.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
@@ -112,7 +112,7 @@ unsafe impl Vector for F64x4 {
     }
 }
 
-// 6 x 2 accumulators, two vectors of B and one broadcast of A fill 15 of the 16 registers.
+// 6 x 2 accumulators, two vectors of B and one broadcast of A use 15 of the 16 registers.
 register_tiles!(f32_tiles, F32x8, add_row, "avx2,fma";
     1: [1, 2, 3, 4, 5, 6];
     2: [1, 2, 3, 4, 5, 6];

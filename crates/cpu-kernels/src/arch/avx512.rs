@@ -11,8 +11,8 @@ pub(super) struct F32x16(__m512);
 #[derive(Clone, Copy)]
 pub(super) struct F64x8(__m512d);
 
-// SAFETY: each method is one AVX-512F operation on registers, or a load or store whose pointer
-// validity the trait asks of the caller.
+// SAFETY: each method is one AVX-512F operation on registers, or a load or store; the trait
+// requires the caller to pass valid pointers.
 unsafe impl Vector for F32x16 {
     type Elem = f32;
     const LANES: usize = 16;
@@ -29,7 +29,7 @@ unsafe impl Vector for F32x16 {
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const f32) {
-        // SAFETY: a prefetch has no effect but on the cache.
+        // SAFETY: a prefetch affects only the cache.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
@@ -79,7 +79,7 @@ unsafe impl Vector for F64x8 {
     }
     #[inline(always)]
     unsafe fn prefetch(at: *const f64) {
-        // SAFETY: a prefetch has no effect but on the cache.
+        // SAFETY: a prefetch affects only the cache.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
@@ -113,8 +113,8 @@ unsafe impl Vector for F64x8 {
     }
 }
 
-/// [`add_row`] that stays in one piece: left to itself, LLVM loads the rows of a whole step
-/// first, and then the sums of a large tile no longer fit into the registers.
+/// Defines an [`add_row`] that the compiler cannot split. Otherwise LLVM first loads the rows of a
+/// whole step, and the sums of a large tile no longer fit into the registers.
 macro_rules! add_row_in_place {
     ($name:ident, $vector:ident, $register:ty, $elem:ty, $broadcast:literal, $fma:literal) => {
         /// # Safety
@@ -128,7 +128,7 @@ macro_rules! add_row_in_place {
             from: *const $elem,
         ) {
             if C == 2 {
-                // Named for its type, without which the register gets no name in the assembly.
+                // Uses the type, which gives the register its name in the assembly.
                 let _broadcast: $register;
                 // SAFETY: AVX-512F operations on registers, and one read of `from`. They set
                 // exception flags of MXCSR, so the block does not claim to preserve flags.
@@ -147,7 +147,7 @@ macro_rules! add_row_in_place {
                     );
                 }
             } else {
-                // SAFETY: the caller has AVX-512F and vouches for `from`.
+                // SAFETY: the caller has AVX-512F and guarantees that `from` is valid.
                 unsafe { add_row(sums, b, from) }
             }
         }
@@ -156,7 +156,7 @@ macro_rules! add_row_in_place {
 add_row_in_place!(add_row_f32, F32x16, __m512, f32, "vbroadcastss", "vfmadd231ps");
 add_row_in_place!(add_row_f64, F64x8, __m512d, f64, "vbroadcastsd", "vfmadd231pd");
 
-// 14 x 2 accumulators, two vectors of B and one broadcast of A fill 31 of the 32 registers.
+// 14 x 2 accumulators, two vectors of B and one broadcast of A use 31 of the 32 registers.
 register_tiles!(f32_tiles, F32x16, add_row_f32, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
     2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];

@@ -4,10 +4,10 @@ use crate::parallel;
 use samebits_numerics::{fpenv, memory};
 use std::marker::PhantomData;
 
-/// Row-major matrices one after the other, to be cut into disjoint rectangular tiles.
+/// Consecutive row-major matrices, cut into disjoint rectangular tiles.
 ///
-/// `count * rows * columns` does not wrap around and is at most the length of the slice behind
-/// `data`: `new` has checked it.
+/// `new` has checked that `count * rows * columns` does not wrap around and is at most the length
+/// of the slice behind `data`.
 #[derive(Debug)]
 pub(crate) struct TileGrid<'a, T> {
     data: *mut T,
@@ -18,22 +18,22 @@ pub(crate) struct TileGrid<'a, T> {
     _borrow: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: the grid stands for the `&mut [T]` it was made from, and tiles of it are disjoint.
+// SAFETY: the grid represents the `&mut [T]` it was made from, and its tiles are disjoint.
 unsafe impl<T: Send> Sync for TileGrid<'_, T> {}
 
 /// One tile of a [`TileGrid`]; no other tile shares an element with it.
 ///
-/// For each `matrix < matrices` and `row < rows`, the `columns` elements from
-/// `matrix * matrix_stride + row * stride` on lie in one exclusively borrowed slice, and none of
-/// these numbers wraps around: [`TileGrid::new`] or [`TileMut::from_slice`] has checked it.
+/// For each `matrix < matrices` and `row < rows`, the `columns` elements from `matrix *
+/// matrix_stride + row * stride` on lie in one exclusively borrowed slice, and none of these
+/// numbers wraps around: [`TileGrid::new`] or [`TileMut::from_slice`] has checked this.
 #[derive(Debug)]
 pub(crate) struct TileMut<'a, T> {
     data: *mut T,
-    /// Matrices that this tile reaches through.
+    /// The number of matrices in this tile.
     pub(crate) matrices: usize,
-    /// Rows of this tile; fewer than asked for at the bottom edge.
+    /// The number of rows of this tile; at the bottom edge, fewer than requested.
     pub(crate) rows: usize,
-    /// Columns of this tile; fewer than asked for at the right edge.
+    /// The number of columns of this tile; at the right edge, fewer than requested.
     pub(crate) columns: usize,
     stride: usize,
     matrix_stride: usize,
@@ -44,7 +44,8 @@ pub(crate) struct TileMut<'a, T> {
 unsafe impl<T: Send> Send for TileMut<'_, T> {}
 
 impl<'a, T: Send> TileGrid<'a, T> {
-    /// Cuts `data`, `count` contiguous matrices, into tiles of so many matrices, rows and columns.
+    /// Cuts `data`, `count` contiguous matrices, into tiles of the given number of matrices, rows
+    /// and columns.
     ///
     /// # Panics
     ///
@@ -70,7 +71,7 @@ impl<'a, T: Send> TileGrid<'a, T> {
         if self.count == 0 || self.rows == 0 || self.columns == 0 {
             return Ok(());
         }
-        // No more tiles than elements, whose number `new` has checked.
+        // There are at most as many tiles as elements, whose number `new` has checked.
         let across = self.columns.div_ceil(self.tile.2);
         let down = self.rows.div_ceil(self.tile.1);
         let tiles = self.count.div_ceil(self.tile.0) * down * across;
@@ -91,8 +92,8 @@ impl<'a, T: Send> TileGrid<'a, T> {
                 matrix_stride: grid.rows * grid.columns,
                 _borrow: PhantomData,
             };
-            // Each index is visited once and tiles of different indices are disjoint, so the
-            // exclusive borrow of the whole is shared out without overlap.
+            // Each index is visited once, and tiles of different indices are disjoint, so the
+            // exclusive borrow of the whole is split without overlap.
             work(matrix, row, column, tile)
         };
         if tiles == 1 {
@@ -120,7 +121,7 @@ impl<'a, T> TileMut<'a, T> {
     ///
     /// # Panics
     ///
-    /// If the tile does not reach into as many.
+    /// If the tile has too few matrices.
     pub(crate) fn matrix(&mut self, index: usize) -> TileMut<'_, T> {
         assert!(index < self.matrices, "outside the tile");
         // SAFETY: the rows of this matrix lie in the slice that this value borrows exclusively, and
@@ -129,7 +130,7 @@ impl<'a, T> TileMut<'a, T> {
         TileMut { data, matrices: 1, _borrow: PhantomData, ..*self }
     }
 
-    /// Pointer to a block of the first matrix and the distance of its rows.
+    /// Returns a pointer to a block of the first matrix, and the distance between its rows.
     ///
     /// # Panics
     ///
@@ -146,7 +147,7 @@ impl<'a, T> TileMut<'a, T> {
         (unsafe { self.data.add(row * self.stride + column) }, self.stride)
     }
 
-    /// Columns `from..to` of one row of one matrix.
+    /// Returns columns `from..to` of one row of one matrix.
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
-//! The only module of this crate that may use `unsafe`: vector registers, register tiles and
-//! the hand-out of disjoint output tiles to threads.
+//! Vector registers, register tiles, and the distribution of disjoint output tiles to threads: the
+//! only module of this crate that may use `unsafe`.
 //!
-//! Everything exported from here is safe to call: each entry point checks its slices against
-//! what the tile will touch before it goes down to pointers.
+//! All exports are safe to call: each entry point checks that its slices hold all that the tile
+//! will access before it uses pointers.
 
 #![allow(unsafe_code)]
 

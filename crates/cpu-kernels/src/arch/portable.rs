@@ -1,7 +1,7 @@
 //! Registers as plain arrays, for every architecture.
 //!
-//! LLVM turns the lane loops into the vector instructions that the target always has. Where
-//! the target has no fused multiply-add, f32 uses [`soft_fma`].
+//! LLVM compiles the lane loops to the vector instructions that every CPU of the target has. If the
+//! target has no fused multiply-add, f32 uses [`soft_fma`].
 
 use super::register_tile::{add_row, register_tiles};
 use super::vector::Vector;
@@ -26,7 +26,7 @@ fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
 
 macro_rules! array_vector {
     ($name:ident, $elem:ty, $lanes:literal, $fma:expr) => {
-        // SAFETY: no special instruction is used; pointers are used as the trait allows.
+        // SAFETY: uses no special instruction, and uses pointers only as the trait allows.
         unsafe impl Vector for $name {
             type Elem = $elem;
             const LANES: usize = $lanes;
@@ -41,13 +41,13 @@ macro_rules! array_vector {
             }
             #[inline(always)]
             unsafe fn load(from: *const $elem) -> Self {
-                // SAFETY: the caller vouches for LANES reads; an array needs no more alignment
-                // than `read_unaligned` gives.
+                // SAFETY: the caller guarantees LANES reads, and `read_unaligned` needs no
+                // alignment.
                 Self(unsafe { from.cast::<[$elem; $lanes]>().read_unaligned() })
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $elem) {
-                // SAFETY: the caller vouches for LANES writes.
+                // SAFETY: the caller guarantees LANES writes.
                 unsafe { to.cast::<[$elem; $lanes]>().write_unaligned(self.0) }
             }
             #[inline(always)]

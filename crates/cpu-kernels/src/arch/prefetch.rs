@@ -1,6 +1,6 @@
-//! Reads ahead.
+//! Prefetching.
 
-/// Asks for the cache line of `x`, where the processor has an instruction for it.
+/// Prefetches the cache line of `x`, if the processor has an instruction for it.
 #[inline(always)]
 pub(crate) fn prefetch<T>(x: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,44 +1,44 @@
-//! The inner loop of every contraction: a tile of output kept in registers.
+//! The inner loop of every contraction: a tile of output in registers.
 //!
 //! A tile has up to `MAX_ROWS` rows and 1, 2, 4 or 8 vectors of columns. Vector lanes are output
-//! columns, never `k`, so each output element is one sequential chain of fused multiply-adds
-//! whatever the instruction set. The operand that is broadcast (A, one value per row) and the
-//! operand that is loaded (B, one vector per column group) are found through small tables of
-//! offsets, which lets matrix products and convolutions share the loop.
+//! columns, never `k`, so each output element is one sequential chain of fused multiply-adds,
+//! whatever the instruction set. Small tables of offsets locate the broadcast operand (A, one value
+//! per row) and the loaded operand (B, one vector per column group), so that matrix products and
+//! convolutions share the loop.
 
 use super::grid::TileMut;
 use super::vector::Vector;
 use samebits_numerics::memory::product;
 use samebits_numerics::simd::Level;
 
-/// What to do with the chain of products that a tile has formed.
+/// The use of a finished chain of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Finish {
-    /// Add to what the output holds; otherwise replace it.
+    /// True to add the chain to the output, false to replace the output.
     pub(crate) add: bool,
-    /// Make NaN canonical; for the last block of `k`.
+    /// True to make NaN canonical, for the last block of `k`.
     pub(crate) last: bool,
 }
 
-/// Offsets into a slice with a bound on them, which is what a bounds check needs.
+/// Offsets into a slice, with an upper bound for the bounds check.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Offsets {
     list: Vec<usize>,
     max: usize,
     ascending: bool,
-    /// How far each is beyond the one before it, if that is the same everywhere.
+    /// The distance between consecutive offsets, if it is constant.
     step: Option<usize>,
 }
 
 impl Offsets {
-    /// Takes the offsets in the order in which `k` runs.
+    /// Makes a table from offsets in the order of `k`.
     pub(crate) fn new(list: Vec<usize>) -> Offsets {
         let mut offsets = Offsets { list, ..Offsets::default() };
         offsets.measure();
         offsets
     }
 
-    /// `0, step, 2 * step, ...`
+    /// Returns the offsets `0, step, 2 * step, ...`
     pub(crate) fn linear(count: usize, step: usize) -> Offsets {
         Offsets::new((0..count).map(|k| k * step).collect())
     }
@@ -69,11 +69,12 @@ impl Offsets {
         self.step = step.filter(|_| even);
     }
 
-    /// Returns a bound on the `k` offsets from `first` on, exact when the offsets ascend.
+    /// Returns an upper bound of the `k` offsets from `first` on, which is exact if the offsets
+    /// ascend.
     ///
     /// # Panics
     ///
-    /// If there are not as many.
+    /// If the table has fewer offsets.
     fn bound(&self, first: usize, k: usize) -> usize {
         let steps = &self.list[first..][..k];
         if self.ascending { steps.last().copied().unwrap_or(0) } else { self.max }
@@ -83,17 +84,17 @@ impl Offsets {
 /// Raw arguments of one register tile.
 #[derive(Clone, Copy)]
 pub(super) struct RawTile<T> {
-    /// Steps of the chain.
+    /// The number of steps of the chain.
     pub(super) k: usize,
     pub(super) a: *const T,
-    /// Offset of each row of A; unused when rows are packed side by side.
+    /// The offset of each row of A; unused if rows are packed side by side.
     pub(super) a_rows: *const usize,
-    /// Offset of each step in A; unused when packed.
+    /// The offset of each step in A; unused if packed.
     pub(super) a_steps: *const usize,
     pub(super) b: *const T,
-    /// Offset of each step in B; unused when they are even.
+    /// The offset of each step in B; unused if the steps have equal distances.
     pub(super) b_steps: *const usize,
-    /// Elements between even steps of B.
+    /// The number of elements between equidistant steps of B.
     pub(super) b_step: usize,
     pub(super) out: *mut T,
     pub(super) out_stride: usize,
@@ -104,21 +105,21 @@ pub(super) struct RawTile<T> {
 ///
 /// # Safety
 ///
-/// The CPU must have the instructions of the level it was compiled for; every pointer of the
-/// argument must be valid for what the shape touches.
+/// The CPU must have the instructions of the level for which the shape was compiled; every pointer
+/// of the argument must be valid for the accesses of the shape.
 pub(super) type TileFn<T> = unsafe fn(RawTile<T>);
 
 /// The tile shapes of one level that have the same number of column vectors.
 #[derive(Debug)]
 pub(crate) struct TileFns<T: 'static> {
-    /// Vectors of columns.
+    /// The number of column vectors.
     vectors: usize,
     lanes: usize,
-    /// Index `rows - 1`: A packed, B through a table.
+    /// The tiles with A packed and B through a table, by `rows - 1`.
     packed: &'static [TileFn<T>],
-    /// Index `rows - 1`: A packed, B in even steps, which need no table.
+    /// The tiles with A packed and B in equidistant steps, which need no table, by `rows - 1`.
     even: &'static [TileFn<T>],
-    /// Index `rows - 1`: A through tables, B packed.
+    /// The tiles with A through tables and B packed, by `rows - 1`.
     strided: &'static [TileFn<T>],
 }
 
@@ -129,7 +130,7 @@ pub(crate) struct Kernels<T: 'static> {
 }
 
 impl<T: Copy + 'static> Kernels<T> {
-    /// Returns the tiles with this many column vectors, or the next fewer that exist.
+    /// Returns the tiles with this number of column vectors, or the next smaller existing number.
     pub(crate) fn with_vectors(&self, vectors: usize) -> &'static TileFns<T> {
         let mut found = &self.shapes[0];
         for shape in self.shapes {
@@ -140,8 +141,8 @@ impl<T: Copy + 'static> Kernels<T> {
         found
     }
 
-    /// Returns the tiles that a product of this many rows and columns fills best: the fewer rows,
-    /// the more columns it takes to have enough chains under way.
+    /// Returns the tiles that suit a product with this number of rows and columns. With few rows, a
+    /// tile needs more columns to keep enough chains in flight.
     pub(crate) fn fitting(&self, rows: usize, columns: usize) -> &'static TileFns<T> {
         let lanes = self.lanes();
         self.with_vectors(if columns <= lanes {
@@ -155,7 +156,7 @@ impl<T: Copy + 'static> Kernels<T> {
         })
     }
 
-    /// Elements per vector register.
+    /// Returns the number of elements per vector register.
     pub(crate) fn lanes(&self) -> usize {
         self.shapes[0].lanes
     }
@@ -173,24 +174,25 @@ impl<T: Copy + 'static> TileFns<T> {
         TileFns { vectors, lanes, packed, even, strided }
     }
 
-    /// Returns the most rows a tile can have.
+    /// Returns the largest number of rows of a tile.
     pub(crate) fn max_rows(&self) -> usize {
         self.packed.len()
     }
 
-    /// Columns of a tile.
+    /// Returns the number of columns of a tile.
     pub(crate) fn columns(&self) -> usize {
         self.vectors * self.lanes
     }
 
-    /// `out[i][j] = chain over k of a[k * rows + i] * b[b_steps[k] + j]`, finished as told.
+    /// Computes `out[i][j] = chain over k of a[k * rows + i] * b[b_steps[k] + j]`, completed by
+    /// `finish`.
     ///
     /// `a` holds `rows` values for each step; steps `first..first + k` of `b_steps` are used. The
     /// block of `out` that starts at `(row, column)` is `rows` by [`columns`](Self::columns).
     ///
     /// # Panics
     ///
-    /// If a slice is too short for what the tile touches.
+    /// If a slice is too short for the accesses of the tile.
     #[inline]
     pub(crate) fn run_packed(
         &self,
@@ -203,7 +205,7 @@ impl<T: Copy + 'static> TileFns<T> {
         finish: Finish,
     ) {
         let columns = self.columns();
-        // `bound` panics unless `first + k` steps are in the table.
+        // `bound` panics unless the table has `first + k` steps.
         let last = b_steps.bound(first, k);
         assert!(product(&[k, rows]).is_some_and(|len| len <= a.len()), "packed rows too short");
         let end = last.checked_add(columns);
@@ -225,17 +227,17 @@ impl<T: Copy + 'static> TileFns<T> {
             out_stride,
             finish,
         };
-        // SAFETY: `Kernels` of a level are only handed out when the CPU has it. Reads of A end at
-        // `k * rows`, reads of B at `last + columns`, both computed without wrapping and checked
-        // above; `block` has checked the writes, and slicing the table its `k` steps.
+        // SAFETY: `Kernels` of a level are only returned if the CPU has it. Reads of A end at `k *
+        // rows`, reads of B at `last + columns`; both are computed without wrapping and checked
+        // above. `block` has checked the writes, and slicing the table has checked its `k` steps.
         unsafe { tiles[rows - 1](raw) }
     }
 
-    /// `out[i][j] = chain over k of a[a_rows[i] + a_steps[k]] * b[k * columns + j]`.
+    /// Computes `out[i][j] = chain over k of a[a_rows[i] + a_steps[k]] * b[k * columns + j]`.
     ///
     /// # Panics
     ///
-    /// If a slice is too short for what the tile touches.
+    /// If a slice is too short for the accesses of the tile.
     #[inline]
     pub(crate) fn run_strided(
         &self,
@@ -249,7 +251,7 @@ impl<T: Copy + 'static> TileFns<T> {
         finish: Finish,
     ) {
         let (rows, columns) = (a_rows.len(), self.columns());
-        // `bound` panics unless `first + k` steps are in the table.
+        // `bound` panics unless the table has `first + k` steps.
         let last = a_rows.max.checked_add(a_steps.bound(first, k));
         assert!(k == 0 || last.is_some_and(|last| last < a.len()), "rows too short");
         let end = product(&[k.saturating_sub(1), b_step]).and_then(|at| at.checked_add(columns));
@@ -267,26 +269,26 @@ impl<T: Copy + 'static> TileFns<T> {
             out_stride,
             finish,
         };
-        // SAFETY: `Kernels` of a level are only handed out when the CPU has it. Reads of A are at
-        // most at `last`, reads of B end at `end`, both computed without wrapping and checked
-        // above; `block` has checked the writes, and slicing the tables their rows and steps.
+        // SAFETY: `Kernels` of a level are only returned if the CPU has it. Reads of A are at most
+        // at `last`, reads of B end at `end`; both are computed without wrapping and checked above.
+        // `block` has checked the writes, and slicing the tables has checked their rows and steps.
         unsafe { self.strided[rows - 1](raw) }
     }
 }
 
-/// Steps of B that take more than a cache line are fetched so many steps ahead: a panel of them comes
-/// from the second-level cache, and the first level has no room for it where another thread shares
-/// the core. Narrower panels stay in the first level, and fetching them would only cost.
+/// The prefetch distance, in steps, for steps of B that are wider than a cache line: such a panel
+/// comes from the second-level cache, because the first level is too small for it if another thread
+/// shares the core. Narrower panels stay in the first level and are not prefetched.
 const PREFETCH: usize = 16;
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Steps between two looks at their number: counting each costs up to a fifth of the time where another
-/// thread shares the core.
+/// The number of steps per loop test. Testing after each step costs up to a fifth of the time if
+/// another thread shares the core.
 const UNROLLED: usize = 4;
 
-/// The tile with A packed and B in even steps or through a table of offsets.
+/// Computes a tile with A packed, and B in equidistant steps or through a table of offsets.
 ///
 /// # Safety
 ///
@@ -295,7 +297,7 @@ const UNROLLED: usize = 4;
 pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize, const EVEN: bool>(
     raw: RawTile<V::Elem>,
 ) {
-    // SAFETY: the caller vouches for the CPU and for every pointer.
+    // SAFETY: the caller guarantees the CPU features and every pointer.
     unsafe {
         let mut acc = [[V::zero(); C]; R];
         prefetch_tile::<V, R, C>(&raw);
@@ -329,18 +331,18 @@ pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize, cons
     }
 }
 
-/// Adds the products of the values of A and the vectors of B of one step.
+/// Adds the products of one step: the values of A times the vectors of B.
 ///
 /// # Safety
 ///
-/// The CPU must have the instructions of `V`; `a` and `b` must be valid for what a step reads.
+/// The CPU must have the instructions of `V`; `a` and `b` must be valid for the reads of a step.
 #[inline(always)]
 unsafe fn add_step<V: Vector, const R: usize, const C: usize>(
     acc: &mut [[V; C]; R],
     a: *const V::Elem,
     b: *const V::Elem,
 ) {
-    // SAFETY: the caller vouches for the CPU and for both pointers.
+    // SAFETY: the caller guarantees the CPU features and both pointers.
     unsafe {
         let mut loaded = [V::zero(); C];
         for v in 0..C {
@@ -352,7 +354,7 @@ unsafe fn add_step<V: Vector, const R: usize, const C: usize>(
     }
 }
 
-/// The tile with A through tables of offsets and B packed.
+/// Computes a tile with A through tables of offsets and B packed.
 ///
 /// `row` adds the product of one element of A and the vectors of B to a row of sums.
 ///
@@ -364,7 +366,7 @@ pub(super) unsafe fn strided_tile<V: Vector, const R: usize, const C: usize>(
     raw: RawTile<V::Elem>,
     row: impl Fn(&mut [V; C], &[V; C], *const V::Elem),
 ) {
-    // SAFETY: the caller vouches for the CPU and for every pointer.
+    // SAFETY: the caller guarantees the CPU features and every pointer.
     unsafe {
         let mut acc = [[V::zero(); C]; R];
         prefetch_tile::<V, R, C>(&raw);
@@ -388,7 +390,7 @@ pub(super) unsafe fn strided_tile<V: Vector, const R: usize, const C: usize>(
     }
 }
 
-/// Fetches the output while the products are formed, if it is going to be read.
+/// Prefetches the output while the products are computed, if it will be read.
 ///
 /// # Safety
 ///
@@ -405,7 +407,7 @@ unsafe fn prefetch_tile<V: Vector, const R: usize, const C: usize>(raw: &RawTile
     }
 }
 
-/// One row of a step: the product of one element of A and the vectors of B.
+/// Adds one row of a step: one element of A times the vectors of B.
 ///
 /// # Safety
 ///
@@ -416,7 +418,7 @@ pub(super) unsafe fn add_row<V: Vector, const C: usize>(
     b: &[V; C],
     from: *const V::Elem,
 ) {
-    // SAFETY: the caller vouches for the CPU and for `from`.
+    // SAFETY: the caller guarantees the CPU features and `from`.
     unsafe {
         let x = V::splat(*from);
         for v in 0..C {
@@ -435,7 +437,7 @@ unsafe fn finish_tile<V: Vector, const R: usize, const C: usize>(
     out_stride: usize,
     finish: Finish,
 ) {
-    // SAFETY: the caller vouches for the CPU and for `out`.
+    // SAFETY: the caller guarantees the CPU features and `out`.
     unsafe {
         for i in 0..R {
             for v in 0..C {
@@ -465,20 +467,20 @@ macro_rules! register_tiles {
 
             $(#[target_feature(enable = $features)])?
             unsafe fn packed<const R: usize, const C: usize>(raw: RawTile<Elem>) {
-                // SAFETY: the caller keeps the contract of `TileFn`.
+                // SAFETY: the caller fulfils the contract of `TileFn`.
                 unsafe { packed_tile::<$vector, R, C, false>(raw) }
             }
 
             $(#[target_feature(enable = $features)])?
             unsafe fn even<const R: usize, const C: usize>(raw: RawTile<Elem>) {
-                // SAFETY: the caller keeps the contract of `TileFn`.
+                // SAFETY: the caller fulfils the contract of `TileFn`.
                 unsafe { packed_tile::<$vector, R, C, true>(raw) }
             }
 
             $(#[target_feature(enable = $features)])?
             unsafe fn strided<const R: usize, const C: usize>(raw: RawTile<Elem>) {
-                // SAFETY: the caller keeps the contract of `TileFn`, and the tile calls the closure
-                // with the pointers that contract is about.
+                // SAFETY: the caller fulfils the contract of `TileFn`, and the tile calls the
+                // closure with pointers that the contract covers.
                 unsafe {
                     strided_tile::<$vector, R, C>(raw, |sums, b, from| $add_row(sums, b, from));
                 }
@@ -496,10 +498,10 @@ macro_rules! register_tiles {
 }
 pub(super) use register_tiles;
 
-/// The tiles of each level for one element type.
+/// Defines the function that returns the tiles of each level for one element type.
 macro_rules! kernels {
     ($name:ident, $elem:ty, $tiles:ident) => {
-        /// Returns the tiles of `level`, or of the best level this machine has if that is lower.
+        /// Returns the tiles of `level`, or of the best level of this machine if that is lower.
         pub(crate) fn $name(level: Level) -> &'static Kernels<$elem> {
             #[cfg(target_arch = "x86_64")]
             {

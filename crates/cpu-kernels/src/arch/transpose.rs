@@ -1,4 +1,4 @@
-//! Packing of rows that lie along `k` into panels that lie across it.
+//! Packing of rows along `k` into panels across `k`.
 
 use samebits_numerics::memory::product;
 #[cfg(target_arch = "x86_64")]
@@ -6,7 +6,7 @@ use samebits_numerics::simd::{self, Level};
 
 macro_rules! pack_transposed {
     ($name:ident, $elem:ty, $($block:path, $lanes:literal by $steps:literal);+) => {
-        /// `to[step * width + lane] = from[lane * stride + step]` for all lanes and steps.
+        /// Sets `to[step * width + lane] = from[lane * stride + step]` for all lanes and steps.
         ///
         /// # Panics
         ///
@@ -21,7 +21,7 @@ macro_rules! pack_transposed {
             if lanes == 0 || steps == 0 {
                 return;
             }
-            // One past the last element of `count` rows of `len` elements.
+            // Computes one past the last element of `count` rows of `len` elements.
             let end = |count: usize, stride: usize, len: usize| {
                 product(&[count - 1, stride])?.checked_add(len)
             };
@@ -35,14 +35,14 @@ macro_rules! pack_transposed {
                 && steps >= $steps
                 && simd::level().min(simd::supported()) >= Level::Avx2
             {
-                // The last block of lanes or steps overlaps the one before where the count is
-                // no multiple, and writes the same values again.
+                // If the count is not a multiple of the block, the last block of lanes or steps
+                // overlaps the one before and writes the same values again.
                 let starts = |count: usize, side: usize| {
                     (0..count.div_ceil(side)).map(move |i| (i * side).min(count - side))
                 };
                 for step in starts(steps, $steps) {
                     for lane in starts(lanes, $lanes) {
-                        // SAFETY: the CPU has AVX2. The block ends at `lanes` and `steps` at most,
+                        // SAFETY: the CPU has AVX2. The block ends at most at `lanes` and `steps`,
                         // so the last elements read and written lie before the ends that the
                         // asserts above computed without wrapping.
                         unsafe {
@@ -70,16 +70,16 @@ pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4 by 4);
 mod avx2 {
     use std::arch::x86_64::*;
 
-    /// Transposes 8 by 8.
+    /// Transposes an 8 by 8 block.
     ///
     /// # Safety
     ///
     /// The CPU must have AVX2; 8 rows of 8 must be valid for reads and writes.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn block_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
-        // SAFETY: rows 0 to 7 are valid as the caller says.
+        // SAFETY: the caller guarantees that rows 0 to 7 are valid.
         unsafe {
-            // Row r beside row r + 4, for the left and the right half of the columns.
+            // Row r next to row r + 4, for the left and the right half of the columns.
             let pair = |r: usize, half: usize| {
                 let low = _mm_loadu_ps(from.add(r * stride + 4 * half));
                 let high = _mm_loadu_ps(from.add((r + 4) * stride + 4 * half));
@@ -109,13 +109,13 @@ mod avx2 {
     /// The CPU must have AVX2; 4 rows of 8 must be valid for reads and 8 rows of 4 for writes.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn narrow_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
-        // SAFETY: the rows are valid as the caller says.
+        // SAFETY: the caller guarantees that the rows are valid.
         unsafe {
             let row = |r: usize| _mm256_loadu_ps(from.add(r * stride));
             let (a, b, c, d) = (row(0), row(1), row(2), row(3));
             let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
             let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-            // Step i beside step i + 4.
+            // Step i next to step i + 4.
             let columns = [
                 _mm256_shuffle_ps::<0x44>(ab0, cd0),
                 _mm256_shuffle_ps::<0xee>(ab0, cd0),
@@ -129,14 +129,14 @@ mod avx2 {
         }
     }
 
-    /// Transposes 4 by 4.
+    /// Transposes a 4 by 4 block.
     ///
     /// # Safety
     ///
     /// The CPU must have AVX2; 4 rows of 4 must be valid for reads and writes.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn block_f64(from: *const f64, stride: usize, to: *mut f64, width: usize) {
-        // SAFETY: rows 0 to 3 are valid as the caller says.
+        // SAFETY: the caller guarantees that rows 0 to 3 are valid.
         unsafe {
             let pair = |r: usize, half: usize| {
                 let low = _mm_loadu_pd(from.add(r * stride + 2 * half));

@@ -1,33 +1,33 @@
-//! What a register tile needs from an instruction set.
+//! The vector operations that a register tile needs.
 
 /// One vector register of `LANES` elements.
 ///
 /// # Safety
 ///
-/// Every method requires that the CPU has the instructions of the implementing type. The
-/// implementations are `#[inline(always)]`, so that they compile to single instructions inside
-/// a function with the matching `#[target_feature]`.
+/// Every method requires a CPU with the instructions of the implementing type. The implementations
+/// are `#[inline(always)]`, so that they compile to single instructions inside a function with the
+/// matching `#[target_feature]`.
 pub(super) unsafe trait Vector: Copy {
     /// The element type.
     type Elem: Copy;
-    /// Elements in a register.
+    /// The number of elements in a register.
     const LANES: usize;
 
-    /// All lanes +0.
+    /// Returns a register of +0.
     unsafe fn zero() -> Self;
-    /// All lanes `x`.
+    /// Returns a register with `x` in every lane.
     unsafe fn splat(x: Self::Elem) -> Self;
     /// Reads `LANES` elements; `from` may be unaligned and must be valid for that many reads.
     unsafe fn load(from: *const Self::Elem) -> Self;
     /// Writes `LANES` elements; `to` may be unaligned and must be valid for that many writes.
     unsafe fn store(self, to: *mut Self::Elem);
-    /// `a * b + self` with one rounding per lane.
+    /// Returns `a * b + self`, rounded once per lane.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
-    /// Lane-wise sum, one rounding.
+    /// Returns the lane-wise sum, rounded once.
     unsafe fn add(self, other: Self) -> Self;
-    /// Asks for the line of `at` ahead of its use; any address will do.
+    /// Prefetches the cache line of `at`; any address is allowed.
     #[inline(always)]
     unsafe fn prefetch(_at: *const Self::Elem) {}
-    /// NaN lanes become the canonical quiet NaN, other lanes stay as they are.
+    /// Replaces NaN lanes with the canonical quiet NaN; other lanes are unchanged.
     unsafe fn canonical(self) -> Self;
 }

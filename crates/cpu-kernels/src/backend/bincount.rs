@@ -15,7 +15,8 @@ pub(super) fn register_all() {
         let bins = bincount::bincount_len(x.as_slice()?, op.min_length)?;
         filled(&[bins], |out| Ok(bincount::bincount(out, x.as_slice()?)?))
     }));
-    // Before the atomic variant, because it is the faster of the two: see docs/benchmarks.md.
+    // Registered before the atomic variant, because it is the faster of the two: see
+    // docs/benchmarks.md.
     register(Kernel::portable(
         "exact",
         FLOATS,

@@ -10,7 +10,7 @@ use crate::memory;
 const SEQUENCES: &str = "each sequence is its own fixed sequence of f64 operations";
 
 pub(super) fn register_all() {
-    // As fast as an unordered one would be: no two sequences meet in an output.
+    // As fast as an unordered variant would be: no two sequences share an output.
     register(Kernel::portable(
         "sequences",
         FLOATS,

@@ -65,7 +65,7 @@ fn binary<T: Element>(
     f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
     let (a, b) = (op.a.expand(shape)?, op.b.expand(shape)?);
-    // Trailing dimensions over which each operand is dense or constant make one run.
+    // Trailing dimensions over which each operand is dense or constant form one run.
     let mut dims = shape.len();
     while dims > 0
         && run_kind(a.layout(), dims - 1).is_some()
@@ -114,8 +114,8 @@ fn binary<T: Element>(
     })
 }
 
-/// Returns whether the dimensions from `dim` on are dense (`true`) or constant (`false`), if
-/// either.
+/// Returns `Some(true)` if the dimensions from `dim` on are dense, `Some(false)` if they are
+/// constant.
 fn run_kind(layout: &Layout, dim: usize) -> Option<bool> {
     let (shape, strides) = (&layout.shape()[dim..], &layout.strides()[dim..]);
     let mut expected = 1;
@@ -132,7 +132,7 @@ fn is_dense(layout: &Layout, dim: usize) -> bool {
     run_kind(layout, dim).unwrap_or(true)
 }
 
-/// Everything that a host tensor's storage holds, for use with its layout's positions.
+/// Returns the whole storage of a host tensor, to be read at its layout's positions.
 fn storage<T: Element>(x: &Tensor) -> Result<&[T]> {
     x.storage_slice()
 }
@@ -151,8 +151,8 @@ fn compare(op: &Compare, shape: &PerDim) -> Result<Tensor> {
     Ok(out)
 }
 
-/// What compares as `x` does, dense and of type f32, f64, i64, u8 or bool: the other types are cast
-/// to one that holds all their values.
+/// Returns a dense tensor with the same comparisons as `x`, of type f32, f64, i64, u8 or bool.
+/// Other types are cast to one of these that holds all their values.
 pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
     match x.dtype() {
         DType::F16 | DType::BF16 => converted(x, DType::F32),

@@ -13,7 +13,8 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 const TREE: &str = "each weight is a scalar product over a tree of the row's width";
 
 pub(super) fn register_all() {
-    // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
+    // Registered before the atomic variants, because it is the faster of the two: see
+    // docs/benchmarks.md.
     register(Kernel::portable(
         "exact",
         FLOATS,

@@ -94,7 +94,8 @@ fn register_assignments() {
 }
 
 fn register_sums() {
-    // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
+    // Registered before the atomic variants, because it is the faster of the two: see
+    // docs/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd, ()| {
         let IndexAdd { input, dim, index, source, alpha } = op;
         let fresh = is_zero(input)?;
@@ -133,7 +134,8 @@ fn register_sums() {
     }));
 }
 
-/// Returns whether the tensor is one stored +0, repeated: sums that start from it need not read it.
+/// Returns true if the tensor is a single stored +0, repeated. Sums that start from it need not
+/// read it.
 pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
     let layout = x.layout();
     let mut sizes = layout.shape().iter().zip(layout.strides());
@@ -143,13 +145,13 @@ pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
     Ok(with_float!(x.dtype(), T => x.storage_slice::<T>()?[layout.offset()].to_bits() == 0))
 }
 
-/// Returns the tensor that is written: the input, or one that is about to be overwritten.
+/// Returns the tensor to write: a copy of the input, or uninitialised memory if `fresh`.
 fn start(input: &Tensor, fresh: bool) -> Result<Tensor> {
     if fresh { Ok(Tensor::scratch(input.shape(), input.dtype())?) } else { input.contiguous() }
 }
 
-/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
-/// slice. What is in a `fresh` output means nothing.
+/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index of
+/// slices. A `fresh` output has no meaningful content.
 pub(super) fn to_slices<T: Element>(
     input: &Tensor,
     dim: usize,
@@ -165,8 +167,8 @@ pub(super) fn to_slices<T: Element>(
     Ok(out)
 }
 
-/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
-/// element. What is in a `fresh` output means nothing.
+/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index of
+/// elements. A `fresh` output has no meaningful content.
 pub(super) fn to_elements<T: Element>(
     op: &'static str,
     input: &Tensor,
@@ -187,9 +189,8 @@ pub(super) fn to_elements<T: Element>(
     Ok(out)
 }
 
-/// Returns the shape (outer, dim, inner) and the index that name the places of an index per
-/// element. If the index covers a part of the tensor only, these are places in the flattened
-/// tensor.
+/// Returns the shape (outer, dim, inner) and the index for an index of elements. If the index
+/// covers only a part of the tensor, it is converted to places in the flattened tensor.
 fn places(
     op: &'static str,
     shape: &[usize],
@@ -215,8 +216,8 @@ fn places(
     Ok(([1, outer * size * inner, 1], index))
 }
 
-/// Runs `f(out, (rows, width), index, values)` on a copy of the input. What is in a `fresh` output
-/// means nothing.
+/// Runs `f(out, (rows, width), index, values)` on a copy of the input. A `fresh` output has no
+/// meaningful content.
 fn put<T: Element>(
     input: &Tensor,
     indices: &[Tensor],

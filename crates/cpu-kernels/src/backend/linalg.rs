@@ -95,7 +95,7 @@ fn matrices(x: &Tensor) -> (usize, [usize; 2]) {
     }
 }
 
-/// Returns a tensor whose every element is going to be written.
+/// Returns an uninitialised tensor, whose elements the caller must all write.
 fn scratch<T: Element>(shape: &[usize]) -> Result<Tensor> {
     Tensor::scratch(shape, T::DTYPE)
 }

@@ -77,7 +77,7 @@ fn cross_entropy_grad<T: Element>(op: &CrossEntropyGrad) -> Result<Tensor> {
     })
 }
 
-/// Returns the gradient of the loss of each position, and what it is divided by.
+/// Returns the gradient of the loss at each position, and its divisor.
 fn upstream<T: Element>(
     grad: &[T],
     reduction: Reduction,
@@ -106,7 +106,7 @@ fn targets<'a, T: Element>(
     })
 }
 
-/// Runs a row kernel along any dimension, by making that dimension the last.
+/// Runs a row kernel along any dimension, by moving that dimension to the end.
 fn along_last<T: Element>(
     inputs: &[&Tensor],
     dim: usize,

@@ -19,7 +19,7 @@ pub(super) fn register_all() {
                 shape.extend([last(&op.a, 2), last(&op.b, 1)]);
                 filled(&shape, |out| {
                     if out.is_empty() {
-                        // Without matrices in the batch, not even the first lies in its slice.
+                        // If the batch is empty, even the first matrix may lie outside its slice.
                         return Ok(());
                     }
                     let (a, b) = (Operand::new(&op.a, &batch)?, Operand::new(&op.b, &batch)?);
@@ -40,7 +40,7 @@ pub(super) fn register_all() {
     ));
 }
 
-/// The matrices of one operand: strides of each, and where each begins.
+/// The matrices of one operand: their strides, and the start of each.
 struct Operand {
     rows: usize,
     columns: usize,

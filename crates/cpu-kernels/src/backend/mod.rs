@@ -30,7 +30,7 @@ use samebits_tensor_core::{DType, Result, Tensor, with_bits, with_float};
 
 use crate::elementwise::Elementary;
 
-/// Registers every kernel of this crate, once; later calls return at once.
+/// Registers every kernel of this crate; calls after the first do nothing.
 ///
 /// # Examples
 ///
@@ -79,18 +79,18 @@ pub fn install() {
 const FLOATS: &[DType] = &[DType::F32, DType::F64];
 /// The element type of integer arithmetic.
 const INTEGERS: &[DType] = &[DType::I64];
-/// Why integer arithmetic is portable.
+/// The reason why integer arithmetic is portable.
 const WRAPS: &str = "integers wrap around, so no order shows";
-/// The element type of kernels over the correctly rounded f32 functions.
+/// The element type of kernels that use the correctly rounded f32 functions.
 const F32: &[DType] = &[DType::F32];
 
-/// A float type as a tensor's element.
+/// A float type of tensor elements.
 trait Element: Elementary + samebits_tensor_core::Element {}
 
 impl Element for f32 {}
 impl Element for f64 {}
 
-/// Returns a new tensor of the shape and type whose elements `fill` writes, all of them.
+/// Returns a new tensor of the given shape; `fill` must write all its elements.
 fn filled<T: samebits_tensor_core::Element>(
     shape: &[usize],
     fill: impl FnOnce(&mut [T]) -> Result<()>,

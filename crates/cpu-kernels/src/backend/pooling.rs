@@ -135,7 +135,7 @@ fn register_unpool() {
     ));
 }
 
-/// Returns the gradient of any pooling whose outputs have an index each.
+/// Returns the gradient of any pooling that returns one index per output.
 fn indexed_grad(
     op: &'static str,
     grad: &Tensor,

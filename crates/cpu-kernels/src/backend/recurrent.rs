@@ -54,7 +54,8 @@ pub(super) fn register_all() {
     ));
 }
 
-/// Returns true if there are sequences for all threads, or the products are too small to share one.
+/// Returns true if there are sequences for all threads, or the products are too small to be split
+/// between threads.
 fn shares_sequences(op: &RecurrentLayer, (): &()) -> bool {
     let weights = op.weight_hh.numel();
     weights > 0 && (op.batch_sizes[0] >= threads() || weights <= 1 << 16)

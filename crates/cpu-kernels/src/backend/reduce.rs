@@ -65,7 +65,7 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
     })
 }
 
-/// Returns the sum or the mean over adjacent dimensions that `inner` elements follow.
+/// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements.
 fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
     let mut shape = op.x.shape().to_vec();
     let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
@@ -111,8 +111,8 @@ fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
     })
 }
 
-/// Runs `f(rows, out)` on the reduced dimensions as rows. Rows that are walked pass each element
-/// through `map`, which `f` may repeat.
+/// Runs `f(rows, out)` on the reduced dimensions as rows. If rows are walked in place, each element
+/// passes through `map`, which `f` may apply again.
 fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
     x: &Tensor,
     dims: &[usize],
@@ -127,10 +127,11 @@ fn same<T>(x: T) -> T {
     x
 }
 
-/// Elements from which on a tensor that repeats some is walked and not copied.
+/// The number of elements from which a tensor with repeated elements is walked in place instead of
+/// copied.
 const WALKED: usize = 1 << 20;
 
-/// True for a tensor that stands for many more elements than it has.
+/// Returns true for a tensor with many more logical elements than stored ones.
 fn is_walked(x: &Tensor) -> bool {
     x.numel() > WALKED && x.numel() > x.layout().extent()
 }
@@ -138,7 +139,7 @@ fn is_walked(x: &Tensor) -> bool {
 /// A tensor with the reduced dimensions moved to the end.
 struct ReducedLast {
     x: Tensor,
-    /// The number of dimensions are not reduced.
+    /// The number of dimensions that are not reduced.
     kept: usize,
     /// The shape of the result.
     shape: Vec<usize>,

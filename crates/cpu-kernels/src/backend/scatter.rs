@@ -12,7 +12,8 @@ const ASCENDING: &str =
 const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {
-    // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
+    // Registered before the atomic variants, because it is the faster of the two: see
+    // docs/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd, ()| {
         let ScatterAdd { input, dim, index, source } = op;
         let fresh = is_zero(input)?;

@@ -51,12 +51,12 @@ fn cat<T: Element>(op: &Cat) -> Result<Tensor> {
 #[derive(Clone, Copy)]
 enum Part<'a, T> {
     Each(&'a [T]),
-    /// One element for all.
+    /// One element, repeated.
     Same(T),
 }
 
-/// Returns the input as one contiguous piece, or as it is if it repeats one element: padding with
-/// zeros need not write them twice.
+/// Returns the input as a contiguous piece, or unchanged if it repeats one element, so that padding
+/// with zeros writes them only once.
 fn dense_or_same(input: &Tensor) -> Result<Tensor> {
     let layout = input.layout();
     let same = input.numel() > 0 && layout.extent() == layout.offset() + 1;

@@ -6,7 +6,8 @@ use super::{Element, F32, FLOATS, filled, with_float};
 use crate::sparse::{self, Elements};
 
 pub(super) fn register_all() {
-    // Before the atomic variant, because it is the faster of the two: see docs/benchmarks.md.
+    // Registered before the atomic variant, because it is the faster of the two: see
+    // docs/benchmarks.md.
     register(Kernel::portable(
         "rows",
         FLOATS,
@@ -27,7 +28,7 @@ pub(super) fn register_all() {
     ));
 }
 
-/// A product of a sparse and a dense matrix of so many columns.
+/// A product of a sparse and a dense matrix, with the number of columns of the dense one.
 type Product<T> = fn(Elements<'_, T>, &[T], usize, &mut [T]) -> crate::Result<()>;
 
 fn product<T: Element>(op: &SparseMm, mm: Product<T>) -> Result<Tensor> {

@@ -11,7 +11,7 @@ use crate::parallel::pieces;
 
 const GELU: &str = "gelu";
 
-/// `out[i] = x[i] · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
+/// Computes `out[i] = x[i] · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn gelu<T: Elementary>(form: GeluForm, x: &[T], out: &mut [T]) -> Result<()>
     Ok(())
 }
 
-/// `out[i] = found[i] + …`, the shares of the gradient in the order that
+/// Computes `out[i] = found[i] + …`: the terms of the gradient in the order that
 /// [`GeluGrad`](samebits_tensor_core::ops::GeluGrad) states.
 ///
 /// # Errors
@@ -58,21 +58,23 @@ pub fn gelu_backward<T: Elementary>(
     Ok(())
 }
 
-/// Elements that go through each step together.
+/// The number of elements that go through each step together.
 const BLOCK: usize = 256;
 
-/// From here on the share is 0 or 1 and its slope 0.
+/// The bound beyond which the share is 0 or 1 and its slope 0.
 const STEADY: f64 = 64.0;
 
-/// A form of the unit and how its gradient adds up.
+/// A form of the unit, and the sum of its gradient.
 trait Form<T> {
-    /// The odd function between −1 and 1 that decides the share of each `x`; `spare` is as long.
+    /// Computes the odd function between −1 and 1 that determines the share of each `x`; `spare` is
+    /// scratch space of equal length.
     fn odd(&self, x: &[T], spare: &mut [T], odd: &mut [T]);
 
-    /// The slopes of the odd function, if they are not made of its values; `spare` is as long.
+    /// Computes the slopes of the odd function, unless they follow from its values; `spare` is
+    /// scratch space of equal length.
     fn slopes(&self, x: &[T], spare: &mut [T], slopes: &mut [T]);
 
-    /// Returns the shares of the gradient at `x`, added to `found`.
+    /// Returns the terms of the gradient at `x`, added to `found`.
     fn onto(&self, found: T, grad: T, x: T, odd: T, slope: T) -> T;
 }
 
@@ -108,7 +110,7 @@ struct Tanh;
 
 impl Tanh {
     const CUBIC: f64 = 0.044715;
-    /// √(2/π)
+    /// The constant √(2/π).
     const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
 }
 
@@ -134,7 +136,7 @@ impl<T: Elementary> Form<T> for Tanh {
     }
 }
 
-/// `odd · 0.5 + 0.5`, which is between 0 and 1 for a function between −1 and 1.
+/// Returns `odd · 0.5 + 0.5`, which is between 0 and 1 for a function between −1 and 1.
 #[inline(always)]
 fn half_around<T: Elementary>(odd: T) -> T {
     odd * T::from_f64(0.5) + T::from_f64(0.5)
@@ -196,7 +198,7 @@ impl<T: Elementary, F: Form<T>> Kernel for Backward<'_, T, F> {
                 }
                 None => {
                     for (((out, &grad), &x), (&odd, &slope)) in inputs {
-                        // -0 + y is y, for zeros too.
+                        // -0 + y is y, even for a zero y.
                         *out = self.form.onto(-T::ZERO, grad, x, odd, slope).canonical();
                     }
                 }

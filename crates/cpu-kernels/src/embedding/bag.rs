@@ -37,8 +37,8 @@ pub struct Bags<'a> {
 const OP: &str = "embedding_bag";
 
 impl<'a> Bags<'a> {
-    /// Bags of rows `index` of a table of `rows` rows. Places that hold `padding_idx`, and those
-    /// after the last bag, belong to no bag.
+    /// Checks and returns bags over the rows `index` of a table of `rows` rows. Places that hold
+    /// `padding_idx`, and those after the last bag, belong to no bag.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl<'a> Bags<'a> {
         self.bounds.is_empty()
     }
 
-    /// Returns the places of bag `b` and the rows they hold, without padding.
+    /// Returns the places of bag `b` and their rows, without padding.
     #[inline(always)]
     fn places(&self, b: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.bounds
@@ -78,24 +78,25 @@ impl<'a> Bags<'a> {
     }
 }
 
-/// One row per bag.
+/// Computes one row per bag.
 ///
 /// # Shapes
 ///
 /// `weight` (rows, width), `out` (bags, width); with [`BagMode::Max`], `max_rows` (bags, width)
-/// receives the table row that each maximum came from, or -1 for an empty bag.
-/// `per_sample_weights`, one number per place, is for [`BagMode::Sum`] only.
+/// receives the table row of each maximum, or -1 for an empty bag. `per_sample_weights`, one number
+/// per place, is for [`BagMode::Sum`] only.
 ///
 /// # Determinism
 ///
-/// Portable: the rows of a bag are added in ascending place in f64 from `+0` (each times its
-/// weight, rounded to f64), divided by their number in f64 for a mean, and rounded once. An
-/// empty bag gives 0. For a maximum the first place wins and NaN counts as the largest.
+/// Portable. The rows of a bag are added in ascending order of places in f64 from `+0` (each times
+/// its weight, rounded to f64); a mean is divided by their number in f64; the result is rounded
+/// once. An empty bag gives 0. A maximum takes the first of equal elements, and NaN counts as the
+/// largest.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] for weights with another mode
-/// than the sum; [`Error::OutOfMemory`].
+/// [`Error::Length`] if a slice has the wrong length; [`Error::Argument`] for weights with a mode
+/// other than the sum; [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -157,25 +158,25 @@ pub fn embedding_bag<T: Float>(
     Ok(())
 }
 
-/// Returns the gradient of the table of [`embedding_bag`].
+/// Computes the gradient of the table of [`embedding_bag`].
 ///
-/// Row `r` is the exact sum, over the places that hold it, of the bag's gradient: times the
-/// place's weight, rounded, if there are weights; divided by the bag's size, rounded, for a
-/// mean; at the places named by `max_rows` for a maximum. With `scale_grad_by_freq` the sum is
-/// then divided by the number of places that hold `r`.
+/// Row `r` is the exact sum of the bags' gradients over the places that hold it. A gradient is
+/// first multiplied with the place's weight and rounded, if there are weights; for a mean, divided
+/// by the bag's size and rounded; for a maximum, used only at the places named by `max_rows`. With
+/// `scale_grad_by_freq` the sum is then divided by the number of places that hold `r`.
 ///
 /// # Shapes
 ///
-/// `grad_out` (bags, width), `grad_weight` (rows, width), overwritten; `max_rows` as
-/// [`embedding_bag`] gave it.
+/// `grad_out` (bags, width), `grad_weight` (rows, width), overwritten; `max_rows` from
+/// [`embedding_bag`].
 ///
 /// # Determinism
 ///
-/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+/// Portable: an irregular sum; see [`scatter`](crate::scatter).
 ///
 /// # Errors
 ///
-/// As [`embedding_bag`]; [`Error::Argument`] if [`BagMode::Max`] comes without `max_rows`;
+/// As [`embedding_bag`]; [`Error::Argument`] if [`BagMode::Max`] is used without `max_rows`;
 /// [`Error::IndexOutOfRange`] if `max_rows` names no row.
 ///
 /// # References
@@ -195,7 +196,7 @@ pub fn embedding_bag_backward<T: Float>(
     backward::<T, Exact>(grad_weight, width, grad_out, bags, mode, max_rows, weights, scale)
 }
 
-/// [`embedding_bag_backward`] with float atomics.
+/// Computes [`embedding_bag_backward`] with float atomics.
 ///
 /// # Shapes
 ///
@@ -243,7 +244,7 @@ fn backward<T: Float, A: Adder<T>>(
     if grad_weight.is_empty() {
         return Ok(());
     }
-    // For each place: its bag, its row, and what the bag's gradient is divided by or times.
+    // For each place: its bag, its row, and the divisor or factor of the bag's gradient.
     let mut sources = memory::with_capacity(OP, bags.index.len())?;
     let mut rows = memory::with_capacity(OP, bags.index.len())?;
     for b in 0..bags.len() {
@@ -270,7 +271,7 @@ fn backward<T: Float, A: Adder<T>>(
     Ok(())
 }
 
-/// Returns the gradient of the per-sample weights of [`embedding_bag`]: the scalar product of the
+/// Computes the gradient of the per-sample weights of [`embedding_bag`]: the scalar product of the
 /// bag's gradient and the place's row; 0 at padding.
 ///
 /// # Shapes
@@ -348,12 +349,11 @@ struct SumBags<'a, T> {
     bags: &'a Bags<'a>,
     weights: Option<&'a [T]>,
     mean: bool,
-    /// Room for the rows of the largest of the bags: where each starts, and what it is multiplied
-    /// with.
+    /// Space for the rows of the largest bag: the start and the factor of each.
     rows: Vec<(usize, f64)>,
 }
 
-/// Neighbouring columns whose sums stay in registers.
+/// The number of neighbouring columns whose sums stay in registers.
 const GROUP: usize = 32;
 
 impl<T: Float> Kernel for SumBags<'_, T> {
@@ -388,7 +388,7 @@ fn sum_group<T: Float>(weight: &[T], rows: &[(usize, f64)], first: usize) -> [f6
     for &(start, factor) in rows {
         let row: &[T; GROUP] =
             weight[start + first..][..GROUP].try_into().expect("the slice is GROUP long");
-        // A product with 1 is exact: the loop needs no second form.
+        // A product with 1 is exact, so the loop needs no second form.
         for k in 0..GROUP {
             sums[k] += factor * row[k].into();
         }

@@ -1,4 +1,4 @@
-//! The strided matrix product: cutting into tasks, packing, running register tiles.
+//! The strided matrix product: division into tasks, packing, and calls of register tiles.
 
 use super::pack::{Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
@@ -16,24 +16,25 @@ pub(crate) struct Factors<'a, T> {
     pub(crate) b: Lanes<'a, T>,
 }
 
-/// Output columns of a task: many, because a task packs its rows.
+/// The number of output columns of a task: large, because a task packs its rows.
 const TASK_COLUMNS: usize = 1024;
-/// Output rows of a task at most. A batch that has tasks for everyone without a cut may have twice as many.
+/// The largest number of output rows of a task. If a batch has enough tasks for all threads without
+/// a cut, a task may have twice as many.
 const TASK_ROWS: usize = 126;
-/// The products that have tasks for everyone without a cut.
+/// The number of products that is enough tasks for all threads without a cut.
 const MANY: usize = 16;
-/// Multiplications that are worth a task.
+/// The number of multiplications that justifies a task.
 const TASK_WORK: usize = 1 << 17;
-/// Multiplications for which packing shared columns pays.
+/// The number of multiplications from which packing shared columns pays.
 const SHARED_WORK: usize = 1 << 23;
-/// Elements of B that are packed at a time, which bounds the memory.
+/// The number of elements of B packed at a time, which limits the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
 
-/// `count` products of one shape, each `m` by `n` over `k`, to consecutive matrices of `out`,
-/// which has as many elements as they.
+/// Computes `count` products of one shape, each `m` by `n` over `k`, into consecutive matrices of
+/// `out`, which has exactly their size.
 ///
-/// The choices made here (which operand is broadcast, how the output is cut, what is packed)
-/// move work about and change no chain of operations.
+/// The choices made here (the broadcast operand, the cuts of the output, the packed operands)
+/// distribute the work and change no chain of operations.
 pub(crate) fn products<'a, T: Real>(
     count: usize,
     (m, n, k): (usize, usize, usize),
@@ -50,7 +51,8 @@ pub(crate) fn products<'a, T: Real>(
     }
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();
-    // Vector lanes run along the longer fit: a product with few columns is done transposed.
+    // Vector lanes run along the dimension that fits better: a product with few columns is computed
+    // transposed.
     let transpose = m.div_ceil(lanes) * n < n.div_ceil(lanes) * m;
     let shape = if transpose { (n, m, k) } else { (m, n, k) };
     let get = |index: usize| {
@@ -74,35 +76,35 @@ struct Plan<T: 'static> {
     k: usize,
     task_rows: usize,
     task_columns: usize,
-    /// Products of a task, if none is cut.
+    /// The number of products of a task, if none is cut.
     together: usize,
     transpose: bool,
 }
 
-/// Steps a fixed distance apart.
+/// Steps at a fixed distance: the distance, and the offset of each step.
 struct StepTable {
     step: usize,
     offsets: Offsets,
 }
 
-/// Where the steps of a block lie.
+/// The positions of the steps of a block.
 struct Tables {
-    /// In packed columns.
+    /// The steps in packed columns.
     packed: StepTable,
-    /// In the operand.
+    /// The steps in the operand.
     operand: StepTable,
-    /// In rows whose steps are neighbours.
+    /// The steps in rows whose steps are neighbours.
     unit: Offsets,
-    /// Where so many rows lie, from one on, if tiles read them from the operand.
+    /// The positions of 1, 2, .. rows, if tiles read them from the operand.
     rows: Vec<Offsets>,
 }
 
-/// Where the columns of a task come from.
+/// The source of the columns of a task.
 #[derive(Clone, Copy)]
 enum Columns<'a, T> {
-    /// Straight from the operand; a task packs what it cannot load.
+    /// The operand itself; a task packs the columns that it cannot load.
     Operand(Lanes<'a, T>),
-    /// Panels `[panel][step][width]` of `steps` steps, packed before.
+    /// Panels `[panel][step][width]` of `steps` steps, packed in advance.
     Packed { panels: &'a [T], steps: usize },
 }
 
@@ -116,11 +118,11 @@ impl<T: Real> Plan<T> {
         let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
         let most = if count >= MANY { 2 * TASK_ROWS } else { TASK_ROWS };
-        // Cuts as even as whole tiles allow.
+        // Cuts as evenly as whole tiles allow.
         let mut task_rows = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tiles.max_rows());
         let mut task_columns = TASK_COLUMNS.min(columns).next_multiple_of(width);
-        // Cut finer until there is something for every thread of a large machine, but not so
-        // fine that a task is over before it has begun.
+        // Cuts more finely until every thread of a large machine has work, but not so finely that
+        // starting a task costs more than running it.
         let tasks = |r: usize, c: usize| count * rows.div_ceil(r) * columns.div_ceil(c);
         let work = |r: usize, c: usize| (rows.min(r) * columns.min(c)).saturating_mul(k);
         while tasks(task_rows, task_columns) < MANY && work(task_rows, task_columns) > 1 << 20 {
@@ -183,7 +185,7 @@ impl<T: Real> Plan<T> {
         self.run(count, |index| factors(index).a, columns, 0..self.k, &tables, out)
     }
 
-    /// Packs the columns of as many products as the memory allows before it multiplies.
+    /// Packs the columns of as many products as the memory limit allows, then multiplies.
     fn run_shared<'a>(
         &self,
         count: usize,
@@ -193,7 +195,7 @@ impl<T: Real> Plan<T> {
     ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
         let padded = self.columns.next_multiple_of(width);
-        // One chunk of columns at a time would need another grid: only the steps are cut.
+        // Cutting the columns into chunks would need another grid, so only the steps are cut.
         let most = (PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
         let at_once = (most / self.k).clamp(1, count);
         let matrix = self.rows * self.columns;
@@ -222,7 +224,7 @@ impl<T: Real> Plan<T> {
         })
     }
 
-    /// Steps `steps` of `count` products.
+    /// Computes steps `steps` of `count` products.
     fn run<'a>(
         &self,
         count: usize,
@@ -247,7 +249,7 @@ impl<T: Real> Plan<T> {
         })
     }
 
-    /// All steps of `steps` for one tile of the output, whose rows are in `row_panels`.
+    /// Computes all steps of `steps` for one tile of the output, whose rows are in `row_panels`.
     fn task(
         &self,
         a: Lanes<'_, T>,
@@ -337,8 +339,9 @@ impl<T: Real> Plan<T> {
         Ok(())
     }
 
-    /// Returns true if tiles read A from the operand: for few columns packing would cost more than
-    /// it saves. Rows a multiple of a page apart fight for the same cache lines.
+    /// Returns true if tiles read A from the operand: with few columns, packing costs more than it
+    /// saves. It returns false if rows are a multiple of a page apart, because they compete for the
+    /// same cache lines.
     fn reads_rows_in_place(&self, a: Lanes<'_, T>) -> bool {
         let panels = self.columns.min(self.task_columns).div_ceil(self.tiles.columns());
         a.step_stride == 1 && panels <= 2 && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
@@ -351,7 +354,7 @@ impl<T: Real> Plan<T> {
     }
 }
 
-/// Puts a tile that was formed aside where it belongs.
+/// Merges a tile that was computed in scratch memory into the output.
 fn merge<T: Real>(
     from: &[T],
     stride: usize,

@@ -1,5 +1,5 @@
-//! What matrix products and convolutions share: the element trait, the block of `k`, packing
-//! and the strided matrix product itself.
+//! The common part of matrix products and convolutions: the element trait, the block of `k`,
+//! packing, and the strided matrix product.
 
 pub(crate) mod driver;
 
@@ -10,9 +10,10 @@ pub(crate) mod scratch;
 
 pub use real::Real;
 
-/// Steps of `k` in one chain of fused multiply-adds.
+/// The number of steps of `k` in one chain of fused multiply-adds.
 ///
-/// Part of the numerics contract: the chains of consecutive blocks are added in ascending order.
+/// This is part of the numerics contract: the chains of consecutive blocks are added in ascending
+/// order.
 pub const K_BLOCK: usize = 256;
 
 /// Cuts `count` into the fewest parts of at most `most`, as equal as possible.

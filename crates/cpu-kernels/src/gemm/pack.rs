@@ -1,11 +1,11 @@
-//! Panels: the values that a register tile reads, in the order in which it reads them.
+//! Panels: the values that a register tile reads, in reading order.
 
 use super::Real;
 use crate::parallel;
 use samebits_numerics::simd;
 use std::ops::Range;
 
-/// A matrix by strides: element (lane, step) is `data[lane * lane_stride + step * step_stride]`.
+/// A strided matrix: element (lane, step) is `data[lane * lane_stride + step * step_stride]`.
 ///
 /// A lane is an output row or column, a step is one `k`.
 #[derive(Clone, Copy, Debug)]
@@ -15,10 +15,10 @@ pub(crate) struct Lanes<'a, T> {
     pub(crate) step_stride: usize,
 }
 
-/// Panels that one thread packs together, so that it reads whole stretches of memory.
+/// The number of panels that one thread packs together, so that it reads long stretches of memory.
 const PACKED_PANELS: usize = 8;
 
-/// Packs all `lanes` of steps `steps` to `out` as `[panel][step][width]`, in parallel.
+/// Packs steps `steps` of all `lanes` to `out` as `[panel][step][width]`, in parallel.
 pub(crate) fn pack_all<T: Real>(
     source: Lanes<'_, T>,
     lanes: usize,
@@ -27,7 +27,7 @@ pub(crate) fn pack_all<T: Real>(
     out: &mut [T],
 ) {
     let panels = lanes.div_ceil(width);
-    // `out` holds all panels; a chunk that is longer than it is one chunk.
+    // `out` holds all panels; if the chunk length exceeds it, there is one chunk.
     let chunk_len = (PACKED_PANELS * width).saturating_mul(steps.len()).max(1);
     parallel::chunks_mut(out, chunk_len).enumerate().for_each(|(chunk, out)| {
         let first = chunk * PACKED_PANELS;
@@ -39,7 +39,7 @@ pub(crate) fn pack_all<T: Real>(
     });
 }
 
-/// Writes lanes `lanes` of steps `steps` to `panel` as `[step][width]`; missing lanes become +0.
+/// Writes steps `steps` of lanes `lanes` to `panel` as `[step][width]`; missing lanes become +0.
 #[inline(always)]
 pub(crate) fn pack_panel<T: Real>(
     source: Lanes<'_, T>,
@@ -57,8 +57,8 @@ pub(crate) fn pack_panel<T: Real>(
     }
     let first = lanes.start * source.lane_stride;
     if source.lane_stride == 1 {
-        // The count is asked for once and not at each step: left to itself, LLVM makes one call of the
-        // system's copy out of all the cases.
+        // Selects the count once, not at each step. Otherwise LLVM merges all cases into one call
+        // of the system's copy.
         macro_rules! known {
             ($($count:literal)*) => {
                 match count {
@@ -99,8 +99,8 @@ fn copy_steps<T: Copy, const COUNT: usize>(
     }
 }
 
-/// Copies the lanes of one step. Those of a whole register tile are a few moves if their number is
-/// known beforehand, and a call of the system's copy otherwise.
+/// Copies the lanes of one step. If their number is known at compile time, the lanes of a register
+/// tile are a few moves, otherwise a call of the system's copy.
 #[inline(always)]
 fn copy_lanes<T: Copy>(from: &[T], to: &mut [T]) {
     macro_rules! known {
@@ -114,13 +114,13 @@ fn copy_lanes<T: Copy>(from: &[T], to: &mut [T]) {
     known!(4 5 6 13 14 16 32)
 }
 
-/// [`pack_panel`] compiled for the level in force.
+/// The arguments of [`pack_panel`] as a kernel, compiled per level.
 pub(crate) struct PackPanels<'a, T> {
     pub(crate) source: Lanes<'a, T>,
-    /// One range of lanes for each panel.
+    /// The range of lanes of each panel.
     pub(crate) panels: &'a [Range<usize>],
     pub(crate) steps: Range<usize>,
-    /// Width of every panel; 0 means as wide as its lanes.
+    /// The width of every panel; 0 means the number of its lanes.
     pub(crate) width: usize,
     pub(crate) out: &'a mut [T],
 }
@@ -131,7 +131,7 @@ impl<T: Real> simd::Kernel for PackPanels<'_, T> {
     #[inline(always)]
     fn run(self) {
         if self.source.lane_stride == 1 && self.width > 0 && self.panels.len() > 1 {
-            // Step by step, because the values of a step lie side by side in memory.
+            // Goes step by step, because the values of a step are neighbours in memory.
             let len = self.width * self.steps.len();
             for (s, step) in self.steps.clone().enumerate() {
                 let row = &self.source.data[step * self.source.step_stride..];

@@ -1,6 +1,6 @@
 //! The element types of contractions.
 
-// The sealed half of the trait speaks of kernels and buffers, which are nobody else's business.
+// The sealed half of the trait mentions kernels and buffers, which are private.
 #![allow(private_bounds, private_interfaces)]
 
 use super::scratch::{Scratch, ScratchCell};
@@ -25,29 +25,29 @@ pub trait Real:
     + bytemuck::Pod
     + 'static
 {
-    /// `self * b + c` with one rounding.
+    /// Returns `self * b + c`, rounded once.
     #[must_use]
     fn fma(self, b: Self, c: Self) -> Self;
 
-    /// `self + other` with one rounding.
+    /// Returns `self + other`, rounded once.
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// Returns the canonical NaN for a NaN, any other value as it is.
+    /// Returns the canonical NaN for a NaN, and any other value unchanged.
     #[must_use]
     fn canonical(self) -> Self;
 }
 
-/// What the kernels need beyond [`Real`], and callers do not.
+/// The part of [`Real`] that kernels need and callers do not.
 pub(crate) mod sealed {
     use super::{Kernels, Level, Scratch};
 
     pub trait Sealed: Sized + 'static {
         fn kernels(level: Level) -> &'static Kernels<Self>;
-        /// Buffers of the calling thread; a nested call finds fresh ones.
+        /// Lends buffers of the calling thread; a nested call gets other buffers.
         fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
         fn finite(self) -> bool;
-        /// `to[step * width + lane] = from[lane * stride + step]`.
+        /// Sets `to[step * width + lane] = from[lane * stride + step]`.
         fn pack_transposed(
             from: &[Self],
             stride: usize,
@@ -55,9 +55,10 @@ pub(crate) mod sealed {
             to: &mut [Self],
             width: usize,
         );
-        /// Exponent of the last mantissa bit, or a large number for zero. Finite values only.
+        /// Returns the exponent of the last mantissa bit of a finite value, or a large number for
+        /// zero.
         fn last_bit_exponent(self) -> i32;
-        /// Exponent of the smallest subnormal.
+        /// The exponent of the smallest subnormal number.
         const MIN_EXPONENT: i32;
     }
 }

@@ -12,9 +12,9 @@ pub(crate) struct Reused<T: 'static> {
     tiles: &'static TileFns<T>,
     columns: usize,
     k: usize,
-    /// `[panel][step][width]`
+    /// The packed panels, `[panel][step][width]`.
     panels: Buffer<T>,
-    /// Where the steps of a block lie in a panel.
+    /// The positions of the steps of a block in a panel.
     steps: Offsets,
 }
 
@@ -34,12 +34,13 @@ impl<T: Real> Reused<T> {
         Ok(Reused { tiles, columns, k, panels, steps })
     }
 
-    /// Elements from one row of a product to the next; those beyond the columns mean nothing.
+    /// Returns the number of elements from one row of a product to the next; those beyond the
+    /// columns are meaningless.
     pub(crate) fn row_stride(&self) -> usize {
         self.columns.next_multiple_of(self.tiles.columns())
     }
 
-    /// `rows` rows of `k` elements in `a` times this factor, on the calling thread.
+    /// Multiplies `rows` rows of `k` elements in `a` with this factor, on the calling thread.
     ///
     /// # Panics
     ///

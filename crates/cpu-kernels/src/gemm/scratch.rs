@@ -1,4 +1,4 @@
-//! Buffers that outlive a call, so that a kernel does not pay for fresh pages each time.
+//! Buffers that outlive a call, so that a kernel does not get fresh pages each time.
 
 use bytemuck::{Pod, Zeroable};
 use samebits_numerics::memory::{self, OutOfMemory};
@@ -16,7 +16,7 @@ pub(crate) struct Buffer<T> {
     _elem: PhantomData<T>,
 }
 
-/// More than this is given back to the allocator after a call.
+/// The number of bytes that a buffer keeps after a call; a larger buffer is freed.
 const KEPT_BYTES: usize = 64 << 20;
 
 impl<T: Pod> Buffer<T> {
@@ -24,21 +24,21 @@ impl<T: Pod> Buffer<T> {
         Buffer { lines: Vec::new(), _elem: PhantomData }
     }
 
-    /// Elements of the product of `sizes`, with unspecified contents.
+    /// Returns space for the product of `sizes` elements, with unspecified contents.
     pub(crate) fn slice(&mut self, sizes: &[usize]) -> Result<&mut [T], OutOfMemory> {
         let unaddressable = OutOfMemory { bytes: usize::MAX };
         let count = memory::product(sizes).ok_or(unaddressable)?;
         let bytes = count.checked_mul(size_of::<T>()).ok_or(unaddressable)?;
         let lines = bytes.div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
-            // Not both at once.
+            // Frees the old buffer first, so that both do not exist at once.
             self.lines = Vec::new();
             self.lines = memory::zeroed(lines)?;
         }
         Ok(&mut bytemuck::cast_slice_mut(&mut self.lines)[..count])
     }
 
-    /// Returns the first `count` elements of what [`slice`](Self::slice) gave out before.
+    /// Returns the first `count` elements of the last [`slice`](Self::slice).
     pub(crate) fn get(&self, count: usize) -> &[T] {
         &bytemuck::cast_slice(&self.lines)[..count]
     }
@@ -68,7 +68,7 @@ impl<T: Pod> Scratch<T> {
     }
 }
 
-/// Where a thread keeps its [`Scratch`] between calls.
+/// The place where a thread keeps its [`Scratch`] between calls.
 pub(crate) struct ScratchCell<T>(Cell<Vec<Scratch<T>>>);
 
 impl<T: Pod> ScratchCell<T> {
@@ -76,9 +76,9 @@ impl<T: Pod> ScratchCell<T> {
         ScratchCell(Cell::new(Vec::new()))
     }
 
-    /// Lends the buffers; a call from inside `work` on the same thread gets other ones.
+    /// Lends the buffers; a nested call from `work` on the same thread gets other ones.
     pub(crate) fn lend<R>(&self, work: impl FnOnce(&mut Scratch<T>) -> R) -> R {
-        // The cell holds the idle ones only while no user code runs, so nesting is harmless.
+        // While user code runs, the cell does not hold the lent buffers, so nesting is safe.
         let mut idle = self.0.take();
         let mut scratch = idle.pop().unwrap_or_else(Scratch::new);
         self.0.set(idle);

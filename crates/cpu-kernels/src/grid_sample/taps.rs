@@ -1,30 +1,30 @@
-//! The elements that a point takes, and their weights.
+//! The taps of a point: the elements that it reads, and their weights.
 
 use super::{GridMode, GridPadding, GridParams, Sampling};
 use crate::{Float, Result, memory};
 use samebits_numerics::simd::Kernel;
 use samebits_tensor_core::geometry::cubic_weights;
 
-/// One element that a point takes.
+/// One element that a point reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tap {
-    /// Its position in the plane.
+    /// The position of the element in the plane.
     pub(super) place: usize,
     pub(super) weight: f64,
-    /// The derivative of the weight by the position in x, y and z.
+    /// The derivative of the weight with respect to the position in x, y and z.
     pub(super) slopes: [f64; 3],
 }
 
-/// The elements that one point takes, in row-major order: at most 16.
+/// The taps of one point, in row-major order: at most 16.
 pub(super) struct Taps {
     all: [Tap; 16],
     count: usize,
-    /// The derivative of the position by each coordinate (x, y, z).
+    /// The derivative of the position with respect to each coordinate (x, y, z).
     pub(super) slopes: [f64; 3],
 }
 
 impl Taps {
-    /// No taps yet.
+    /// Returns an empty list of taps.
     pub(super) fn new() -> Taps {
         let none = Tap { place: 0, weight: 0.0, slopes: [0.0; 3] };
         Taps { all: [none; 16], count: 0, slopes: [0.0; 3] }
@@ -35,7 +35,8 @@ impl Taps {
         &self.all[..self.count]
     }
 
-    /// Returns the places, and their weights as numbers of the type; a weight of 0 takes nothing.
+    /// Returns the places of the taps and their weights in the element type, without taps of weight
+    /// 0.
     #[inline(always)]
     pub(super) fn weights<T: Float>(&self) -> impl Iterator<Item = (usize, T)> + '_ {
         let weights = self.as_slice().iter().map(|tap| (tap.place, T::from_f64(tap.weight)));
@@ -50,7 +51,7 @@ pub(super) struct TapList<T> {
     pub(super) points: Vec<usize>,
 }
 
-/// Builds a [`TapList`].
+/// Arguments of the kernel that builds a [`TapList`].
 pub(super) struct ListTaps<'a, T> {
     pub(super) sampling: &'a Sampling,
     pub(super) grid: &'a [T],
@@ -83,13 +84,13 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
 /// The taps in one dimension: place, weight, derivative of the weight.
 type Axis = ([(Option<usize>, f64, f64); 4], usize);
 
-/// Puts the taps of a point in the place of those that are there.
+/// Replaces the taps with those of the given point.
 #[inline(always)]
 pub(super) fn find_taps<T: Float>(sampling: &Sampling, at: &[T], taps: &mut Taps) {
     taps.count = 0;
     let mut axes: [Axis; 3] = [([(Some(0), 1.0, 0.0); 4], 1); 3];
     for (d, &coordinate) in at.iter().enumerate() {
-        // The coordinates are in the opposite order of the dimensions.
+        // The coordinates are in the reverse order of the dimensions.
         let size = sampling.input()[2 - d];
         (axes[d], taps.slopes[d]) = axis(sampling.params(), coordinate.into(), size);
     }
@@ -149,7 +150,7 @@ fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
     }
 }
 
-/// Returns the position that takes the place of one outside the input, and its derivative.
+/// Returns the position that replaces one outside the input, and its derivative.
 #[inline(always)]
 fn pad(params: GridParams, at: f64, size: usize) -> (f64, f64) {
     match params.padding {
@@ -168,7 +169,7 @@ fn pad(params: GridParams, at: f64, size: usize) -> (f64, f64) {
     }
 }
 
-/// `at` brought into the range of `size` elements; NaN stays.
+/// Clamps `at` to the range of `size` elements; NaN stays NaN.
 #[inline(always)]
 fn clip(at: f64, size: usize) -> (f64, f64) {
     let last = size as f64 - 1.0;
@@ -181,7 +182,7 @@ fn clip(at: f64, size: usize) -> (f64, f64) {
     }
 }
 
-/// `at` mirrored at `low` and `high` until it lies between them.
+/// Mirrors `at` at `low` and `high` until it lies between them.
 #[inline(always)]
 fn reflect(at: f64, low: f64, high: f64) -> (f64, f64) {
     let span = high - low;

@@ -12,13 +12,13 @@ use crate::parallel::chunks_mut;
 
 const OP: &str = "qr";
 
-/// `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
+/// Computes `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
 ///
-/// For each column `k` in order, with `s` the power of two at or below its largest magnitude
-/// from the diagonal down: `norm = √(a² + Σ x²)` of the scaled diagonal element `a` and elements
-/// `x` below, `b = −copysign(norm, a)`, `tau = (b − a) / b`, `v = x / (a − b)`; later columns `c`
-/// become `c − (tau · (c_k + v · c)) · (1, v)`. A column that is zero below its diagonal is left
-/// as it is. Q is formed by the reflections in descending order.
+/// For each column `k` in order, let `s` be the power of two at or below its largest magnitude from
+/// the diagonal down, and let `a` and `x` be the diagonal element and the elements below it,
+/// divided by `s`. Then `norm = √(a² + Σ x²)`, `b = −copysign(norm, a)`, `tau = (b − a) / b`, `v =
+/// x / (a − b)`; later columns `c` become `c − (tau · (c_k + v · c)) · (1, v)`. A column that is
+/// zero below its diagonal is unchanged. Q is formed by the reflections in descending order.
 ///
 /// # Shapes
 ///
@@ -30,7 +30,7 @@ const OP: &str = "qr";
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -67,7 +67,8 @@ pub fn qr<T: Float>(
             });
         }
         write_upper(&a, [m, n], r);
-        // With their ones in place of R's diagonal, the columns below it are the reflections' vectors.
+        // With ones in place of R's diagonal, the columns from the diagonal down are the vectors of
+        // the reflections.
         for k in 0..taus.len() {
             a.column_mut(k)[k] = 1.0;
         }
@@ -92,10 +93,10 @@ fn write_upper<T: Float>(a: &Columns, [m, n]: [usize; 2], r: &mut [T]) {
     }
 }
 
-/// Returns the gradient of a reduced decomposition with `m >= n`.
+/// Computes the gradient of a reduced decomposition with `m >= n`.
 ///
-/// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is
-/// `(grad_q + q · M) · r⁻ᵀ`, by substitution from the last column to the first.
+/// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is `(grad_q +
+/// q · M) · r⁻ᵀ`, by substitution from the last column to the first.
 ///
 /// # Shapes
 ///
@@ -107,7 +108,7 @@ fn write_upper<T: Float>(a: &Columns, [m, n]: [usize; 2], r: &mut [T]) {
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn qr_backward<T: Float>(
     [grad_q, grad_r]: [&[T]; 2],
@@ -146,7 +147,7 @@ fn solve<T: Float>(
     Ok(grad)
 }
 
-/// Makes the gradient of Q that of the matrix, with `mixed` for what is in between.
+/// Turns the gradient of Q into that of the matrix; `mixed` is scratch space.
 struct Solve<'a> {
     q: &'a Columns,
     grad: &'a mut Columns,
@@ -174,7 +175,7 @@ impl Kernel for Solve<'_> {
                 add_scaled(mixed.column(j)[i], q.column(i), grad.column_mut(j));
             }
         }
-        // X · Rᵀ = grad: column j of it holds columns j.. of X.
+        // Solves X · Rᵀ = grad: column j of grad is a combination of columns j.. of X.
         for j in (0..n).rev() {
             let (before, solved) = grad.split_at_mut(j + 1);
             let target = &mut before[j * q.rows..];
@@ -189,18 +190,18 @@ impl Kernel for Solve<'_> {
     }
 }
 
-/// Reflections that a column is given while it is at hand. It decides no bit: every column is given
-/// all of them in the same order.
+/// The number of reflections applied to a column while it is in the cache. It changes no bit: every
+/// column gets all reflections in the same order.
 const PANEL: usize = 32;
 
-/// Returns the elements of the columns of `rows` elements that a thread takes at a time, few enough
-/// to stay in its first cache while reflections pass by.
+/// Returns the number of columns of `rows` elements that a thread takes at a time: few enough to
+/// stay in the first-level cache while reflections are applied.
 fn together(rows: usize) -> usize {
     rows.max(1) * (2048 / rows.max(1)).max(4)
 }
 
-/// Makes `columns`, the one numbered `first` and those after it, zero below the diagonal, where the
-/// vectors of the reflections are kept.
+/// Makes `columns`, which start with number `first`, zero below the diagonal, and stores the
+/// vectors of the reflections there.
 struct Factor<'a> {
     rows: usize,
     first: usize,
@@ -225,8 +226,8 @@ impl Kernel for Factor<'_> {
     }
 }
 
-/// Applies the reflections numbered `first` and following to columns, in ascending order. The pass of
-/// one over a column computes the dot product for the next.
+/// Applies the reflections from number `first` on to columns, in ascending order. The pass of one
+/// reflection over a column also computes the dot product for the next.
 struct Apply<'a> {
     rows: usize,
     first: usize,
@@ -264,8 +265,8 @@ impl Kernel for Apply<'_> {
     }
 }
 
-/// Applies all reflections to columns of the identity, the one numbered `first` and those after it,
-/// in descending order. Those after a column's number leave it as it is.
+/// Applies all reflections to columns of the identity, which start with number `first`, in
+/// descending order. Reflections after a column's number do not change it.
 struct Form<'a> {
     rows: usize,
     first: usize,
@@ -291,7 +292,7 @@ impl Kernel for Form<'_> {
                     }
                     let product_k = known.unwrap_or_else(|| dot(&v[k + 1..], &column[k + 1..]));
                     let share = tau * (column[k] + product_k);
-                    // The vector's first element is 1, and one fma with it one subtraction.
+                    // The first element of the vector is 1, and an fma with 1 is a subtraction.
                     let (v, column) = (&v[k..], &mut column[k..]);
                     if k == low {
                         add_scaled(-share, v, column);
@@ -304,8 +305,8 @@ impl Kernel for Form<'_> {
     }
 }
 
-/// Makes a column, from the diagonal on, zero below it, where the vector of the reflection is kept.
-/// Returns the reflection's factor.
+/// Makes a column zero below its first element (the diagonal), and stores the vector of the
+/// reflection there. Returns the factor of the reflection.
 #[inline(always)]
 fn reflection(column: &mut [f64]) -> f64 {
     let scale = scale_of(column);
@@ -341,7 +342,7 @@ fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
     add_scaled(-share, v, tail);
 }
 
-/// [`add_scaled`], and the [`dot`] of `z` and the sum in the same pass.
+/// Computes [`add_scaled`], and in the same pass the [`dot`] of `z` and the sum.
 #[inline(always)]
 fn add_scaled_dot(factor: f64, x: &[f64], y: &mut [f64], z: &[f64]) -> f64 {
     if y.len() > BLOCK {

@@ -13,17 +13,16 @@ use crate::parallel::{CHUNK, tasks};
 
 const OP: &str = "svd";
 
-/// `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
+/// Computes `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
 /// The columns of the matrix (of its transpose, if it has more columns than rows) are divided by
-/// the power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by
-/// row. With `a`, `b` and `g` the dot products `p·p`, `q·q` and `p·q`, a pair is rotated if
-/// `|g| > 2⁻⁵² · √(a·b)`: with `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
-/// `c = 1 / √(1 + t²)` and `s = c · t`, they become `c·p − s·q` and `s·p + c·q`, each
-/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. The sweep in which nothing is rotated is the last; so
-/// is the 60th. Columns of singular value 0 are completed to orthogonal ones from the unit
-/// vectors, in order. The sign is such that the first element of largest magnitude of each column
-/// of `u` is not negative.
+/// the power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row.
+/// Let `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if `|g| >
+/// 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`, `c = 1 / √(1
+/// + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each `fma(c, p, −(s·q))`
+/// or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th. Columns of singular
+/// value 0 are replaced by orthogonal ones made from the unit vectors, in order. Signs are chosen
+/// so that in each column of `u` the first element of largest magnitude is not negative.
 ///
 /// # Shapes
 ///
@@ -35,8 +34,8 @@ const OP: &str = "svd";
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if an element is not finite, [`Error::Length`] if a slice does not fit, and
-/// [`Error::OutOfMemory`].
+/// [`Error::Argument`] if an element is not finite, [`Error::Length`] if a slice has the wrong
+/// length, and [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -98,7 +97,7 @@ fn decompose<T: Float>(
     let mut right = Columns::identity(OP, k, k)?;
     let norms = rotate_all(&mut left, &mut right)?;
     let mut order: Vec<usize> = collected(OP, 0..k)?;
-    // In the order of the columns where norms are equal; no norm is NaN.
+    // Equal norms keep the order of their columns; no norm is NaN.
     order.sort_unstable_by(|&a, &b| norms[b].total_cmp(&norms[a]).then(a.cmp(&b)));
     let (mut left, right) = (pick(&left, &order)?, pick(&right, &order)?);
     for (j, &from) in order.iter().enumerate() {
@@ -118,7 +117,7 @@ fn decompose<T: Float>(
     Ok(())
 }
 
-/// Sweeps over both matrices until nothing is left to rotate. Returns the norms of the columns of
+/// Repeats sweeps over both matrices until no pair is rotated. Returns the norms of the columns of
 /// `left`.
 fn rotate_all(left: &mut Columns, right: &mut Columns) -> Result<Vec<f64>> {
     let at_least = CHUNK.div_ceil(SIDE * SIDE * (left.rows + right.rows).max(1));
@@ -136,25 +135,26 @@ fn rotate_all(left: &mut Columns, right: &mut Columns) -> Result<Vec<f64>> {
     collected(OP, columns.iter().map(|column| column.norm))
 }
 
-/// Neighbouring columns, which are rotated with those of another block while both are at hand.
+/// Neighbouring columns, which are rotated with those of another block while both are in the cache.
 type Block<'a, 'b> = &'a mut [Column<'b>];
 
-/// Columns of a block. It decides no bit.
+/// The number of columns of a block. It changes no bit.
 const SIDE: usize = 16;
 
-/// Rotates every pair once; true if any was. Threads take at least `at_least` pairs of blocks at a
-/// time.
+/// Rotates every pair once; returns true if any pair was rotated. Threads take at least `at_least`
+/// pairs of blocks at a time.
 ///
-/// Of two pairs that share a column the sum `p + q` is less for the one that comes first row by
-/// row, and the sum of their blocks is not greater. So pairs of blocks of one sum are on their own,
-/// and going by sums gives every column its rotations in the same order.
+/// The row-by-row order fixes, for each column, the order of its rotations. If two pairs share a
+/// column, the one that comes first has the smaller sum `p + q`, and its blocks do not have a
+/// larger sum. So pairs of blocks with one sum are independent, and processing sums in ascending
+/// order gives every column its rotations in that order.
 fn sweep(blocks: &mut [Block<'_, '_>], at_least: usize) -> Result<bool> {
     let rotated = AtomicBool::new(false);
     let n = blocks.len();
     for sum in 0..(2 * n).saturating_sub(1) {
         let first = sum.saturating_sub(n - 1);
         let blocks = &mut blocks[first..=sum - first];
-        // If their number is odd, the one in the middle has no other.
+        // If the number of blocks is odd, the middle one has no partner.
         let (front, back) = blocks.split_at_mut(blocks.len().div_ceil(2));
         let mut back = back.iter_mut().rev();
         let pairs = front.iter_mut().map(|front| Some((front, back.next())));
@@ -168,8 +168,8 @@ fn sweep(blocks: &mut [Block<'_, '_>], at_least: usize) -> Result<bool> {
     Ok(rotated.into_inner())
 }
 
-/// A column of the matrix, with its dot product with itself and its root, and the one of the
-/// rotations so far.
+/// A column of the matrix, its dot product with itself and the root of that, and its column of the
+/// product of the rotations so far.
 #[derive(Debug)]
 struct Column<'a> {
     x: &'a mut [f64],
@@ -196,8 +196,8 @@ impl Kernel for Measure<'_, '_> {
     }
 }
 
-/// Rotates each column of the first block with each of the second, or with each later one of the first
-/// if there is no second; true if any was.
+/// Rotates each column of the first block with each of the second or, if there is no second, with
+/// each later one of the first. Returns true if any pair was rotated.
 struct Rotate<'a, 'b>(&'a mut [Column<'b>], &'a mut [Column<'b>]);
 
 impl Kernel for Rotate<'_, '_> {
@@ -217,7 +217,7 @@ impl Kernel for Rotate<'_, '_> {
     }
 }
 
-/// Makes two columns orthogonal; false if they are.
+/// Makes two columns orthogonal; returns false if they already are.
 #[inline(always)]
 fn rotate_pair(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
     let g = dot(p.x, q.x);
@@ -225,7 +225,7 @@ fn rotate_pair(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
         return false;
     }
     let z = (q.square - p.square) / (2.0 * g);
-    // Beyond the range of squares the rotation is 1 / 2z.
+    // If the square would overflow, the rotation is 1 / 2z.
     let t =
         if z.abs() > 1e150 { 0.5 / z } else { 1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt()) };
     let c = 1.0 / (1.0 + t * t).sqrt();
@@ -254,7 +254,8 @@ fn pick(x: &Columns, order: &[usize]) -> Result<Columns> {
     Ok(new)
 }
 
-/// Divides column `j` by its norm. If that is 0, makes it orthogonal to those before it.
+/// Divides column `j` by its norm. If the norm is 0, replaces the column by one orthogonal to those
+/// before it.
 fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
     if norm > 0.0 {
         for x in x.column_mut(j) {
@@ -267,7 +268,7 @@ fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
         candidate.fill(0.0);
         candidate[unit] = 1.0;
         let squares = simd::dispatch(Remainder { x, j, candidate: &mut candidate });
-        // Some unit vector keeps at least 1 / rows of its square.
+        // For at least one unit vector, 1 / rows of its square remains.
         if squares * 2.0 * x.rows as f64 >= 1.0 {
             let norm = squares.sqrt();
             for (to, value) in x.column_mut(j).iter_mut().zip(&candidate) {
@@ -279,7 +280,8 @@ fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
     Ok(())
 }
 
-/// Takes its shares in the columns before number `j` from a candidate. Returns its square.
+/// Subtracts from a candidate its components along the columns before number `j`. Returns the
+/// square of the result.
 struct Remainder<'a> {
     x: &'a Columns,
     j: usize,
@@ -291,7 +293,7 @@ impl Kernel for Remainder<'_> {
     #[inline(always)]
     fn run(self) -> f64 {
         let Remainder { x, j, candidate } = self;
-        // Twice, because once leaves a rest where little remains.
+        // Runs twice: after one pass an error remains if little of the candidate is left.
         for _ in 0..2 {
             for before in 0..j {
                 let share = dot(x.column(before), candidate);
