@@ -1,8 +1,8 @@
-//! Which records of two ledgers belong together.
+//! Pairing of the records of two ledgers.
 //!
-//! Records of one group (all of the key but the occurrence) are paired in order, or by what they
-//! hold where some are missing. The pairs that are in the same order in both ledgers hold the two
-//! together; the others were moved.
+//! Records of one group (the key without the occurrence) are paired in order, or by content if some
+//! are missing. The pairs in the same order in both ledgers anchor the alignment; the other pairs
+//! count as moved.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,21 @@ use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use crate::read::{Entry, Prints};
 
-/// Groups with more pairs of records than this are paired in order: comparing all is quadratic.
+/// Groups with more pairs of records than this are paired in order, because comparing all is
+/// quadratic.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Records that belong together, by their indices; at least one of the two is there.
+/// A pair of records, by index; at least one of the two is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) a: Option<u32>,
     pub(crate) b: Option<u32>,
-    /// Both are there, and in other places among the rest.
+    /// True if both are present, at different positions among the rest.
     pub(crate) moved: bool,
 }
 
-/// Every record of both ledgers once, in the order of `a`, with the records that only `b` has
-/// before whatever follows them in `b`.
+/// Returns every record of both ledgers once, in the order of `a`. Records of `b` alone come before
+/// the next record of `b` that follows them.
 pub(crate) fn align(a: &[Entry], b: &[Entry]) -> Vec<Row> {
     let partners = partners(a, b);
     let pairs: Vec<(u32, u32)> =
@@ -59,7 +60,7 @@ pub(crate) fn align(a: &[Entry], b: &[Entry]) -> Vec<Row> {
     rows
 }
 
-/// The partner of each record of `a`.
+/// Returns the partner of each record of `a`.
 fn partners(a: &[Entry], b: &[Entry]) -> Vec<Option<u32>> {
     let mut partners = vec![None; a.len()];
     let (a_order, b_order) = (by_group(a), by_group(b));
@@ -93,7 +94,8 @@ fn take_group<'a>(
     group
 }
 
-/// Pairs the records of a group: equal ones, then ones of equal structure, then the others in order.
+/// Pairs the records of a group: equal records first, then records of equal structure, then the
+/// rest in order.
 fn pair_group(a: &[Entry], b: &[Entry], of_a: &[u32], of_b: &[u32], partners: &mut [Option<u32>]) {
     let content = |entries: &[Entry], i: u32| entries[i as usize].prints;
     let same = |&(&i, &j): &(&u32, &u32)| content(a, i) == content(b, j);
@@ -138,7 +140,7 @@ fn pair_group(a: &[Entry], b: &[Entry], of_a: &[u32], of_b: &[u32], partners: &m
             );
         },
     );
-    // What was left in both, but is equal, was moved past other records of its group.
+    // Equal records left over on both sides were moved past other records of their group.
     let mut places: BTreeMap<Prints, Vec<u32>> = BTreeMap::new();
     for &j in left_b.iter().rev() {
         places.entry(content(b, j)).or_default().push(j);
@@ -163,7 +165,7 @@ fn by_print<P: Eq + std::hash::Hash + Ord>(
         of.iter().map(|&i| print(entries[i as usize].prints)).collect()
     };
     let operations = capture_diff_slices(Algorithm::Myers, &prints(a, of_a), &prints(b, of_b));
-    // Removals and insertions beside each other are one run.
+    // Adjacent removals and insertions form one run.
     let (mut from_a, mut from_b) = (0, 0);
     for operation in operations.iter().filter(|operation| operation.tag() == DiffTag::Equal) {
         let (old, new) = (operation.old_range(), operation.new_range());
@@ -174,9 +176,9 @@ fn by_print<P: Eq + std::hash::Hash + Ord>(
     piece(false, &of_a[from_a..], &of_b[from_b..]);
 }
 
-/// The most pairs, of those in order of their first index, whose second indices increase.
+/// Finds the longest subsequence of pairs, ordered by first index, with increasing second indices.
 fn longest_increasing(pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
-    // The pair that ends the best chain of each length, and what comes before a pair in its chain.
+    // The last pair of the best chain of each length, and each pair's predecessor in its chain.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (at, &(_, j)) in pairs.iter().enumerate() {

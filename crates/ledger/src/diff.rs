@@ -1,7 +1,7 @@
-//! Where two runs part, and why.
+//! Comparison of two runs: their first difference and its cause.
 //!
-//! The ledgers of two runs are aligned rank by rank, records that belong together are compared, and
-//! the first that differ are explained by what is recorded before them.
+//! The ledgers of two runs are aligned rank by rank and paired records are compared. The earlier
+//! records explain the first difference.
 
 mod cause;
 mod compare;
@@ -23,24 +23,25 @@ pub use crate::read::ReadError;
 use crate::read::{End, Entry, Kind, Ledger, Names, Run};
 use crate::record::{Detail, Digests, Event, Record, Tensor};
 
-/// What to compare.
+/// Scope of a comparison.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The first step to compare. Records of earlier steps are left out.
+    /// The first step to compare. Records of earlier steps are skipped.
     pub from_step: Option<u64>,
 }
 
-/// How many slices a timeline has at most.
+/// The largest number of slices in a timeline.
 const SLICES: usize = 400;
 
-/// Compares two runs, each a file or a folder with a file for each rank.
+/// Compares two runs, each a file or a folder with one file per rank.
 ///
 /// Reads ledgers, traces of Megatron-LM and dumps of PyTorch's `DebugMode`.
 ///
 /// # Errors
 ///
-/// [`ReadError`]: a file cannot be read, is not what the schema says, or the two cannot be compared.
+/// [`ReadError`] if a file cannot be read or breaks the schema, or if the two runs cannot be
+/// compared.
 ///
 /// # Examples
 ///
@@ -111,7 +112,7 @@ pub fn diff(a: &Path, b: &Path, options: &Options) -> Result<Report, ReadError> 
     Ok(report)
 }
 
-/// Leaves out what is not to be compared, and says it.
+/// Removes the records that are not to be compared, and adds a note about them.
 fn restrict(
     ledger: &mut Ledger,
     names: &Names,
@@ -146,11 +147,11 @@ struct Aligned<'a> {
     ledgers: &'a [Ledger; 2],
     names: &'a Names,
     rows: Vec<Row>,
-    /// How each row compares.
+    /// The class of each row.
     classes: Vec<Class>,
-    /// Tensors that have no digest in one of the two.
+    /// Tensors without a digest in one of the two.
     without_digest: WithoutDigest,
-    /// The first step that both have.
+    /// The first step present in both.
     begin: u64,
 }
 
@@ -186,7 +187,7 @@ impl Aligned<'_> {
         Ok(aligned)
     }
 
-    /// How the records of a row compare. Tensors without a digest are counted.
+    /// Classifies the records of a row. Counts tensors without a digest.
     fn compare(&self, row: Row, without: &mut WithoutDigest) -> Result<Class, ReadError> {
         let [Some(a), Some(b)] = self.entries(row) else {
             let earlier = self.either(row).is_some_and(|entry| entry.group.step < self.begin);
@@ -201,7 +202,7 @@ impl Aligned<'_> {
             && let Some([(_, a), (_, b)]) = self.records(row)?
         {
             all_given = without.note(&a, &b, || describe(self.names, self.entry_of(row)));
-            // Hashes do not tell whether both sides have a digest.
+            // Hashes do not show a digest missing on both sides.
             let differences = compare::differences(&a, &b);
             let is = |wanted: &[Part]| differences.iter().any(|it| wanted.contains(&it.part));
             structure = !is(&[Part::Call]);
@@ -221,7 +222,7 @@ impl Aligned<'_> {
         })
     }
 
-    /// An entry of a row, which has one.
+    /// Returns an entry of a row; every row has one.
     fn entry_of(&self, row: Row) -> &Entry {
         let [a, b] = self.ledgers;
         row.a.map_or_else(|| &b.entries[row.b.unwrap_or(0) as usize], |i| &a.entries[i as usize])
@@ -237,7 +238,7 @@ impl Aligned<'_> {
         [row.a.map(|i| self.place(0, i)), row.b.map(|j| self.place(1, j))]
     }
 
-    /// The records of a row that has both.
+    /// Returns the records of a row if it has both.
     fn records(&self, row: Row) -> Result<Option<[(usize, Record); 2]>, ReadError> {
         let (Some(i), Some(j)) = (row.a, row.b) else { return Ok(None) };
         let [a, b] = self.ledgers;
@@ -321,7 +322,7 @@ impl Aligned<'_> {
         self.rows.chunks(each).zip(self.classes.chunks(each)).enumerate().map(slice).collect()
     }
 
-    /// What was not compared, in words.
+    /// Describes the records and tensors that were not compared.
     fn uncompared(&self) -> Vec<String> {
         let mut found = Vec::new();
         let WithoutDigest { tensors, records, first } = &self.without_digest;
@@ -354,17 +355,17 @@ impl Aligned<'_> {
     }
 }
 
-/// Tensors that have no digest in one of two records that belong together.
+/// Tensors without a digest in one of two paired records.
 #[derive(Clone, Debug, Default)]
 struct WithoutDigest {
     tensors: u64,
     records: u64,
-    /// The first of them, and why.
+    /// The first of them, and the reason.
     first: Option<String>,
 }
 
 impl WithoutDigest {
-    /// Counts those of two records. Returns whether all inputs have digests.
+    /// Counts the tensors without a digest in two records. Returns true if all inputs have digests.
     fn note(&mut self, a: &Record, b: &Record, place: impl FnOnce() -> String) -> bool {
         let pairs = compare::tensors(a, b);
         let without =
@@ -383,7 +384,7 @@ impl WithoutDigest {
     }
 }
 
-/// The sentence of equal runs: what is equal, and what nobody knows.
+/// Makes the sentence for equal runs: the equal parts, and the parts that could not be compared.
 fn equal(what: &str, uncompared: &[String]) -> String {
     if uncompared.is_empty() {
         format!("Equal: all {what} agree.")
@@ -420,7 +421,7 @@ fn compare_rank(
     };
     let classes =
         |wanted: fn(Class) -> bool| aligned.classes.iter().position(|&class| wanted(class));
-    // Order alone changes no contents, so that it explains nothing else.
+    // A change of order alone changes no contents, so it explains nothing else.
     let first =
         classes(|class| class > Class::Moved).or_else(|| classes(|class| class == Class::Moved));
     rank.timeline = aligned.timeline(first);
@@ -446,7 +447,7 @@ fn compare_rank(
     Ok(rank)
 }
 
-/// Finds the cause of the first difference.
+/// Explains the first difference.
 fn explain(
     aligned: &Aligned<'_>,
     at: usize,
@@ -494,7 +495,7 @@ fn explain(
     Ok(())
 }
 
-/// The cause where a record is missing, or moved.
+/// Returns the cause and the sentence for a record that is missing or moved.
 fn without_pair(aligned: &Aligned<'_>, at: usize) -> (Cause, String) {
     let row = aligned.rows[at];
     let [place_a, place_b] = aligned.places(row);
@@ -525,13 +526,13 @@ fn without_pair(aligned: &Aligned<'_>, at: usize) -> (Cause, String) {
     };
     let last = other.entries.last().map_or(0, |entry| entry.sequence);
     let sentence = format!(
-        "{lacks} {what} after record {last}, equal to there; {has} goes on with {} more records.",
+        "{lacks} {what} after record {last}, equal to there; {has} continues with {} more records.",
         rest.len()
     );
     (Cause::Extent, sentence)
 }
 
-/// What is worth knowing of ledgers, equal or not.
+/// Collects notes on ledgers, equal or not.
 fn notes(aligned: &Aligned<'_>, begins: [u64; 2]) -> Result<Vec<String>, ReadError> {
     let mut notes = Vec::new();
     for (side, ledger) in ["A", "B"].into_iter().zip(aligned.ledgers) {

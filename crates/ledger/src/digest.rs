@@ -1,8 +1,8 @@
-//! `sum64`: 64 bits that stand for the elements of a tensor.
+//! `sum64`: a 64-bit digest of a tensor's elements.
 //!
-//! The digest is a wrapping sum of one term for each 8-byte word, which depends on the word and on
-//! its index. A sum has no order, so threads add pieces in whatever order they finish. It finds
-//! accidents; it does not resist somebody who wants two tensors to agree.
+//! The digest is a wrapping sum of one term per 8-byte word; the term depends on the word and its
+//! index. A wrapping sum has no order, so threads add pieces in any order. It detects accidents; it
+//! is not collision-resistant against an attacker.
 //!
 //! # Examples
 //!
@@ -24,13 +24,13 @@ use std::str::FromStr;
 use samebits_numerics::simd;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The bytes of a word.
+/// The number of bytes in a word.
 pub const WORD: usize = 8;
 
-/// Tensors of up to this many words have every word in a sampled digest.
+/// The largest number of words of which a sampled digest covers every word.
 pub const SAMPLED_WORDS: u64 = 8192;
 
-/// The blocks of a sampled digest of a larger tensor, and the words of a block.
+/// The number of blocks in a sampled digest of a larger tensor, and the number of words in a block.
 const BLOCKS: u64 = 64;
 const BLOCK: u64 = 8;
 
@@ -78,7 +78,7 @@ impl FromStr for Digest {
     }
 }
 
-/// A text that is no [`Digest`].
+/// Error for text that is not a [`Digest`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("digest: expected 16 lower-case hexadecimal digits, found {found:?}")]
 pub struct ParseDigestError {
@@ -88,8 +88,8 @@ pub struct ParseDigestError {
 
 samebits_numerics::debug_is_message!(ParseDigestError);
 
-/// What a digest must know of an element type: where its NaNs are, because their payloads do not
-/// count.
+/// Floating-point format of an element type, which locates NaNs: their payloads do not count in
+/// digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// A type without NaN.
@@ -98,14 +98,15 @@ pub enum Element {
     F16,
     /// bfloat16.
     Bf16,
-    /// IEEE binary32, and complex numbers of two.
+    /// IEEE binary32, and complex numbers of two such parts.
     F32,
-    /// IEEE binary64, and complex numbers of two.
+    /// IEEE binary64, and complex numbers of two such parts.
     F64,
 }
 
 impl Element {
-    /// The element type of a ledger's `dtype`. Types unknown to the schema are [`Plain`](Self::Plain).
+    /// Returns the element type of a ledger's `dtype`. Types unknown to the schema are
+    /// [`Plain`](Self::Plain).
     pub fn of(dtype: &str) -> Element {
         match dtype {
             "f16" => Element::F16,
@@ -116,8 +117,8 @@ impl Element {
         }
     }
 
-    /// The bits of infinity and of the canonical NaN. Bits that are more without their sign are NaN;
-    /// of a type without NaN, none are.
+    /// Returns the bits of infinity and of the canonical NaN. A number is NaN if its bits without
+    /// the sign exceed those of infinity; for a type without NaN, none do.
     pub fn infinity_and_nan(self) -> (u64, u64) {
         match self {
             Element::Plain => (u64::MAX, 0),
@@ -129,12 +130,12 @@ impl Element {
     }
 }
 
-/// The digest of all elements, in row-major order and little-endian.
+/// Digests all elements, in row-major order and little-endian.
 pub fn sum64(element: Element, bytes: &[u8]) -> Digest {
     finish(sum(element, 0, bytes), bytes.len() as u64)
 }
 
-/// The digest of the words of a [`sample`].
+/// Digests the words of a [`sample`].
 pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
     let pieces = || {
         sample(bytes.len() as u64).map(|words| {
@@ -142,7 +143,7 @@ pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
             (words.start, &bytes[start..end.min(bytes.len())])
         })
     };
-    // Where there are several they lie far apart: asked for at once, they come from memory together.
+    // Several pieces lie far apart; touching all first lets memory fetch them in parallel.
     if blocks(bytes.len() as u64).0 > 1 {
         let lines = pieces().flat_map(|(_, bytes)| bytes.iter().step_by(64));
         hint::black_box(lines.fold(0, |any, &byte| any | byte));
@@ -151,11 +152,11 @@ pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
     finish(sums.fold(0, u64::wrapping_add), bytes.len() as u64)
 }
 
-/// The words that a sampled digest covers of a tensor of `bytes` bytes: all of up to
-/// [`SAMPLED_WORDS`], and else 64 blocks of 8 words, one in each 64th of the tensor, the first words
-/// and the last among them. Where in its part a block lies changes from block to block, so that
-/// blocks do not meet the same columns of every matrix. All but the last start at a multiple of 8
-/// words, as lines of a cache do.
+/// Returns the words that a sampled digest covers in a tensor of `bytes` bytes: all words up to
+/// [`SAMPLED_WORDS`]; beyond, 64 blocks of 8 words, one in each 64th of the tensor, including the
+/// first and the last words. The position of the block in its part varies from block to block, so
+/// that blocks do not hit the same columns of every matrix. All blocks but the last start at a
+/// multiple of 8 words, as cache lines do.
 pub fn sample(bytes: u64) -> impl Iterator<Item = Range<u64>> {
     let words = bytes.div_ceil(WORD as u64);
     let places = words / BLOCKS / BLOCK;
@@ -171,14 +172,14 @@ pub fn sample(bytes: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The number of blocks of a [`sample`], and the words of each.
+/// Returns the number of blocks in a [`sample`], and the number of words in each.
 pub fn blocks(bytes: u64) -> (u64, u64) {
     let words = bytes.div_ceil(WORD as u64);
     if words <= SAMPLED_WORDS { (1, words) } else { (BLOCKS, BLOCK) }
 }
 
-/// The sum of the terms of the words from `first_word` on, of which `bytes` are the bytes. Every
-/// piece but the last has whole words.
+/// Sums the terms of the words in `bytes`, from index `first_word` on. Every piece but the last
+/// must have whole words.
 pub fn sum(element: Element, first_word: u64, bytes: &[u8]) -> u64 {
     match element {
         Element::Plain => simd::dispatch(Sum { first_word, bytes, nans: Plain }),
@@ -196,7 +197,7 @@ fn ieee<const BITS: u32, const INFINITY: u64, const QUIET: u64>(
     simd::dispatch(Sum { first_word, bytes, nans: Ieee::<BITS, INFINITY, QUIET> })
 }
 
-/// The digest of a tensor of `bytes` bytes, from the sum of all its terms.
+/// Computes the digest of a tensor of `bytes` bytes from the sum of all its terms.
 pub fn finish(sum: u64, bytes: u64) -> Digest {
     let mut x = sum ^ bytes.wrapping_mul(K1);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -204,7 +205,7 @@ pub fn finish(sum: u64, bytes: u64) -> Digest {
     Digest(x ^ (x >> 31))
 }
 
-/// The sum with the best instructions that the machine has.
+/// Sum of terms, compiled for each instruction set.
 struct Sum<'a, N> {
     first_word: u64,
     bytes: &'a [u8],
@@ -220,8 +221,8 @@ impl<N: Nans> simd::Kernel for Sum<'_, N> {
     }
 }
 
-/// One body for every element type: blocks of words whose terms do not depend on each other, which
-/// the compiler turns into vector instructions. Few blocks have a NaN to replace.
+/// Sums blocks of words for any element type. The terms of a block are independent, so the compiler
+/// can vectorise them. Few blocks have a NaN to replace.
 #[inline(always)]
 fn sum_of_blocks(first_word: u64, bytes: &[u8], nans: impl Nans) -> u64 {
     const LANES: usize = 8;
@@ -272,14 +273,14 @@ fn term(word: u64, key: u64) -> u64 {
 
 /// The NaNs of an element type.
 trait Nans: Copy {
-    /// Not zero if an element of the word is NaN.
+    /// Returns a non-zero value if an element of the word is NaN.
     fn among(self, word: u64) -> u64;
 
-    /// The word with canonical NaNs.
+    /// Replaces the NaNs of the word with canonical NaNs.
     fn replaced(self, word: u64) -> u64;
 }
 
-/// No element is NaN.
+/// Element type without NaN.
 #[derive(Clone, Copy)]
 struct Plain;
 
@@ -305,9 +306,9 @@ impl<const BITS: u32, const INFINITY: u64, const QUIET: u64> Ieee<BITS, INFINITY
 }
 
 impl<const BITS: u32, const INFINITY: u64, const QUIET: u64> Nans for Ieee<BITS, INFINITY, QUIET> {
-    /// The sign bits of NaNs. An element is NaN if it is more than `INFINITY` without its sign:
-    /// adding what separates infinity from the largest pattern then carries into the sign, and into
-    /// no other element.
+    /// Returns the sign bits of the NaN elements. An element is NaN if its bits without the sign
+    /// exceed `INFINITY`. Adding the distance from infinity to the largest pattern then carries
+    /// into the sign bit, and into no other element.
     #[inline(always)]
     fn among(self, word: u64) -> u64 {
         let room = (1 << (BITS - 1)) - 1 - INFINITY;
@@ -326,7 +327,7 @@ impl<const BITS: u32, const INFINITY: u64, const QUIET: u64> Nans for Ieee<BITS,
 mod tests {
     use super::*;
 
-    /// The definition, word by word.
+    /// Computes the digest by its definition, word by word.
     fn defined(words: &[u64], bytes: u64) -> u64 {
         let mut s = 0u64;
         for (i, &word) in words.iter().enumerate() {
@@ -399,11 +400,11 @@ mod tests {
     #[test]
     fn payloads_and_signs_of_nans_do_not_count() {
         fn check<const N: usize>(element: Element, same: &[[u8; N]], other: &[[u8; N]]) {
-            // At the end of a block, inside one and in the rest, beside numbers.
+            // At the end of a block, inside a block and in the rest, among numbers.
             for place in [0, 3, 7, 32, 33] {
                 let digest = |x: &[u8; N]| {
                     let mut bytes = noise(40 * N);
-                    // Noise without NaN: the sign and the highest bit of the exponent off.
+                    // Noise without NaN: clear the sign and the highest bit of the exponent.
                     bytes.iter_mut().skip(N - 1).step_by(N).for_each(|byte| *byte &= 0x3f);
                     bytes[place * N..][..N].copy_from_slice(x);
                     sum64(element, &bytes)
@@ -463,7 +464,7 @@ mod tests {
             }
             assert!(63 * part <= blocks[63].start && blocks[63].end - blocks[63].start == BLOCK);
         }
-        // Blocks of a matrix of 256 words a row begin in many of its 32 columns of 8.
+        // In a matrix with rows of 256 words, blocks begin in many of its 32 columns of 8.
         let columns = all(1 << 20).iter().map(|block| block.start % 256).collect::<Vec<_>>();
         let distinct = columns.iter().collect::<std::collections::BTreeSet<_>>().len();
         assert!(distinct > 20, "{columns:?}");
@@ -473,7 +474,7 @@ mod tests {
     fn a_sampled_digest_sees_its_sample_alone() {
         let mut bytes = noise(8 * 20_000 + 3);
         let before = sampled64(Element::Plain, &bytes);
-        // The definition's own value: other recorders compute it too.
+        // The value of the definition, which other recorders also compute.
         assert_eq!(before.to_string(), "106e096b5deccf69");
         let blocks: Vec<_> = sample(bytes.len() as u64).collect();
         for i in (0..bytes.len()).step_by(61).chain([bytes.len() - 1]) {

@@ -1,4 +1,4 @@
-//! A report as one page of HTML that needs nothing else.
+//! A report as a self-contained HTML page.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -13,19 +13,19 @@ const STYLE: &str = include_str!("html/page.css");
 const CLASSES: [(Class, &str, &str); 7] = [
     (Class::Equal, "equal", "equal"),
     (Class::Origin, "origin", "equal inputs, unequal outputs"),
-    (Class::Content, "content", "other contents"),
+    (Class::Content, "content", "different contents"),
     (Class::Event, "event", "other arguments, shapes or types"),
     (Class::Missing, "missing", "in one run only"),
     (Class::Moved, "moved", "in another order"),
     (Class::Skipped, "skipped", "not compared"),
 ];
 
-/// Writes a report as a page: a timeline for each rank, the records that parted, and histograms of
-/// the tensors that both runs kept. The page has no scripts and loads nothing.
+/// Writes a report as a page: a timeline per rank, the records that differ, and histograms of the
+/// tensors that both runs kept. The page has no scripts and loads nothing.
 ///
 /// # Errors
 ///
-/// The writer's.
+/// The writer's errors.
 pub fn write(report: &Report, to: &mut dyn std::io::Write) -> std::io::Result<()> {
     let mut page = String::new();
     // Writing to a string does not fail.
@@ -91,7 +91,7 @@ fn rank(page: &mut String, rank: &RankReport) -> fmt::Result {
     let Counts { compared, order, content, event, only_a, only_b, .. } = rank.counts;
     writeln!(
         page,
-        "<p>{compared} records compared: {content} with other contents, {event} called otherwise, \
+        "<p>{compared} records compared: {content} with different contents, {event} called differently, \
          {order} in another order; {only_a} only in A, {only_b} only in B.</p>"
     )?;
     if !rank.uncompared.is_empty() {
@@ -123,13 +123,13 @@ fn kind(parting: &Parting) -> &'static str {
     use crate::diff::Mismatch::{Content, Event, Missing, Order};
     match parting.mismatch {
         Order => "record in another order",
-        Content => "record with other contents",
-        Event => "record that is called otherwise",
+        Content => "record with different contents",
+        Event => "record called differently",
         Missing => "record in one run only",
     }
 }
 
-/// One bar of slices as wide as the page, and what its colours mean.
+/// Writes one bar of slices, as wide as the page, and the legend of its colours.
 fn timeline(page: &mut String, slices: &[Slice]) -> fmt::Result {
     if slices.is_empty() {
         return Ok(());
@@ -143,7 +143,7 @@ fn timeline(page: &mut String, slices: &[Slice]) -> fmt::Result {
     for (at, slice) in slices.iter().enumerate() {
         let class = CLASSES.iter().find(|(class, ..)| *class == slice.worst).map_or("", |it| it.1);
         let Slice { records, unequal, sequence, steps: (from, to), .. } = slice;
-        // A little wider than its place, so that no seams show.
+        // A little wider than its position, so that no seams show.
         write!(
             page,
             "<rect class=\"{class}\" x=\"{at}\" y=\"8\" width=\"1.02\" height=\"32\"><title>from record \
@@ -223,7 +223,7 @@ fn tensor(page: &mut String, tensor: &TensorComparison) -> fmt::Result {
     Ok(())
 }
 
-/// Text of which no character is markup.
+/// Text that escapes markup characters.
 struct Text<T>(T);
 
 impl<T: Display> Display for Text<T> {

@@ -1,4 +1,4 @@
-//! Ledgers: records of a run, operation by operation, in files that two runs can be compared by.
+//! Ledgers: records of a run, operation by operation, in files by which two runs can be compared.
 //!
 //! | item | what it does |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | [`diff`] | where two runs part, and why |
 //! | [`html`] | the same as a page |
 //!
-//! This crate knows no tensors: a recorder hands it bytes and names, so that ledgers of any
-//! framework have one form.
+//! This crate knows no tensors: a recorder passes it bytes and names, so ledgers of every framework
+//! have the same format.
 //!
 //! Unsafe code: none.
 

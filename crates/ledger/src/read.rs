@@ -1,7 +1,7 @@
-//! Reads ledgers, and what other recorders write, and refuses what is not sound.
+//! Reading of ledgers and of other recorders' files, with checks.
 //!
-//! Of each record an [`Entry`] of a fixed size stays in memory; the record itself is read again
-//! when it is needed, so a ledger may be larger than memory.
+//! For each record, an [`Entry`] of fixed size stays in memory. The record itself is read again on
+//! demand, so a ledger may be larger than memory.
 
 mod debug_mode;
 mod entry;
@@ -27,26 +27,26 @@ use lines::{Line, Lines};
 
 use crate::record::{Event, Header, Record};
 
-/// What makes a ledger unusable.
+/// Reason why a ledger is unusable.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system cannot read a file or folder.
+    /// The system could not read a file or folder.
     #[error("diff: cannot read {}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
-    /// A line is not what the schema says.
+    /// A line breaks the schema.
     #[error("diff: {}, line {line}: {problem}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// A file or folder as a whole, or a pair of them, cannot be used.
@@ -54,7 +54,7 @@ pub enum ReadError {
     Unusable {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
 }
@@ -71,18 +71,19 @@ impl ReadError {
     }
 }
 
-/// How a ledger ends.
+/// Ending of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With its `end` record.
+    /// The ledger has its `end` record.
     Clean,
-    /// Without one, because its format has none.
+    /// The format has no `end` record.
     Unknown,
-    /// Without one: the run was interrupted. `cut` is the number of an incomplete last line.
+    /// The `end` record is missing: the run was interrupted. `cut` is the number of an incomplete
+    /// last line.
     Interrupted { cut: Option<u64> },
 }
 
-/// The ledger of one rank, checked, with an entry for each record between header and end.
+/// The checked ledger of one rank, with an entry for each record between header and end.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) path: PathBuf,
@@ -90,14 +91,14 @@ pub(crate) struct Ledger {
     pub(crate) header: Header,
     pub(crate) entries: Vec<Entry>,
     pub(crate) end: End,
-    /// What of the file is not among the entries, in words.
+    /// Descriptions of the parts of the file that have no entry.
     pub(crate) left_out: Vec<String>,
     file: RefCell<BufReader<File>>,
 }
 
 impl Ledger {
-    /// Reads and checks a whole file. Formats without a header of their own are taken to be of a
-    /// run of `world_size` ranks.
+    /// Reads and checks a whole file. For formats without a header, the run is assumed to have
+    /// `world_size` ranks.
     pub(crate) fn open(
         path: &Path,
         world_size: u32,
@@ -122,7 +123,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// No two records may have one key.
+    /// Checks that no two records share a key.
     fn check_unique(&self, names: &Names) -> Result<(), ReadError> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_unstable_by_key(|&i| (self.entries[i].key(), i));
@@ -143,12 +144,12 @@ impl Ledger {
         Err(ReadError::unusable(&self.path, problem))
     }
 
-    /// The record of an entry, read again.
+    /// Reads the record of an entry again.
     pub(crate) fn record(&self, index: usize) -> Result<Record, ReadError> {
         let entry = &self.entries[index];
         let mut file = self.file.borrow_mut();
         let line = (|| {
-            // Records are mostly read in order, from what is buffered already.
+            // Records are mostly read in order, from the buffer.
             let here = file.stream_position()?;
             match i64::try_from(entry.offset.wrapping_sub(here)) {
                 Ok(ahead) => file.seek_relative(ahead)?,
@@ -163,13 +164,13 @@ impl Ledger {
         }
     }
 
-    /// The folder that kept tensors are named from.
+    /// Returns the folder to which the names of kept tensors are relative.
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 }
 
-/// Reads the header alone.
+/// Reads only the header.
 fn header(path: &Path, world_size: u32) -> Result<(u32, Header), ReadError> {
     let opened = open(path, world_size)?;
     header_of(&mut Lines::new(path, opened.file))
@@ -190,8 +191,8 @@ fn header_of(lines: &mut Lines) -> Result<(u32, Header), ReadError> {
     }
 }
 
-/// The entries of all records after the header, whose sequences are above `last`, and how the file
-/// ends.
+/// Indexes all records after the header, with sequences above `last`, and returns the ending of the
+/// file.
 fn index(
     lines: &mut Lines,
     rank: u32,
@@ -231,8 +232,8 @@ fn index(
     }
 }
 
-/// Opens a file in the schema. What another recorder wrote is first translated into a file of the
-/// schema that has no name. A compressed file is decompressed into one.
+/// Opens a file of the schema. Files of other recorders are first translated into an unnamed file
+/// of the schema; compressed files are decompressed into one.
 fn open(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let file = File::open(path).map_err(ReadError::io(path))?;
     let mut lines = Lines::new(path, file);
@@ -260,7 +261,7 @@ fn open(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     Ok(opened)
 }
 
-/// The first bytes of a file.
+/// Reads the first bytes of a file.
 fn beginning(path: &Path) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(ReadError::io(path))?;
@@ -268,7 +269,7 @@ fn beginning(path: &Path) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// The fields of an object that is no record of a ledger.
+/// Returns the fields of a JSON object that is not a ledger record.
 fn fields_of_another(line: &[u8]) -> Option<String> {
     let object: BTreeMap<String, IgnoredAny> = serde_json::from_slice(line).ok()?;
     if object.contains_key("schema") {

@@ -1,7 +1,7 @@
 //! The lines of a ledger, as `docs/ledger.md` describes them.
 //!
-//! Reading is strict: unknown fields, missing fields, fields of another type, another version of
-//! the schema and keys that come twice are errors.
+//! Reading is strict: unknown fields, missing fields, fields of another type, other schema versions
+//! and duplicate keys are errors.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub struct Record {
     pub schema: Version,
     /// The rank that wrote it.
     pub rank: u32,
-    /// Its place in the file: 0, 1, 2 and so on.
+    /// Its position in the file: 0, 1, 2 and so on.
     pub sequence: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -49,7 +49,7 @@ impl TryFrom<u32> for Version {
     }
 }
 
-/// What a line tells.
+/// Event of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
@@ -61,31 +61,31 @@ pub enum Event {
     Layer(Operation),
     /// The end of a step.
     Step(Step),
-    /// A batch that was delivered.
+    /// A delivered batch.
     Data(Data),
-    /// The last line of a file that was closed in order.
+    /// The last line of a file that was closed properly.
     End(End),
 }
 
-/// What holds for a whole file.
+/// Information about a whole file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The number of ranks, each with a file of its own.
+    /// The number of ranks; each has its own file.
     pub world_size: u32,
     /// The program that wrote it.
     pub writer: Program,
-    /// How much is recorded.
+    /// The level of detail.
     pub detail: Detail,
-    /// What the digests cover.
+    /// The coverage of the digests.
     pub digests: Digests,
-    /// What may differ between machines and processes.
+    /// Properties that may differ between machines and processes.
     #[serde(deserialize_with = "unique::map")]
     pub environment: BTreeMap<String, String>,
     /// The seeds. A negative one is written modulo 2⁶⁴.
     #[serde(deserialize_with = "unique::map")]
     pub seeds: BTreeMap<String, u64>,
-    /// What identifies the data, if anything was said.
+    /// The identity of the data, if given.
     pub data: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Program {
     pub version: String,
 }
 
-/// How much a ledger records.
+/// Level of detail of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
@@ -112,14 +112,14 @@ pub enum Detail {
     Op,
 }
 
-/// What the digests of a ledger cover.
+/// Coverage of the digests of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Digests {
     /// Every element: [`sum64`](crate::digest::sum64).
     Full,
-    /// Every element of tensors of up to 64 KiB, and of larger ones a
-    /// [`sample`](crate::digest::sample): [`sampled64`](crate::digest::sampled64).
+    /// Every element of tensors of up to 64 KiB, and a [`sample`](crate::digest::sample) of larger
+    /// ones: [`sampled64`](crate::digest::sampled64).
     #[default]
     Sampled,
 }
@@ -136,28 +136,28 @@ pub struct Operation {
     pub phase: Phase,
     /// The operation's name, or the layer's type.
     pub name: String,
-    /// The path of the module it belongs to, or nothing.
+    /// The path of the module it belongs to; may be empty.
     #[serde(default)]
     pub module: String,
-    /// Where it was called, as `file:line`, or nothing.
+    /// The call site, as `file:line`; may be empty.
     #[serde(default)]
     pub site: String,
-    /// Which one it is of the records with the same step, microbatch, phase, module and name.
+    /// The number of earlier records with the same step, microbatch, phase, module and name.
     pub occurrence: u64,
-    /// The determinism level asked for, or nothing.
+    /// The required determinism level; may be empty.
     #[serde(default)]
     pub level: String,
-    /// The kernel that was chosen, or nothing.
+    /// The chosen kernel; may be empty.
     #[serde(default)]
     pub variant: String,
-    /// The tensors that went in.
+    /// The input tensors.
     pub inputs: Vec<Tensor>,
-    /// The tensors that came out.
+    /// The output tensors.
     pub outputs: Vec<Tensor>,
-    /// The arguments that are no tensors.
+    /// The arguments other than tensors.
     #[serde(default, deserialize_with = "unique::values")]
     pub parameters: BTreeMap<String, Value>,
-    /// Where the generator stood, if it draws random numbers.
+    /// The generator's positions, if the operation draws random numbers.
     #[serde(default)]
     pub generator: Option<Generator>,
 }
@@ -166,19 +166,19 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Computing the loss.
+    /// Computation of the loss.
     Forward,
-    /// Computing gradients.
+    /// Computation of gradients.
     Backward,
-    /// Updating parameters.
+    /// Update of parameters.
     Optimizer,
-    /// Making a batch.
+    /// Preparation of a batch.
     Data,
-    /// Anything else.
+    /// Everything else.
     Other,
 }
 
-/// Where a generator stood before and after an operation. Positions are compared as values.
+/// Positions of a generator before and after an operation. They are compared as values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
@@ -201,15 +201,15 @@ pub struct Step {
     /// The parameters after the step.
     #[serde(deserialize_with = "unique::map")]
     pub parameters: BTreeMap<String, Tensor>,
-    /// The gradients that the step was taken with.
+    /// The gradients used in the step.
     #[serde(deserialize_with = "unique::map")]
     pub gradients: BTreeMap<String, Tensor>,
-    /// Where the generator stands.
+    /// The generator's position.
     #[serde(default, deserialize_with = "unique::option")]
     pub generator: Option<Value>,
 }
 
-/// A batch that was delivered.
+/// A delivered batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
@@ -219,7 +219,7 @@ pub struct Data {
     pub microbatch: u64,
     /// The tensors of the batch.
     pub tensors: Vec<Tensor>,
-    /// The indices of the samples, if they are known.
+    /// The indices of the samples, if known.
     pub indices: Option<Tensor>,
 }
 
@@ -231,7 +231,7 @@ pub struct End {
     pub records: u64,
 }
 
-/// A tensor: what it is, and a digest of its elements.
+/// A tensor's metadata, and a digest of its elements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
@@ -239,12 +239,12 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     /// Its element type: `f32`, `i64`, `bool` and so on.
     pub dtype: String,
-    /// Where it lies: `cpu`, `cuda:0` and so on.
+    /// Its device: `cpu`, `cuda:0` and so on.
     pub device: String,
     /// The digest of its elements, if they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Why there is no digest.
+    /// The reason why there is no digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The name of the argument or result.
@@ -256,7 +256,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of which the elements are not known.
+    /// Makes a tensor whose elements are unknown.
     pub(crate) fn without_digest(shape: Vec<u64>, dtype: &str) -> Tensor {
         Tensor {
             shape,
@@ -269,16 +269,16 @@ impl Tensor {
         }
     }
 
-    /// Whether a [sampled](Digests::Sampled) digest leaves out some of the elements.
+    /// Returns true if a [sampled](Digests::Sampled) digest leaves out some of the elements.
     pub(crate) fn is_larger_than_samples(&self) -> bool {
-        // Names of types end in their bits; those that do not have bytes.
+        // Names of types end in their number of bits; types without one count as bytes.
         let bits = self.dtype.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();
         let elements = self.shape.iter().fold(1u64, |all, &size| all.saturating_mul(size));
         elements.saturating_mul(bits.map_or(1, |bits: u64| bits / 8)) > SAMPLED_WORDS * WORD as u64
     }
 }
 
-/// A number as a ledger writes it: what JSON has no number for is a string.
+/// Converts a number to a ledger's JSON: values that JSON cannot represent become strings.
 pub fn real(value: f64) -> Value {
     match value {
         f64::INFINITY => "inf".into(),

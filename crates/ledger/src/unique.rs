@@ -1,4 +1,4 @@
-//! Maps of JSON whose keys must differ: `serde_json` alone keeps the last of equal keys.
+//! JSON maps without duplicate keys; `serde_json` alone keeps the last of duplicate keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A map in which no key comes twice.
+/// Reads a map, and rejects duplicate keys.
 pub(crate) fn map<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, T>, D::Error> {
     from.deserialize_map(Map(PhantomData))
 }
 
-/// A map of [`Strict`] values in which no key comes twice.
+/// Reads a map of [`Strict`] values, and rejects duplicate keys.
 pub(crate) fn values<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, Value>, D::Error> {
@@ -22,12 +22,12 @@ pub(crate) fn values<'de, D: Deserializer<'de>>(
     Ok(all.into_iter().map(|(key, Strict(value))| (key, value)).collect())
 }
 
-/// A value in which no key comes twice, at any depth.
+/// Reads a value, and rejects duplicate keys at any depth.
 pub(crate) fn value<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     Strict::deserialize(from).map(|Strict(value)| value)
 }
 
-/// As [`value()`], or `null`.
+/// Reads as [`value()`] does, or `null`.
 pub(crate) fn option<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Ok(Some(value(from)?).filter(|value| !value.is_null()))
 }

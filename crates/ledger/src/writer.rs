@@ -1,4 +1,4 @@
-//! Files that records are appended to.
+//! Ledger files, to which records are appended.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,31 +8,31 @@ use serde::Serialize;
 
 use crate::record::{End, Event, Header, Version};
 
-/// What can go wrong with a ledger that is written.
+/// Error of writing a ledger.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system cannot create or write the file.
+    /// The system could not create or write the file.
     #[error("ledger: cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
-    /// The file exists already: a ledger holds one run.
+    /// The file already exists: a ledger holds one run.
     #[error("ledger: {} exists already; a run needs a file of its own", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Lines could not be written, and what follows them would make no sense.
+    /// An earlier line could not be written, so later lines would be useless.
     #[error("ledger: {} has ended: an earlier line could not be written", path.display())]
     Ended {
         /// The file.
         path: PathBuf,
     },
-    /// The name asks for a compressed file, which this build does not write.
+    /// The name asks for a compressed file, which this build cannot write.
     #[error(
         "ledger: {} is to be compressed, but `samebits-ledger` was built without its feature `zstd`",
         path.display()
@@ -45,18 +45,17 @@ pub enum Error {
 
 samebits_numerics::debug_is_message!(Error);
 
-/// From how many bytes on lines are handed to the system.
+/// Threshold in bytes from which lines are passed to the system.
 const BUFFER: usize = 1 << 16;
 
-/// Appends records to the file of a rank.
+/// Writer of the ledger of a rank.
 ///
-/// Lines are buffered, and handed to the system whole: after a [`flush`](Writer::flush), and
-/// whenever the buffer is full. What a killed process leaves is therefore a readable prefix, of
-/// which at most the last line is cut off. If lines cannot be written, nothing is written after
-/// them.
+/// Lines are buffered, and passed to the system whole: on [`flush`](Writer::flush), and whenever
+/// the buffer is full. A killed process therefore leaves a readable prefix, in which at most the
+/// last line is cut off. If lines cannot be written, nothing is written after them.
 ///
-/// A file whose name ends in `.zst` is compressed (feature `zstd`): each handful of lines is a frame
-/// of its own, so that what a killed process leaves can be decompressed.
+/// A file whose name ends in `.zst` is compressed (feature `zstd`). Each batch of lines is a
+/// separate frame, so the file of a killed process can be decompressed.
 ///
 /// # Examples
 ///
@@ -89,7 +88,7 @@ pub struct Writer<W: Write = File> {
 }
 
 impl Writer {
-    /// Creates the file, with the folders above it, and writes the header.
+    /// Creates the file and its parent folders, and writes the header.
     ///
     /// # Errors
     ///
@@ -101,7 +100,7 @@ impl Writer {
 }
 
 impl<W: Write> Writer<W> {
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.sink.path()
     }
@@ -117,7 +116,7 @@ impl<W: Write> Writer<W> {
         if self.lines.bytes().len() < BUFFER { Ok(()) } else { self.flush() }
     }
 
-    /// Hands all lines to the system.
+    /// Passes all lines to the system.
     ///
     /// # Errors
     ///
@@ -128,7 +127,7 @@ impl<W: Write> Writer<W> {
         written
     }
 
-    /// Writes the last line, which says that the file is complete.
+    /// Writes the last line, which marks the file as complete.
     ///
     /// # Errors
     ///
@@ -141,13 +140,13 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
-        // Nobody is left to be told of an error.
+        // Errors cannot be reported any more.
         let _ = self.flush();
     }
 }
 
-/// Creates the file of a rank, with the folders above it, and writes the header: the two halves of a
-/// [`Writer`], for recorders that format lines on one thread and write them on another.
+/// Creates the file of a rank and its parent folders, and writes the header. Returns the two halves
+/// of a [`Writer`], for recorders that format lines on one thread and write them on another.
 ///
 /// # Errors
 ///
@@ -167,7 +166,7 @@ pub fn create(path: &Path, rank: u32, header: Header) -> Result<(Lines, Sink), E
         _ => failed(source),
     })?;
     begin(path, file, compressed, rank, header).inspect_err(|_| {
-        // Without its header it is no ledger, and the next attempt would find it in its way.
+        // A file without a header is no ledger, and would block the next attempt.
         let _ = fs::remove_file(path);
     })
 }
@@ -186,7 +185,7 @@ fn begin<W: Write>(
     Ok((lines, sink))
 }
 
-/// Whole lines that are still to be written.
+/// Formatted lines that are still to be written.
 #[derive(Debug, Default)]
 pub struct Lines {
     rank: u32,
@@ -195,11 +194,11 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Appends a line of what serialises as an [`Event`] does.
+    /// Appends a line for a value that serialises as an [`Event`] does.
     ///
     /// # Errors
     ///
-    /// `event` cannot be written as JSON; there is no line of it then.
+    /// If `event` cannot be written as JSON; no line is added then.
     pub fn append(&mut self, event: &impl Serialize) -> serde_json::Result<()> {
         #[derive(Serialize)]
         struct Line<'a, E> {
@@ -218,35 +217,35 @@ impl Lines {
         Ok(())
     }
 
-    /// The lines.
+    /// Returns the lines.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Hands the lines over, to be written before any that are appended later.
+    /// Takes the lines, to be written before later ones.
     pub fn take(&mut self) -> Vec<u8> {
         let room = Vec::with_capacity(self.bytes.capacity().min(2 * BUFFER));
         std::mem::replace(&mut self.bytes, room)
     }
 }
 
-/// The file that [`Lines`] go to.
+/// The file that receives [`Lines`].
 #[derive(Debug)]
 pub struct Sink<W: Write = File> {
     path: PathBuf,
     file: W,
     compressed: bool,
-    /// Whether lines were lost.
+    /// True if lines were lost.
     ended: bool,
 }
 
 impl<W: Write> Sink<W> {
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Hands lines to the system.
+    /// Passes lines to the system.
     ///
     /// # Errors
     ///
@@ -256,7 +255,7 @@ impl<W: Write> Sink<W> {
         if lines.is_empty() { Ok(()) } else { self.frame(lines) }
     }
 
-    /// Writes the last `lines`, and one that says that the file is complete.
+    /// Writes the last `lines`, and the line that marks the file as complete.
     ///
     /// # Errors
     ///
@@ -265,7 +264,8 @@ impl<W: Write> Sink<W> {
         let end = Event::End(End { records: lines.sequence });
         lines.append(&end).map_err(|error| self.failed(error.into()))?;
         self.write(&lines.bytes)?;
-        // What follows a frame tells one that is damaged from the last of an interrupted run.
+        // A frame that follows distinguishes a damaged frame from the last one of an interrupted
+        // run.
         if self.compressed { self.frame(&[]) } else { Ok(()) }
     }
 
@@ -289,21 +289,21 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// The lines compressed, as a whole of their own.
+/// Compresses the lines into a separate frame.
 #[cfg(feature = "zstd")]
 fn compressed(lines: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(lines, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// Not reached: such files are not created.
+/// Unreachable: compressed files are not created without the feature.
 #[cfg(not(feature = "zstd"))]
 fn compressed(lines: &[u8]) -> Vec<u8> {
     lines.to_vec()
 }
 
-/// The file of a rank: `path` itself if it is the [name of a file](is_file_name), and else
-/// `rank_000000.jsonl` in the folder `path`, with the rank in six digits. A folder whose name ends in
-/// `.zst` has compressed files.
+/// Returns the file of a rank: `path` itself if it is the [name of a file](is_file_name), otherwise
+/// `rank_000000.jsonl` in the folder `path`, with the rank in six digits. Files in a folder whose
+/// name ends in `.zst` are compressed.
 pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
     if is_file_name(path) {
         return path.to_owned();
@@ -312,7 +312,7 @@ pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
     path.join(format!("rank_{rank:06}.jsonl{}", if compressed { ".zst" } else { "" }))
 }
 
-/// Whether `path` names a ledger and not a folder of them: it ends in `.jsonl` or `.jsonl.zst`.
+/// Returns true if `path` names a ledger rather than a folder: it ends in `.jsonl` or `.jsonl.zst`.
 pub fn is_file_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.ends_with(b".jsonl") || name.ends_with(b".jsonl.zst")
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A batch whose line is about `size` bytes long.
+    /// Makes a batch whose line is about `size` bytes long.
     fn batch(step: u64, size: usize) -> Event {
         let tensor = Tensor {
             shape: vec![2],
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_killed_run_leaves_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
-        // Lines that fill the buffer at odd places, and one that is longer than it.
+        // Lines that fill the buffer at odd positions, and one that is longer than the buffer.
         for (name, flushed) in [("a.jsonl", 3), ("b.jsonl", 0)] {
             let path = folder.path().join(name);
             let mut writer = Writer::create(&path, 0, header()).unwrap();
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Writes half of what it is given, fails, and would then write again.
+    /// Writer that writes half of its input once, fails, and would then write again.
     struct Hiccup {
         written: Vec<u8>,
         fails_at: usize,
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn nothing_follows_a_line_that_was_cut() {
-        // In the middle of a line that is longer than the buffer, and of one of several in it.
+        // In the middle of a line longer than the buffer, and of one of several in the buffer.
         for (long, fails_at) in [(2 * BUFFER, BUFFER + 100), (700, 2000)] {
             let mut file = Hiccup { written: Vec::new(), fails_at };
             let path = Path::new("run.jsonl");
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// In the process that may write no file at all: where to create one.
+    /// Path for the child process, which may write no file at all.
     #[cfg(unix)]
     const FULL: &str = "SAMEBITS_TEST_FULL_DISK";
 
@@ -427,7 +427,7 @@ mod tests {
     fn a_full_disk_leaves_no_file_without_a_header() {
         let Some(path) = std::env::var_os(FULL) else {
             let folder = tempfile::tempdir().unwrap();
-            // The signal that goes with the error would end the process.
+            // The signal that accompanies the error would end the process.
             let mut child = std::process::Command::new("sh");
             child.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
             child.arg(std::env::current_exe().unwrap()).arg("--exact");

@@ -1,4 +1,4 @@
-//! Digests of tensors, each computed once for as long as its storage lives.
+//! Digests of tensors, each computed once for the lifetime of its storage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,21 +14,23 @@ use samebits_tensor_core::{
     DType, Device, Element as Number, Error, Layout, Result, Tensor, with_element,
 };
 
-/// The bytes of a piece: small beside a core's cache, large beside the cost of handing it out.
+/// The number of bytes in a piece: small relative to a core's cache, large relative to the cost of
+/// dispatching it.
 const PIECE: usize = 1 << 18;
-/// Tensors of more bytes are digested by the pool while the thread that computes goes on.
+/// Tensors of more bytes are digested by the pool while the computing thread continues.
 const SMALL: usize = 1 << 12;
 
-/// The digest of a tensor's elements. Threads of the pool share a full one of many elements, unless one of
-/// them calls this.
+/// Returns the digest of a tensor's elements. Threads of the pool share a full digest of many
+/// elements, unless the caller is one of them.
 ///
 /// # Determinism
 ///
-/// A function of the logical contents alone: layouts, devices and threads do not enter.
+/// The digest is a function of the logical contents alone; layout, device and threads do not affect
+/// it.
 ///
 /// # Errors
 ///
-/// A device fails to hand the tensor over, or there is no memory for it.
+/// If a device fails to return the tensor, or memory runs out.
 pub fn digest(tensor: &Tensor, digests: Digests) -> Result<Digest> {
     match on_device(tensor, digests)? {
         Some(late) => late.wait(),
@@ -36,7 +38,7 @@ pub fn digest(tensor: &Tensor, digests: Digests) -> Result<Digest> {
     }
 }
 
-/// The digest of a tensor whose device computes it, if it does.
+/// Starts the digest on the tensor's device, if the device computes digests.
 fn on_device(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
     if tensor.device() == Device::Cpu {
         return Ok(None);
@@ -55,8 +57,8 @@ fn on_device(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
     Ok(sum.map(|sum| Late::new(move || sum().map(|terms| finish(terms, bytes)))))
 }
 
-/// The digest of a tensor of the host that a thread of the pool computes, unless somebody needs it
-/// before one comes to it; nothing if the tensor is small or the pool is this thread.
+/// Starts the digest of a host tensor on the pool; a reader that needs it earlier computes it
+/// itself. Returns `None` if the tensor is small or the pool has one thread.
 #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
 fn on_pool(tensor: &Tensor, digests: Digests) -> Option<Arc<Late>> {
     let bytes = tensor.numel() * tensor.dtype().size();
@@ -83,20 +85,20 @@ impl Late {
         Late(Mutex::new(State::Waiting(Box::new(wait))))
     }
 
-    /// Computes it, or waits for the device, the first time.
+    /// Computes the digest, or waits for the device, on the first call.
     pub(crate) fn wait(&self) -> Result<Digest> {
         Late::known(&mut self.0.lock())
     }
 
-    /// As [`wait`](Self::wait), unless somebody does so already.
+    /// Does the work of [`wait`](Self::wait), unless another thread already does.
     fn advance(&self) {
         if let Some(mut state) = self.0.try_lock() {
-            // Whoever waits for it gets the error.
+            // The waiting thread gets the error.
             Late::known(&mut state).ok();
         }
     }
 
-    /// The digest, if it has been computed without an error.
+    /// Returns the digest, if it has been computed without an error.
     fn computed(&self) -> Option<Digest> {
         match &*self.0.try_lock()? {
             State::Known(Ok(digest)) => Some(*digest),
@@ -115,7 +117,7 @@ impl Late {
     }
 }
 
-/// A digest that is known now, or when its device or the pool has computed it.
+/// A digest that is known now, or later, when its device or the pool has computed it.
 #[derive(Clone)]
 pub(crate) enum Content {
     Known(Digest),
@@ -123,7 +125,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Makes it known if it has been computed.
+    /// Replaces a late digest by its value if it has been computed.
     fn settle(&mut self) {
         let computed = match self {
             Content::Late(late) => late.computed(),
@@ -153,8 +155,8 @@ fn on_host(tensor: &Tensor, digests: Digests) -> Result<Digest> {
 fn of_bytes(element: Element, bytes: &[u8], digests: Digests) -> Digest {
     match digests {
         Digests::Sampled => sampled64(element, bytes),
-        // A thread of the pool that waits for others takes up whatever there is, operations too, and
-        // would not observe them.
+        // A thread of the pool that waits for others may take up any task, including operations,
+        // and would not observe them.
         Digests::Full if bytes.len() <= PIECE || rayon::current_thread_index().is_some() => {
             sum64(element, bytes)
         }
@@ -167,11 +169,11 @@ fn of_bytes(element: Element, bytes: &[u8], digests: Digests) -> Digest {
     }
 }
 
-/// The sampled digest of elements of the host that do not lie in a row: reads the sample alone.
+/// Computes the sampled digest of non-contiguous host elements; reads only the sample.
 fn sampled_apart<T: Number>(element: Element, tensor: &Tensor) -> Result<Digest> {
     let (values, layout) = (tensor.storage_slice::<T>()?, tensor.layout());
     let bytes = layout.numel() * size_of::<T>();
-    // A row: elements that one stride walks.
+    // A row: elements along one stride.
     let dims = layout.shape().iter().copied().zip(layout.strides().iter().copied());
     let (row, stride) = dims.rev().find(|&(size, _)| size != 1).unwrap_or((1, 1));
     let mut block = Vec::new();
@@ -190,23 +192,23 @@ fn sampled_apart<T: Number>(element: Element, tensor: &Tensor) -> Result<Digest>
     Ok(finish(sums.fold(0, u64::wrapping_add), bytes as u64))
 }
 
-/// The digests that are known.
+/// The known digests.
 pub(crate) struct Contents {
     digests: Digests,
     known: Mutex<Known>,
 }
 
-/// Digests by the address of the storage, which the reference keeps from being given away.
+/// Digests by the address of the storage; the reference keeps the address from being reused.
 struct Known {
     storages: BTreeMap<usize, (StorageRef, Vec<(Part, Content)>)>,
-    /// At how many storages those that are gone are left out.
+    /// The number of storages at which dead ones are removed.
     crowded: usize,
 }
 
-/// The part of a storage that a tensor shows.
+/// The part of a storage that a tensor views.
 #[derive(PartialEq)]
 enum Part {
-    /// Elements in a row, whatever the shape.
+    /// Contiguous elements, whatever the shape.
     Dense {
         start: usize,
         numel: usize,
@@ -232,7 +234,7 @@ impl Contents {
         Contents { digests, known }
     }
 
-    /// The digest of a tensor's elements as they are now.
+    /// Returns the digest of a tensor's elements at this moment.
     pub(crate) fn digest(&self, tensor: &Tensor) -> Result<Content> {
         let part = Part::of(tensor);
         if let Some((_, parts)) = self.known.lock().storages.get_mut(&tensor.storage_address())
@@ -241,7 +243,7 @@ impl Contents {
             content.settle();
             return Ok(content.clone());
         }
-        // From here on a write copies first, so the digest cannot outlive its contents.
+        // The reference makes later writes copy first, so the digest cannot outlive its contents.
         let storage = tensor.storage();
         let late = match on_device(tensor, self.digests)? {
             Some(late) => Some(Arc::new(late)),

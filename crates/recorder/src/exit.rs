@@ -1,5 +1,5 @@
-//! The end of the process. A program may end while threads of pools are still alive, so no
-//! destructor of Rust is sure to run, but the C library calls its handlers.
+//! Hook for the end of the process. A program may end while pool threads are still alive, so Rust's
+//! destructors may not run, but the C library calls its handlers.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ unsafe extern "C" {
 }
 
 /// Calls `handler` when `main` returns or panics, or the process exits by itself; not when it is
-/// killed or aborts. A system without room for another handler refuses in silence: the thread that
-/// writes is then all there is.
+/// killed or aborts. A system without room for another handler ignores the request; then only the
+/// writer thread writes.
 pub(crate) fn at_exit(handler: extern "C" fn()) {
     atexit(handler);
 }

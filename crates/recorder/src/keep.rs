@@ -1,4 +1,4 @@
-//! Tensors that are kept whole, beside the ledger.
+//! Whole tensors kept beside the ledger.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use samebits_tensor_core::Tensor;
 use crate::contents::digest;
 use crate::{Error, Result};
 
-/// The steps whose tensors are kept: one, the step before it and the step after it.
+/// The steps whose tensors are kept: a step, its predecessor and its successor.
 ///
 /// # Examples
 ///
@@ -30,12 +30,12 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// The steps around `step`, counted from 0.
+    /// Selects the steps around `step`, counted from 0.
     pub fn around(step: u64) -> Keep {
         Keep { step }
     }
 
-    /// Whether the tensors of `step` are kept.
+    /// Returns true if the tensors of `step` are kept.
     pub fn contains(self, step: u64) -> bool {
         self.step.abs_diff(step) <= 1
     }
@@ -51,7 +51,7 @@ impl FromStr for Keep {
     }
 }
 
-/// Writes tensors into a folder, one file for all that have the same bytes.
+/// Writer of tensors into a folder; tensors with equal bytes share a file.
 pub(crate) struct Keeper {
     folder: PathBuf,
     /// The name of the folder.
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// A folder named after the ledger: `run.tensors` for `run.jsonl`.
+    /// Creates a keeper for a folder named after the ledger: `run.tensors` for `run.jsonl`.
     pub(crate) fn beside(ledger: &Path) -> Result<Keeper> {
         let stem = ledger.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let stem = stem.split_once(".jsonl").map_or(stem, |(stem, _)| stem);
@@ -72,12 +72,12 @@ impl Keeper {
 
     /// Returns the file of the tensor's bytes, relative to the ledger's folder.
     pub(crate) fn keep(&mut self, tensor: &Tensor) -> Result<String> {
-        // A sampled digest does not tell all contents apart.
+        // A sampled digest does not distinguish all contents.
         let digest = digest(tensor, Digests::Full)?;
         let name = format!("{digest}.{}", tensor.dtype().name());
         if !self.written.contains(&name) {
             let path = self.folder.join(&name);
-            // Nobody else writes into the folder, so one name serves until the file is whole.
+            // No other process writes into the folder, so one temporary name is enough.
             let part = self.folder.join("part");
             fs::write(&part, tensor.to_bytes()?).map_err(failed(&part))?;
             fs::rename(&part, &path).map_err(failed(&path))?;

@@ -1,4 +1,4 @@
-//! Which recorder listens to a thread, and which layer of a model the thread computes.
+//! The recorder of a thread, and the layer that the thread computes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use samebits_tensor_core::observe;
 use crate::Recorder;
 use crate::process::of_process;
 
-/// How many recorders there are.
+/// The number of live recorders.
 static RECORDERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
     static MODULE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// A recorder that exists.
+/// Guard that counts a live recorder.
 pub(crate) struct Alive;
 
 impl Alive {
@@ -34,8 +34,8 @@ impl Drop for Alive {
     }
 }
 
-/// Runs `f` and records the layers of this thread, and its operations if the recorder's detail
-/// includes them.
+/// Runs `f` and records the layers of this thread, and its operations if the recorder's level of
+/// detail includes them.
 pub fn record<R>(recorder: &Arc<Recorder>, f: impl FnOnce() -> R) -> R {
     let recording = || {
         if recorder.detail() < Detail::Op {
@@ -47,8 +47,7 @@ pub fn record<R>(recorder: &Arc<Recorder>, f: impl FnOnce() -> R) -> R {
     recording()
 }
 
-/// The recorder that this thread's layers are recorded by, if any. Without one this is a single
-/// load.
+/// Returns the recorder of this thread's layers, if any. Without a recorder this is a single load.
 #[inline]
 pub fn of_layers() -> Option<Arc<Recorder>> {
     if RECORDERS.load(Ordering::Relaxed) == 0 {
@@ -58,7 +57,7 @@ pub fn of_layers() -> Option<Arc<Recorder>> {
     (recorder.detail() >= Detail::Layer).then_some(recorder)
 }
 
-/// The path of the module that this thread computes or differentiates, if it is known.
+/// Returns the path of the module that this thread computes or differentiates, if known.
 pub fn module() -> Option<Arc<str>> {
     if RECORDERS.load(Ordering::Relaxed) == 0 {
         return None;
@@ -66,13 +65,13 @@ pub fn module() -> Option<Arc<str>> {
     MODULE.with_borrow(Clone::clone)
 }
 
-/// Makes what this thread does a part of the module at `path` until the guard is dropped.
+/// Assigns this thread's work to the module at `path` until the guard is dropped.
 #[must_use = "the thread is in the module only while the guard lives"]
 pub fn enter_module(path: Arc<str>) -> Entered {
     Entered(replace(&MODULE, path))
 }
 
-/// Keeps a thread in a module; see [`enter_module`].
+/// Guard that keeps a thread in a module; see [`enter_module`].
 #[derive(Debug)]
 pub struct Entered(
     #[expect(dead_code, reason = "dropping it leaves the module")] Restore<Arc<str>>,
@@ -80,7 +79,7 @@ pub struct Entered(
 
 type Local<T> = std::thread::LocalKey<RefCell<Option<T>>>;
 
-/// Puts another value in a place of this thread until the guard is dropped.
+/// Replaces a thread-local value until the guard is dropped.
 fn replace<T>(place: &'static Local<T>, value: T) -> Restore<T> {
     Restore { place, outer: place.replace(Some(value)) }
 }
@@ -93,7 +92,7 @@ struct Restore<T: 'static> {
 
 impl<T> Drop for Restore<T> {
     fn drop(&mut self) {
-        // What is replaced is dropped when nothing is borrowed any more.
+        // Drop the replaced value only when nothing is borrowed any more.
         drop(self.place.replace(self.outer.take()));
     }
 }

@@ -1,4 +1,4 @@
-//! The recorder of operations: an observer that writes them to a ledger while they run.
+//! Recorder of operations: an observer that writes them to a ledger while they run.
 //!
 //! | item | what it does |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | [`Keep`] | the steps whose tensors are kept whole |
 //! | [`digest`] | 64 bits that stand for a tensor's elements |
 //!
-//! It lies below the operations of users, so that any program can be recorded whatever it calls;
-//! `samebits::ledger` is what users see of it.
+//! The recorder lies below the users' operations, so any program can be recorded, whatever it
+//! calls. Users reach it through `samebits::ledger`.
 //!
-//! # How recording stays cheap
+//! # Cost of recording
 //!
-//! A digest is of a sample of a large tensor, unless full digests are asked for. The thread that
-//! computes digests tensors of few bytes itself; the others go to the thread pool, or are summed by
-//! the device that has them, and their digits are put into the lines before these are written. Digests
-//! are kept with the storage for as long as it lives, so the output of one operation is not digested
-//! again as the input of another, and a parameter only after it has changed. Lines are formatted from
-//! what the call borrows; a thread of the recorder writes them to the file.
+//! The digest of a large tensor covers a sample, unless full digests are requested. The computing
+//! thread digests small tensors itself. The thread pool or the tensor's device digests the others,
+//! and their digits are put into the lines before these are written. A digest is kept as long as
+//! its storage lives: the output of one operation is not digested again as the input of another,
+//! and a parameter only after it has changed. Lines are formatted from data borrowed from the call;
+//! a thread of the recorder writes them to the file.
 //!
 //! Unsafe code: a handler at the end of the process (`exit`).
 
@@ -44,32 +44,32 @@ use std::sync::Arc;
 
 use samebits_ledger::writer;
 
-/// A result whose error is this crate's [`enum@Error`].
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with a ledger.
+/// Error of recording a ledger.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be written.
+    /// The file could not be written.
     #[error(transparent)]
     Write(#[from] writer::Error),
-    /// A tensor cannot be read from its device.
+    /// A tensor could not be read from its device.
     #[error(transparent)]
     Tensor(#[from] samebits_tensor_core::Error),
-    /// A setting that ledgers do not have.
+    /// A setting is invalid.
     #[error("ledger: {0}")]
     Invalid(String),
-    /// The system refuses the thread that writes.
+    /// The system refused the writer thread.
     #[error("ledger: the thread that writes cannot be started: {0}")]
     Thread(std::io::Error),
-    /// It is finished: nothing can be recorded any more.
+    /// The ledger is finished, so nothing can be recorded any more.
     #[error("ledger: {} is finished, so nothing more can be recorded", path.display())]
     Finished {
         /// The file.
         path: PathBuf,
     },
-    /// An earlier record could not be written, so the ledger has ended there.
+    /// An earlier record could not be written, so the ledger ended there.
     #[error(transparent)]
     Earlier(Arc<Error>),
 }

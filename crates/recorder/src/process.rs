@@ -1,4 +1,4 @@
-//! The recorder that the environment asks for.
+//! The recorder requested by the environment.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,13 +12,13 @@ use samebits_tensor_core::{Device, backend, determinism, rerun};
 use crate::exit::at_exit;
 use crate::{Error, Recorder, Result, Settings};
 
-/// The environment variable that says what the digests of the ledger of the process cover.
+/// The environment variable for the coverage of digests in the ledger of the process.
 const DIGESTS_VARIABLE: &str = "SAMEBITS_LEDGER_DIGESTS";
 
 static OF_PROCESS: OnceLock<Arc<Recorder>> = OnceLock::new();
 
-/// Begins the ledger that `SAMEBITS_LEDGER` asks for; later calls return at once. If it cannot be
-/// written, operations say so.
+/// Begins the ledger requested by `SAMEBITS_LEDGER`; later calls return at once. If it cannot be
+/// written, operations return the error.
 pub fn begin() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -37,7 +37,7 @@ pub fn begin() {
     });
 }
 
-/// What `SAMEBITS_LEDGER_DIGESTS` asks for.
+/// Reads `SAMEBITS_LEDGER_DIGESTS`.
 fn digests() -> Result<Digests> {
     match std::env::var_os(DIGESTS_VARIABLE).as_deref().map(OsStr::as_encoded_bytes) {
         None | Some(b"") => Ok(Digests::default()),
@@ -50,19 +50,19 @@ fn digests() -> Result<Digests> {
     }
 }
 
-/// The recorder that [`begin`] has begun.
+/// Returns the recorder started by [`begin`].
 pub fn of_process() -> Option<Arc<Recorder>> {
     OF_PROCESS.get().cloned()
 }
 
 extern "C" fn write_the_rest() {
     if let Some(recorder) = OF_PROCESS.get() {
-        // The process has ended, and nobody is left to be told of an error.
+        // The process has ended; errors cannot be reported any more.
         let _ = recorder.flush();
     }
 }
 
-/// In the place of a recorder that could not be made.
+/// Stand-in for a recorder that could not be created.
 struct Refusal(String);
 
 impl Observer for Refusal {
@@ -71,17 +71,18 @@ impl Observer for Refusal {
     }
 }
 
-/// More of the environment than this crate knows.
+/// Function that adds entries to the environment.
 type Describe = fn() -> Vec<(String, String)>;
 
 static MORE: OnceLock<Describe> = OnceLock::new();
 
-/// Headers of ledgers also hold what `describe` says of the environment. The first call counts.
+/// Adds the entries of `describe` to the environment in ledger headers. Only the first call has an
+/// effect.
 pub fn describe_with(describe: Describe) {
     MORE.get_or_init(|| describe);
 }
 
-/// The environment as a header has it.
+/// Returns the environment for a header.
 pub(crate) fn environment() -> BTreeMap<String, String> {
     let mut entries = BTreeMap::new();
     let mut enter = |name: &str, value: String| entries.insert(name.to_owned(), value);

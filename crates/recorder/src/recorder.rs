@@ -1,4 +1,4 @@
-//! The observer, the lines that it makes, and the thread that writes them.
+//! The observer, its lines, and the thread that writes them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,11 +22,11 @@ use crate::process::environment;
 use crate::scribe::{Event, Operation, Place, Seen, Site, Step, argument, parent, position};
 use crate::{Error, Result};
 
-/// How long a record waits to be written together with others.
+/// The longest time that a record waits to be written together with others.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How many bytes of lines do not wait for more.
+/// The number of bytes of lines that are written at once.
 const BATCH: usize = 64 << 10;
-/// The most bytes of lines that wait: who has another one writes them first.
+/// Limit on the bytes of waiting lines; beyond it, the recording thread writes them itself.
 const MOST: usize = 4 << 20;
 
 /// The settings of a [`Recorder`].
@@ -34,24 +34,25 @@ const MOST: usize = 4 << 20;
 pub struct Settings {
     /// A file that ends in `.jsonl` or `.jsonl.zst`, or a folder for the files of ranks.
     pub path: PathBuf,
-    /// Which rank this is.
+    /// The rank of this process.
     pub rank: u32,
-    /// Of how many.
+    /// The number of ranks.
     pub world_size: u32,
-    /// How much to record.
+    /// The level of detail.
     pub detail: Detail,
-    /// What digests cover.
+    /// The coverage of digests.
     pub digests: Digests,
-    /// The steps whose tensors are kept in files of their own.
+    /// The steps whose tensors are kept in separate files.
     pub keep: Option<Keep>,
     /// The seeds, by name.
     pub seeds: BTreeMap<String, u64>,
-    /// What identifies the data.
+    /// The identity of the data.
     pub data: Option<String>,
 }
 
 impl Settings {
-    /// Every operation of a single rank, with the default seed of this thread.
+    /// Creates settings that record every operation of a single rank, with this thread's default
+    /// seed.
     pub fn new(path: PathBuf) -> Settings {
         let seed = random::initial_seed().map(|seed| ("default".to_owned(), seed));
         Settings {
@@ -67,7 +68,8 @@ impl Settings {
     }
 }
 
-/// Writes operations, batches and steps to the file of a rank. Dropping it writes what is left.
+/// Recorder of operations, batches and steps in the ledger of a rank. Dropping it writes the
+/// remaining lines.
 pub struct Recorder {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
@@ -80,36 +82,37 @@ struct Shared {
     keep: Option<Keep>,
     keeper: Option<Mutex<Keeper>>,
     contents: Contents,
-    /// Parameters and buffers by the address of their storage, which cannot be given to another
-    /// tensor as long as they are held here.
+    /// Parameters and buffers by the address of their storage. Holding them keeps the addresses
+    /// from being reused.
     names: Mutex<BTreeMap<usize, (Arc<str>, Tensor)>>,
     page: Mutex<Page>,
-    /// There is something for the thread to do.
+    /// Signals work for the thread.
     due: Condvar,
-    /// None once the ledger is finished. Who writes holds this, so that lines stay in order.
+    /// `None` once the ledger is finished. The writing thread holds the lock, so that lines stay in
+    /// order.
     sink: Mutex<Option<Sink>>,
 }
 
-/// The lines that are still to be written, and where the run is.
+/// The lines that are still to be written, and the position in the run.
 struct Page {
     lines: Lines,
-    /// Digests that devices still compute, each with where it belongs in the lines.
+    /// Late digests, each with its position in the lines.
     late: Vec<(usize, Arc<Late>)>,
     step: u64,
     microbatch: u64,
-    /// How often each operation and each layer was recorded in this step.
+    /// The number of records of each operation and layer in this step.
     occurrences: BTreeMap<Key, u64>,
-    /// The last place that cannot come again.
+    /// The last position that cannot be used again.
     passed: Option<(u64, u64)>,
-    /// Why nothing more is written.
+    /// The error that stopped the writing, if any.
     failure: Option<Arc<Error>>,
-    /// Whether the ledger has its last line.
+    /// True if the ledger has its last line.
     finished: bool,
-    /// Whether the recorder is being dropped.
+    /// True while the recorder is being dropped.
     closing: bool,
 }
 
-/// Whether it is a layer, its place, its module and its name.
+/// True for a layer; its position, its module and its name.
 type Key = (bool, Place, Arc<str>, &'static str);
 
 impl fmt::Debug for Recorder {
@@ -123,8 +126,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// The file exists already or cannot be written; the rank is not below the number of ranks;
-    /// there are several ranks and the path is that of a file.
+    /// If the file already exists or cannot be written, the rank is not below the number of ranks,
+    /// or there are several ranks and the path is that of a file.
     pub fn create(settings: Settings) -> Result<Recorder> {
         let Settings { path, rank, world_size, detail, digests, keep, seeds, data } = settings;
         if rank >= world_size {
@@ -172,21 +175,21 @@ impl Recorder {
         Ok(Recorder { shared, thread: Some(thread), _alive: Alive::new() })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// How much is recorded.
+    /// Returns the level of detail.
     pub fn detail(&self) -> Detail {
         self.shared.detail
     }
 
-    /// Says which batch of which step the following records belong to.
+    /// Sets the step and batch of the following records.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if it does not come after the last one: a ledger holds one run.
+    /// [`Error::Invalid`] if the position is not after the last one: a ledger holds one run.
     pub fn at(&self, step: u64, microbatch: u64) -> Result<()> {
         let mut page = self.shared.page.lock();
         if page.passed.is_some_and(|passed| (step, microbatch) <= passed) {
@@ -202,8 +205,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Names the tensors of a model in the following operations and layers. A tensor that comes
-    /// several times has the first of its names.
+    /// Names the tensors of a model in the following operations and layers. A tensor listed several
+    /// times gets the first of its names.
     pub fn watch(&self, tensors: Vec<(String, Tensor)>) {
         let mut names = self.shared.names.lock();
         names.clear();
@@ -212,16 +215,16 @@ impl Recorder {
         }
     }
 
-    /// The name of a tensor of the model.
+    /// Returns the name of a tensor of the model.
     pub fn name_of(&self, tensor: &Tensor) -> Option<Arc<str>> {
         self.shared.name_of(tensor)
     }
 
-    /// Records a layer: its type, the path of its module, and what went in and came out.
+    /// Records a layer: its type, the path of its module, its inputs and its outputs.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush).
     pub fn layer(
         &self,
         name: &'static str,
@@ -252,7 +255,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush).
     pub fn batch(&self, tensors: &[&Tensor], indices: Option<&Tensor>) -> Result<()> {
         let tensors = self.shared.seen_all(tensors)?;
         let indices = indices.map(|indices| self.shared.seen(indices)).transpose()?;
@@ -262,13 +265,13 @@ impl Recorder {
         })
     }
 
-    /// Records the end of a step and goes on to the next: the loss, tensors of the model and
-    /// gradients by name, and where the generator stands. Names are forgotten, because a step
-    /// replaces what they named.
+    /// Records the end of a step and moves on to the next: the loss, the model's tensors and
+    /// gradients by name, and the generator's position. Names set by [`watch`](Self::watch) are
+    /// dropped, because a step replaces the tensors that they named.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush).
     pub fn step(
         &self,
         loss: Option<&Tensor>,
@@ -289,22 +292,22 @@ impl Recorder {
         })
     }
 
-    /// Writes everything that was recorded so far.
+    /// Writes everything recorded so far.
     ///
     /// # Errors
     ///
-    /// The file cannot be written, a device fails to hand a tensor over, or the ledger is finished.
+    /// If the file cannot be written, a device fails to return a tensor, or the ledger is finished.
     pub fn flush(&self) -> Result<()> {
         self.shared.write();
         self.shared.page.lock().usable(&self.shared.path)
     }
 
-    /// Writes everything, and a last line that says that the ledger is complete. Afterwards nothing
-    /// can be recorded.
+    /// Writes everything, and a last line that marks the ledger as complete. Afterwards nothing can
+    /// be recorded.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// As for [`flush`](Self::flush).
     pub fn finish(&self) -> Result<()> {
         {
             let mut page = self.shared.page.lock();
@@ -327,7 +330,7 @@ impl Drop for Recorder {
         self.shared.page.lock().closing = true;
         self.shared.due.notify_one();
         if let Some(thread) = self.thread.take() {
-            // What is left is written, or has failed as the rest did.
+            // The remaining lines are written, or failed as earlier ones did.
             thread.join().ok();
         }
     }
@@ -350,7 +353,7 @@ impl Page {
         Place { step: self.step, microbatch: self.microbatch, phase }
     }
 
-    /// Which one it is of the records of one key.
+    /// Returns the number of earlier records with this key.
     fn occurrence(&mut self, key: Key) -> u64 {
         let next = self.occurrences.entry(key).or_insert(0);
         *next += 1;
@@ -367,7 +370,7 @@ impl Page {
 }
 
 impl Shared {
-    /// Adds the line of what `make` says happened.
+    /// Appends the line of the event that `make` returns.
     fn append<'a>(&self, make: impl FnOnce(&mut Page) -> Event<'a>) -> Result<()> {
         let mut page = self.page.lock();
         while page.lines.bytes().len() >= MOST {
@@ -383,7 +386,7 @@ impl Shared {
         })?;
         let late = event.late(&page.lines.bytes()[before..]);
         page.late.extend(late.into_iter().map(|(at, late)| (before + at, late)));
-        // The thread sleeps when there is nothing, or when there is little.
+        // The thread sleeps while there are no lines, or few.
         if before == 0 || (before < BATCH && page.lines.bytes().len() >= BATCH) {
             self.due.notify_one();
         }
@@ -394,7 +397,7 @@ impl Shared {
         self.names.lock().get(&tensor.storage_address()).map(|(name, _)| name.clone())
     }
 
-    /// Inputs, which may be parameters.
+    /// Describes inputs, which may be parameters.
     fn named_all<'a>(&self, tensors: &[&'a Tensor]) -> Result<Vec<Seen<'a>>> {
         let named = |tensor| Ok(Seen { name: self.name_of(tensor), ..self.seen(tensor)? });
         tensors.iter().copied().map(named).collect()
@@ -428,7 +431,7 @@ impl Shared {
         })
     }
 
-    /// The thread's work.
+    /// Runs the writer thread.
     fn write_until_closed(&self) {
         loop {
             {
@@ -466,7 +469,7 @@ impl Shared {
         });
         let parameters = call.parameters.iter();
         let parameters = parameters.map(|&(name, value)| (name, argument(value))).collect();
-        // The caller reserves what an operation draws, so its end is not known here.
+        // The caller reserves the numbers that an operation draws, so their end is unknown here.
         let generator =
             call.generator.map(|start| Positions { before: position(start), after: Json::Null });
         self.append(|page| {
@@ -488,7 +491,7 @@ impl Shared {
     }
 }
 
-/// Writes lines, with the digests that are late. Those before a digest that cannot be had are written.
+/// Writes lines with their late digests. If a digest fails, the lines before it are still written.
 fn write(sink: &mut Sink, lines: &mut [u8], late: &[(usize, Arc<Late>)]) -> Result<()> {
     for (at, late) in late {
         match late.wait() {

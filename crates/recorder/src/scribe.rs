@@ -1,4 +1,4 @@
-//! Records as they are written: the fields of `samebits_ledger::record`, borrowed from the call.
+//! Records as written: the fields of `samebits_ledger::record`, borrowed from the call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::contents::{Content, Late};
 
-/// Something that happened. Serialises as `samebits_ledger::Event` does.
+/// An event. Serialises as `samebits_ledger::Event` does.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event<'a> {
@@ -23,7 +23,7 @@ pub(crate) enum Event<'a> {
     Step(Step<'a>),
 }
 
-/// Where in a run something happened.
+/// Position of an event in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Place {
     pub(crate) step: u64,
@@ -70,15 +70,15 @@ pub(crate) struct Seen<'a> {
     pub(crate) device: Device,
     #[serde(serialize_with = "digest")]
     pub(crate) digest: Content,
-    /// That of the parameter that it is.
+    /// The name of the parameter, if it is one.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown")]
     pub(crate) name: Option<Arc<str>>,
-    /// The file that has its bytes.
+    /// The file of its bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<String>,
 }
 
-/// Nothing is an empty text.
+/// Serialises a value as text; `None` as an empty text.
 fn shown<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => to.collect_str(value),
@@ -94,7 +94,7 @@ fn named<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(dtype.name())
 }
 
-/// What stands for a digest that is not known yet.
+/// Placeholder for a digest that is not known yet.
 const UNKNOWN: &str = "????????????????";
 
 fn digest<S: Serializer>(content: &Content, to: S) -> Result<S::Ok, S::Error> {
@@ -105,7 +105,8 @@ fn digest<S: Serializer>(content: &Content, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Event<'_> {
-    /// The digests that are not known yet, each with where it belongs in `line`, which is the event's.
+    /// Returns the digests that are not known yet, each with its position in `line`, the event's
+    /// line.
     pub(crate) fn late(&self, line: &[u8]) -> Vec<(usize, Arc<Late>)> {
         let all: Vec<&Seen<'_>> = match self {
             Event::Op(it) | Event::Layer(it) => it.inputs.iter().chain(&it.outputs).collect(),
@@ -123,7 +124,8 @@ impl Event<'_> {
         if late.peek().is_none() {
             return Vec::new();
         }
-        // Quotation marks within a text of JSON have a backslash before them.
+        // Quotation marks inside JSON strings are preceded by a backslash, so the placeholder
+        // cannot match there.
         let sought = format!(":\"{UNKNOWN}\"");
         let found = line.windows(sought.len()).enumerate();
         let places = found.filter(|(_, here)| *here == sought.as_bytes()).map(|(at, _)| at + 2);
@@ -131,7 +133,7 @@ impl Event<'_> {
     }
 }
 
-/// Where an operation was called.
+/// Call site of an operation.
 pub(crate) struct Site(pub(crate) &'static Location<'static>);
 
 impl fmt::Display for Site {
@@ -140,7 +142,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// The path of the module that holds the tensor `name`.
+/// Returns the path of the module that holds the tensor `name`.
 pub(crate) fn parent(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(module, _)| module)
 }
@@ -149,7 +151,8 @@ pub(crate) fn position(generator: &Generator) -> Json {
     serde_json::to_value(generator).unwrap_or(Json::Null)
 }
 
-/// An argument as JSON: numbers, truth values and lists of them as such, the rest as Rust shows it.
+/// Converts an argument to JSON: numbers, Booleans and lists of them as such, others as their
+/// `Debug` text.
 pub(crate) fn argument(value: &dyn fmt::Debug) -> Json {
     let shown = format!("{value:?}");
     serde_json::from_str(&shown).unwrap_or(Json::String(shown))

@@ -1,4 +1,4 @@
-//! Why two records that belong together differ, when all that was recorded before them is equal.
+//! Causes of a difference between two paired records when all earlier records are equal.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::read::{Entry, Kind, Ledger, Names, ReadError};
 use crate::record::{Digests, Event, Operation, Record, Tensor};
 
-/// Parts of names of operations whose outputs come from other ranks.
+/// Parts of the names of operations whose outputs come from other ranks.
 const COMMUNICATION: &[&str] = &[
     "all_reduce",
     "allreduce",
@@ -21,7 +21,7 @@ const COMMUNICATION: &[&str] = &[
     "reduce_scatter",
 ];
 
-/// Two ledgers of a rank, and what is known of their runs.
+/// The two ledgers of a rank, and the differences between their headers.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) a: &'a Ledger,
@@ -29,17 +29,18 @@ pub(super) struct Context<'a> {
     pub(super) names: &'a Names,
     pub(super) environment: &'a [Change],
     pub(super) seeds: &'a [Change],
-    /// The ledgers begin at other steps: one run continues a run like the other.
+    /// True if the ledgers begin at different steps, because one run continues a run like the
+    /// other.
     pub(super) resumed: bool,
 }
 
-/// Why records differ, and the sentence that says it.
+/// Cause of a difference, and its sentence.
 pub(super) struct Reason {
     pub(super) cause: Cause,
     pub(super) sentence: String,
 }
 
-/// What a record tells of, in words.
+/// Describes a record by its event.
 pub(super) fn describe(names: &Names, entry: &Entry) -> String {
     let name = names.of(entry);
     let step = entry.group.step;
@@ -61,7 +62,7 @@ pub(super) fn describe(names: &Names, entry: &Entry) -> String {
     text
 }
 
-/// The first records that differ, by their indices, and how they do.
+/// The first records that differ, with their indices and differences.
 pub(super) struct First<'a> {
     pub(super) a: (usize, &'a Record),
     pub(super) b: (usize, &'a Record),
@@ -69,7 +70,7 @@ pub(super) struct First<'a> {
 }
 
 impl Context<'_> {
-    /// Why the first records that differ do so.
+    /// Finds the cause of the first difference.
     pub(super) fn reason(&self, first: &First<'_>) -> Result<Reason, ReadError> {
         let reason = match (&first.a.1.event, &first.b.1.event) {
             (Event::Op(a), Event::Op(b)) | (Event::Layer(a), Event::Layer(b)) => {
@@ -85,7 +86,8 @@ impl Context<'_> {
         describe(self.names, &self.a.entries[first.a.0])
     }
 
-    /// Seeds and environments are blamed for what they can explain, if nothing finer is known.
+    /// Attributes a difference to seeds or environments if they can explain it and nothing finer is
+    /// known.
     fn blamed(&self, first: &First<'_>, reason: Reason) -> Reason {
         let steps = self.a.entries[..first.a.0].iter();
         let at_start = !steps.map(|entry| self.names.of(entry).kind).any(|kind| kind == Kind::Step);
@@ -115,7 +117,8 @@ impl Context<'_> {
         let place = self.place(first);
         let is = |part| first.differences.iter().find(|difference| difference.part == part);
         if let Some(Difference { what, a, b, .. }) = is(Part::Call) {
-            let sentence = format!("{place} is called otherwise: {what} is {a} in A and {b} in B.");
+            let sentence =
+                format!("{place} was called differently: {what} is {a} in A and {b} in B.");
             return Ok(Reason { cause: Cause::Call, sentence: capitalised(sentence) });
         }
         if is(Part::GeneratorBefore).is_some() {
@@ -154,7 +157,7 @@ impl Context<'_> {
             (Cause::Operation, " had equal inputs and unequal outputs.".to_owned())
         } else {
             let rest = format!(
-                " had equal inputs and unequal outputs, computed otherwise: {}.",
+                " had equal inputs and unequal outputs, computed differently: {}.",
                 list(&kernel)
             );
             (Cause::Kernel, rest)
@@ -188,7 +191,7 @@ impl Context<'_> {
                 (Cause::Generator, sentence)
             }
         };
-        // Where it last stood equally.
+        // Finds the last equal position.
         for i in (0..first.a.0).rev() {
             if self.names.of(&self.a.entries[i]).kind != Kind::Operation {
                 continue;
@@ -206,7 +209,7 @@ impl Context<'_> {
         Ok(Reason { cause, sentence: capitalised(sentence) })
     }
 
-    /// Where unequal inputs come from. No record before made them unequal.
+    /// Traces unequal inputs to their source. All earlier records are equal.
     fn input(
         &self,
         first: &First<'_>,
@@ -294,7 +297,7 @@ impl Context<'_> {
         }
         if indices(first.a.1) && indices(first.b.1) {
             let sentence =
-                format!("The data differ: {place} has the same samples with other contents.");
+                format!("The data differ: {place} has the same samples with different contents.");
             return Ok(Reason { cause: Cause::Data, sentence });
         }
         let elsewhere = self.has_batch(self.b, first.a.1)? || self.has_batch(self.a, first.b.1)?;
@@ -307,7 +310,7 @@ impl Context<'_> {
         })
     }
 
-    /// Whether a ledger has a batch of these tensors anywhere.
+    /// Returns true if a ledger has a batch of these tensors anywhere.
     fn has_batch(&self, ledger: &Ledger, batch: &Record) -> Result<bool, ReadError> {
         let digests = |record: &Record| -> Vec<Option<Digest>> {
             match &record.event {
@@ -357,7 +360,7 @@ impl Context<'_> {
     }
 }
 
-/// The last record before `end` that made a tensor of that digest.
+/// Returns the last record before `end` that produced a tensor with this digest.
 fn maker(ledger: &Ledger, end: usize, digest: Digest) -> Result<Option<usize>, ReadError> {
     let mut found = None;
     let has = |tensor: &Tensor| tensor.digest == Some(digest);

@@ -1,4 +1,4 @@
-//! What differs between two records.
+//! Comparison of two records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::report::{Change, Difference, Part};
 use crate::record::{Data, Event, Operation, Record, Step, Tensor};
 
-/// The differences that a comparison is about, in the order in which causes come before effects.
+/// Lists the differences that a comparison reports, causes before effects.
 pub(super) fn differences(a: &Record, b: &Record) -> Vec<Difference> {
     let mut found = Found::default();
     match (&a.event, &b.event) {
@@ -20,7 +20,7 @@ pub(super) fn differences(a: &Record, b: &Record) -> Vec<Difference> {
     found.0
 }
 
-/// The tensors of two records that belong together, by name.
+/// Pairs the tensors of two records by name.
 pub(super) fn tensors<'a>(a: &'a Record, b: &'a Record) -> Vec<(String, &'a Tensor, &'a Tensor)> {
     fn listed(record: &Record) -> Vec<(String, &Tensor)> {
         let numbered = |what: &'static str, tensors| {
@@ -51,7 +51,7 @@ pub(super) fn tensors<'a>(a: &'a Record, b: &'a Record) -> Vec<(String, &'a Tens
     listed(a).into_iter().filter_map(both).collect()
 }
 
-/// Level, kernel and devices of two operations, where they differ.
+/// Lists the differences in level, kernel and devices of two operations.
 pub(super) fn circumstances(a: &Operation, b: &Operation) -> Vec<Change> {
     let devices = |operation: &Operation| {
         let tensors = operation.inputs.iter().chain(&operation.outputs);
@@ -71,7 +71,7 @@ pub(super) fn circumstances(a: &Operation, b: &Operation) -> Vec<Change> {
         .collect()
 }
 
-/// Entries of two maps that differ.
+/// Lists the entries that differ between two maps.
 pub(super) fn changes<V: PartialEq + ToString>(
     a: &BTreeMap<String, V>,
     b: &BTreeMap<String, V>,

@@ -1,4 +1,4 @@
-//! Conclusions over ranks, and runs of unequal numbers of them.
+//! Conclusions over all ranks, and runs with different numbers of ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use super::{Options, equal, restrict};
 use crate::read::{Kind, Ledger, Names, ReadError, Run};
 use crate::record::{Detail, Event, Step, Tensor};
 
-/// The run parts where the rank of the earliest step does. Ranks of one step have no order, but what
-/// one received from the others is their doing.
+/// Takes the cause from the rank that differs at the earliest step. Ranks that differ at the same
+/// step have no order, but a rank that received different data from others is not the cause.
 pub(super) fn conclude(report: &mut Report) {
     let parted = || report.ranks.iter().filter(|rank| !rank.equal);
     let earliest = parted().min_by_key(|rank| {
@@ -53,8 +53,8 @@ pub(super) fn conclude(report: &mut Report) {
     report.sentence = sentence;
 }
 
-/// Compares runs of unequal numbers of ranks by what all ranks of each hold alike at the ends of
-/// steps: a rank's own operations are on its own part of the work.
+/// Compares runs with different numbers of ranks by the values that all ranks of a run share at the
+/// ends of steps. The operations of a rank act on its own part of the work and cannot be compared.
 pub(super) fn across(
     a: &Run,
     b: &Run,
@@ -160,7 +160,7 @@ pub(super) fn across(
 /// A value at the end of a step.
 type Value = (Part, String);
 
-/// The values at the end of a step, of which nothing is known if the ranks disagree.
+/// The values at the end of a step; `None` if the ranks disagree.
 type Held = BTreeMap<Value, Option<String>>;
 
 /// The ends of steps of all ranks of a run.
@@ -188,7 +188,7 @@ impl Steps {
         Ok(Steps { ledgers, places })
     }
 
-    /// The first rank's record of a step.
+    /// Returns the first rank's record of a step.
     fn place(&self, step: u64) -> Option<Place> {
         let first = *self.places.get(&step)?.first()?;
         let sequence = self.ledgers.first()?.entries[first].sequence;
@@ -215,7 +215,7 @@ impl Steps {
     }
 }
 
-/// The values of a step, as texts that are equal if the values are.
+/// Returns the values of a step, as texts that are equal if and only if the values are.
 fn values(step: &Step) -> Held {
     let text = |it: &Tensor| Some(format!("{}{:?} {}", it.dtype, it.shape, it.digest?));
     let mut held = Held::new();

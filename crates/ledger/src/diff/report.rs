@@ -1,4 +1,4 @@
-//! What a comparison finds, as data.
+//! Results of a comparison, as data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,93 +7,93 @@ use serde::Serialize;
 
 use super::tensors::TensorComparison;
 
-/// What came of comparing two runs. Its text begins with the one sentence that says it.
+/// Result of comparing two runs. Its text begins with the one-sentence conclusion.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub schema: u32,
-    /// Whether all that was compared is equal.
+    /// True if everything compared is equal.
     pub equal: bool,
-    /// Why the runs parted, if they did.
+    /// The cause of the first difference, if any.
     pub cause: Option<Cause>,
-    /// What parted first, and why.
+    /// The first difference and its cause, in a sentence.
     pub sentence: String,
     /// The first run.
     pub a: PathBuf,
     /// The second run.
     pub b: PathBuf,
-    /// Entries of the environments that differ.
+    /// The entries of the environments that differ.
     pub environment: Vec<Change>,
-    /// Seeds that differ.
+    /// The seeds that differ.
     pub seeds: Vec<Change>,
-    /// What the reader should know beside.
+    /// Further notes for the reader.
     pub notes: Vec<String>,
-    /// The ranks, each for itself: their records have no common order.
+    /// The ranks, separately: records of different ranks have no common order.
     pub ranks: Vec<RankReport>,
 }
 
-/// What came of comparing the ledgers of one rank.
+/// Result of comparing the ledgers of one rank.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RankReport {
     /// The rank.
     pub rank: u32,
-    /// Whether all that was compared is equal.
+    /// True if everything compared is equal.
     pub equal: bool,
-    /// Why its ledgers parted, if they did.
+    /// The cause of the first difference, if any.
     pub cause: Option<Cause>,
-    /// What parted first, and why.
+    /// The first difference and its cause, in a sentence.
     pub sentence: String,
-    /// Where they parted.
+    /// The first difference.
     pub first: Option<Parting>,
-    /// How many records differ, by kind of difference.
+    /// The numbers of records, by kind of difference.
     pub counts: Counts,
-    /// The first records of the other kinds of difference.
+    /// The first record of each other kind of difference.
     pub others: Vec<Parting>,
-    /// How the difference goes on.
+    /// The spread of the difference.
     pub spread: Option<Spread>,
-    /// Tensors that both runs kept, of the records that parted.
+    /// The tensors of the differing records that both runs kept.
     pub tensors: Vec<TensorComparison>,
-    /// What could not be compared, or was not to be.
+    /// The parts that could not be compared, or were excluded.
     pub uncompared: Vec<String>,
-    /// What the reader should know beside.
+    /// Further notes for the reader.
     pub notes: Vec<String>,
     /// Classes of records over the length of the ledgers.
     #[serde(skip)]
     pub(crate) timeline: Vec<Slice>,
 }
 
-/// Why two runs parted.
+/// Cause of the first difference between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// Other seeds.
+    /// Different seeds.
     Seed,
     /// A generator stands at another position.
     Generator,
     /// The same samples or batches in another order.
     DataOrder,
-    /// Other samples, or the same samples with other contents.
+    /// Different samples, or the same samples with different contents.
     Data,
-    /// Other parameters at the start.
+    /// Different parameters at the start.
     Parameters,
-    /// Another tensor that no record made: a parameter, a constant or data.
+    /// An input differs that no record produced: a parameter, a constant or data.
     Input,
-    /// An operation was called with other arguments, shapes or types.
+    /// An operation was called with different arguments, shapes or types.
     Call,
-    /// An operation with equal inputs ran at another level or by another kernel.
+    /// An operation with equal inputs ran at a different level or with a different kernel.
     Kernel,
     /// An operation had equal inputs and unequal outputs.
     Operation,
     /// A layer had equal inputs and unequal outputs; its parameters are not recorded.
     Layer,
-    /// Other ranks sent something else.
+    /// Other ranks sent different data.
     Communication,
-    /// The end of a step differs, and nothing recorded before it does.
+    /// The end of a step differs, although all earlier records are equal.
     Step,
-    /// The environments differ, and nothing finer shows where the runs part.
+    /// The environments differ, and nothing finer shows the cause.
     Environment,
     /// A record is missing in one of the runs.
     Missing,
@@ -103,7 +103,7 @@ pub enum Cause {
     Extent,
 }
 
-/// An entry of two headers that differs.
+/// A header entry that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Its name.
@@ -128,7 +128,7 @@ pub struct Place {
     pub sequence: u64,
     /// Its step.
     pub step: u64,
-    /// What it tells of.
+    /// Its description.
     pub what: String,
 }
 
@@ -142,29 +142,29 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mismatch {
-    /// In both runs, among other records.
+    /// The record is in both runs, at different positions.
     Order,
     /// Digests or generator positions differ.
     Content,
     /// Shapes, types or arguments differ.
     Event,
-    /// In one run only.
+    /// The record is in one run only.
     Missing,
 }
 
-/// Records that differ.
+/// Two records that differ.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Parting {
-    /// How they differ.
+    /// The kind of difference.
     pub mismatch: Mismatch,
     /// The record of the first run.
     pub a: Option<Place>,
     /// The record of the second run.
     pub b: Option<Place>,
-    /// The records of the two runs before it that belong together.
+    /// The last paired records before it.
     pub before: Option<[Place; 2]>,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
 }
 
@@ -199,13 +199,13 @@ pub enum Part {
 pub struct Difference {
     /// The part.
     pub part: Part,
-    /// Which of those parts, counted from 0.
+    /// The index among parts of this kind.
     pub index: usize,
     /// Its name.
     pub what: String,
-    /// It in the first run.
+    /// The value in the first run.
     pub a: String,
-    /// It in the second run.
+    /// The value in the second run.
     pub b: String,
 }
 
@@ -213,50 +213,50 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Records that are in both ledgers.
+    /// Records in both ledgers.
     pub compared: u64,
-    /// Of these, with equal contents, in another order.
+    /// Compared records with equal contents, in a different order.
     pub order: u64,
-    /// Of these, with other contents.
+    /// Compared records with different contents.
     pub content: u64,
-    /// Of these, with other shapes, types or arguments.
+    /// Compared records with different shapes, types or arguments.
     pub event: u64,
-    /// Records of the first ledger alone.
+    /// Records only in the first ledger.
     pub only_a: u64,
-    /// Records of the second ledger alone.
+    /// Records only in the second ledger.
     pub only_b: u64,
     /// Records of steps before the other ledger begins, which are not compared.
     pub skipped: u64,
-    /// Tensors of records in both ledgers that have no digest in one of them, and are not compared.
+    /// Tensors of compared records without a digest in one ledger; they are not compared.
     pub without_digest: u64,
 }
 
-/// How a difference goes on.
+/// Spread of a difference over later records.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
-    /// The records of both ledgers after the first difference.
+    /// The number of records in both ledgers after the first difference.
     pub after: u64,
-    /// How many of them differ.
+    /// The number of them that differ.
     pub unequal: u64,
-    /// How many of these are operations whose inputs are equal.
+    /// The number of differing operations with equal inputs.
     pub origins: u64,
     /// The last step in which a record differs.
     pub last_step: u64,
-    /// How many records at the end are equal again.
+    /// The number of records at the end that are equal again.
     pub equal_at_end: u64,
     /// The next records that differ.
     pub next: Vec<Place>,
 }
 
-/// How a record compares, from equal to worst.
+/// Class of a record in a comparison, from equal to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Equal,
     /// Not compared, because the other run begins later.
     Skipped,
     Moved,
-    /// Other contents, of which some went in.
+    /// Different contents, some of them inputs.
     Content,
     Event,
     Missing,
@@ -276,7 +276,7 @@ impl Class {
     }
 }
 
-/// Neighbouring records on a timeline.
+/// Adjacent records on a timeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
     pub(crate) worst: Class,
@@ -284,7 +284,7 @@ pub(crate) struct Slice {
     pub(crate) unequal: u64,
     pub(crate) sequence: u64,
     pub(crate) steps: (u64, u64),
-    /// Whether the first difference is among them.
+    /// True if the slice holds the first difference.
     pub(crate) first: bool,
 }
 
@@ -331,8 +331,8 @@ impl fmt::Display for RankReport {
             };
             let what = match other.mismatch {
                 Mismatch::Order => "in another order",
-                Mismatch::Content => "with other contents",
-                Mismatch::Event => "called otherwise",
+                Mismatch::Content => "with different contents",
+                Mismatch::Event => "called differently",
                 Mismatch::Missing => "in one run only",
             };
             writeln!(f, "  first record {what}: {side} {place}")?;
@@ -340,7 +340,7 @@ impl fmt::Display for RankReport {
         let Counts { compared, order, content, event, only_a, only_b, .. } = self.counts;
         writeln!(
             f,
-            "  {compared} records compared: {content} with other contents, {event} called otherwise, \
+            "  {compared} records compared: {content} with different contents, {event} called differently, \
              {order} in another order; {only_a} only in A, {only_b} only in B"
         )?;
         self.uncompared.iter().try_for_each(|what| writeln!(f, "  not compared: {what}"))?;

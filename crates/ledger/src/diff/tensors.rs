@@ -1,4 +1,4 @@
-//! Elements of tensors that both runs kept.
+//! Element-wise comparison of tensors that both runs kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +11,24 @@ use serde::Serialize;
 use crate::read::ReadError;
 use crate::record::Tensor;
 
-/// How many of the first elements that differ are told.
+/// The number of differing elements that are listed.
 const FIRST: usize = 8;
 
-/// How the elements of two tensors differ.
+/// Differences between the elements of two tensors.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TensorComparison {
-    /// Which tensor of the record it is.
+    /// The tensor's description in the record.
     pub what: String,
     /// The element type.
     pub dtype: String,
     /// The number of elements.
     pub elements: u64,
-    /// How many of them differ. NaNs are equal to each other.
+    /// The number of elements that differ. NaNs are equal to each other.
     pub unequal: u64,
-    /// The most units in the last place that two floats are apart.
+    /// The largest distance between two floats, in units in the last place.
     pub most_ulps: Option<u64>,
-    /// How many elements are how far apart.
+    /// The number of elements by distance.
     pub histogram: Vec<Bucket>,
     /// The first elements that differ.
     pub first: Vec<ElementDifference>,
@@ -37,7 +37,7 @@ pub struct TensorComparison {
 /// A bar of a histogram of units in the last place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The distances: `1`, `2-3`, `4-7` and so on; `0` are zeros of other signs.
+    /// The distances: `1`, `2-3`, `4-7` and so on; `0` means zeros of different sign.
     pub ulps: String,
     /// The number of elements.
     pub elements: u64,
@@ -48,11 +48,11 @@ pub struct Bucket {
 pub struct ElementDifference {
     /// Its index along each dimension.
     pub index: Vec<u64>,
-    /// It in the first run.
+    /// The value in the first run.
     pub a: String,
-    /// It in the second run.
+    /// The value in the second run.
     pub b: String,
-    /// The distance in units in the last place, if both are floats and no NaNs.
+    /// The distance in units in the last place, if both are floats and neither is NaN.
     pub ulps: Option<u64>,
 }
 
@@ -71,8 +71,8 @@ impl fmt::Display for TensorComparison {
     }
 }
 
-/// Compares the kept bytes of two tensors of one shape and type. Nothing if one was not kept, or
-/// the type's elements are unknown.
+/// Compares the kept bytes of two tensors of equal shape and type. Returns `None` if one was not
+/// kept, or the element type is unknown.
 pub(super) fn compare(
     what: String,
     folders: [&Path; 2],
@@ -96,7 +96,7 @@ pub(super) fn compare(
         histogram: Vec::new(),
         first: Vec::new(),
     };
-    // By the number of bits of the distance; at the end those without one.
+    // Keyed by the bit length of the distance; elements without a distance come last.
     let mut histogram: BTreeMap<u32, u64> = BTreeMap::new();
     for element in 0..elements {
         let (a_bits, b_bits) = (a_bytes.next()?, b_bytes.next()?);
@@ -122,7 +122,7 @@ pub(super) fn compare(
     Ok(Some(found))
 }
 
-/// The numbers of so many bits.
+/// Returns the range of numbers with this bit length.
 fn range(bits: u32) -> String {
     match bits {
         0 | 1 => bits.to_string(),
@@ -140,7 +140,7 @@ fn unravel(mut element: u64, shape: &[u64]) -> Vec<u64> {
     index
 }
 
-/// The bytes of a tensor, row-major and little-endian.
+/// Reader of a tensor's bytes, row-major and little-endian.
 struct Kept {
     path: PathBuf,
     file: BufReader<File>,
@@ -152,7 +152,7 @@ struct Kept {
 impl Kept {
     fn open(folder: &Path, name: &str, tensor: &Tensor, dtype: DType) -> Result<Kept, ReadError> {
         let path = folder.join(name);
-        // A ledger names files beside it, and no others.
+        // A ledger may name only files beside it.
         if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(ReadError::unusable(&path, "is no path below the ledger's folder"));
         }
@@ -176,7 +176,7 @@ impl Kept {
         }
     }
 
-    /// The bits of the next element.
+    /// Reads the bits of the next element.
     fn next(&mut self) -> Result<u64, ReadError> {
         let mut bytes = [0; 8];
         self.file.read_exact(&mut bytes[..self.size]).map_err(ReadError::io(&self.path))?;
@@ -218,7 +218,7 @@ impl DType {
         self.bits() as usize / 8
     }
 
-    /// The bits without the sign.
+    /// Returns the bits without the sign.
     fn magnitude(self, bits: u64) -> u64 {
         bits & (u64::MAX >> (u64::BITS - self.bits() + 1))
     }
@@ -229,7 +229,7 @@ impl DType {
         self.magnitude(bits) > infinity
     }
 
-    /// How many floats of the type further `b` lies than `a`.
+    /// Returns the number of floats of the type between `a` and `b`.
     fn ulps(self, a: u64, b: u64) -> Option<u64> {
         let DType::Float { bits: width, .. } = self else { return None };
         if self.is_nan(a) || self.is_nan(b) {
@@ -240,7 +240,7 @@ impl DType {
         Some(if other_signs { x + y } else { x.abs_diff(y) })
     }
 
-    /// The number, and the bits of a float.
+    /// Formats the number, for floats with its bits.
     fn show(self, bits: u64) -> String {
         match self {
             DType::Unsigned { .. } => bits.to_string(),

@@ -16,8 +16,8 @@ use super::lines::Lines;
 use crate::digest::Digest;
 use crate::record::{Event, Operation, Phase, Tensor};
 
-/// Operations that overwrite their first input without reading it. It often comes from `empty`, so
-/// its hash says nothing.
+/// Operations that overwrite their first input without reading it. The input often comes from
+/// `empty`, so its hash is meaningless.
 const OVERWRITING: &[&str] = &[
     "bernoulli_",
     "cauchy_",
@@ -38,25 +38,25 @@ const MODULES: &[&str] = &["nn.Mod", "nn.Mod (compile)", "nn.Mod (compile bwd)"]
 const HASHES_BEFORE: &str = "# pre-kernel hashes: ";
 const HASHES_AFTER: &str = "# post-kernel hashes: ";
 
-/// What the JSON says of itself.
+/// The JSON's format identifier.
 const FORMAT: &str = "torch.utils._debug_mode.DebugMode.logs";
 
-/// Whether a file that begins with this line is text, and no JSON.
+/// Returns true if a file that begins with this line is text rather than JSON.
 pub(super) fn is_dump(line: &[u8]) -> bool {
     !line.trim_ascii_start().starts_with(b"{")
 }
 
-/// Whether a file that begins so is the JSON of `DebugMode.save_logs()`.
+/// Returns true if a file with this beginning is the JSON of `DebugMode.save_logs()`.
 pub(super) fn is_saved(beginning: &[u8]) -> bool {
     let beginning = &beginning[..beginning.len().min(256)];
     beginning.windows(FORMAT.len()).any(|bytes| bytes == FORMAT.as_bytes())
 }
 
-/// Writes the text in the schema. A record's sequence is the number of its line.
+/// Translates the text into the schema. A record's sequence is its line number.
 pub(super) fn translate(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let mut lines = Lines::new(path, File::open(path).map_err(ReadError::io(path))?);
     let mut log = Log::new(path, world_size)?;
-    // The lines after a kernel's have its hashes.
+    // The lines after a kernel hold its hashes.
     let mut kernel: Option<(u64, Operation)> = None;
     let mut number = 0;
     while let Some(line) = lines.text()? {
@@ -91,7 +91,7 @@ pub(super) fn translate(path: &Path, world_size: u32) -> Result<Opened, ReadErro
     log.finish("line")
 }
 
-/// Logs as `DebugMode.save_logs()` writes them.
+/// Logs in the format of `DebugMode.save_logs()`.
 #[derive(Deserialize)]
 struct Saved {
     version: u64,
@@ -143,7 +143,7 @@ struct SavedPlacement {
     placements_str: String,
 }
 
-/// Writes the JSON in the schema. A record's sequence is the number of its entry, from 1.
+/// Translates the JSON into the schema. A record's sequence is the number of its entry, from 1.
 pub(super) fn translate_saved(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let file = BufReader::new(File::open(path).map_err(ReadError::io(path))?);
     let wrong = |problem: String| ReadError::unusable(path, problem);
@@ -162,7 +162,7 @@ pub(super) fn translate_saved(path: &Path, world_size: u32) -> Result<Opened, Re
     log.finish("entry")
 }
 
-/// The call that an entry tells of.
+/// Reads the call of an entry, if it has one.
 fn saved_entry(log: &mut Log<'_>, number: u64, entry: Value) -> Result<Option<Operation>, String> {
     fn read<T: for<'a> Deserialize<'a>>(entry: Value) -> Result<T, String> {
         serde_json::from_value(entry).map_err(|error| error.to_string())
@@ -217,13 +217,13 @@ fn saved_entry(log: &mut Log<'_>, number: u64, entry: Value) -> Result<Option<Op
     })
 }
 
-/// The value of a key of a dictionary as `DebugMode` serializes it.
+/// Returns the value of a key in a dictionary serialised by `DebugMode`.
 fn item<'a>(dictionary: &'a Value, key: &str) -> Option<&'a Value> {
     let items = dictionary.get("items")?.as_array()?;
     items.iter().find(|item| item[0] == key).map(|item| &item[1])
 }
 
-/// The hashes in nested lists, tuples and dictionaries as `DebugMode` serializes them.
+/// Collects the hashes in nested lists, tuples and dictionaries serialised by `DebugMode`.
 fn scalars(value: Option<&Value>) -> Result<Vec<u64>, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
     let items = || value["items"].as_array().ok_or("missing `items`".to_owned());
@@ -249,12 +249,12 @@ fn scalars(value: Option<&Value>) -> Result<Vec<u64>, String> {
 struct Log<'a> {
     path: &'a Path,
     translation: Translation,
-    /// The modules at work, each with its depth.
+    /// The active modules, each with its depth.
     modules: Vec<(usize, String)>,
     occurrences: BTreeMap<(String, String), u64>,
     calls: u64,
     hashed: bool,
-    /// The number of lines or entries that tell of no call, and the first of them.
+    /// The number of lines or entries without a call, and the first of them.
     passed_over: Option<(u64, u64)>,
 }
 
@@ -271,7 +271,7 @@ impl Log<'_> {
         })
     }
 
-    /// Leaves the modules that are not around what lies this deep.
+    /// Leaves the modules that do not enclose this depth.
     fn leave(&mut self, depth: usize) {
         self.modules.retain(|&(outer, _)| outer < depth);
     }
@@ -325,23 +325,25 @@ impl Log<'_> {
 const REDISTRIBUTION: &str = "redistribute_input";
 const PLACEMENT: &str = "output placement";
 
-/// Whether a name is that of an operator: `aten::mm`. Calls above the dispatcher have others.
+/// Returns true if a name is an operator's: `aten::mm`. Calls above the dispatcher have other
+/// names.
 fn is_operator(name: &str) -> bool {
     name.contains("::") && !name.contains(char::is_whitespace)
 }
 
-/// The header and the text of an annotation: `[nn.Mod] Linear`.
+/// Splits an annotation into header and text: `[nn.Mod] Linear`.
 fn annotation(text: &str) -> Option<(&str, &str)> {
     let (header, tag) = text.strip_prefix('[')?.split_once("] ")?;
     (header != "triton").then_some((header, tag))
 }
 
-/// The name and the arguments of a kernel of Triton: `[triton] name(in_ptr0=t: f32[3], xnumel=3)`.
+/// Splits a Triton kernel call into name and arguments: `[triton] name(in_ptr0=t: f32[3],
+/// xnumel=3)`.
 fn kernel_call(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix("[triton] ")?.strip_suffix(')')?.split_once('(')
 }
 
-/// The call that a line tells of: `aten::mm(t: f32[2, 3], ..)  ->  t: f32[2]  # {..}`.
+/// Parses the call of a line: `aten::mm(t: f32[2, 3], ..)  ->  t: f32[2]  # {..}`.
 fn call(text: &str) -> Result<Option<Operation>, String> {
     if let Some(placements) = text.strip_prefix("-> output: ") {
         return operation(PLACEMENT, placements, "", &[], &[]).map(Some);
@@ -359,7 +361,7 @@ fn call(text: &str) -> Result<Option<Operation>, String> {
     operation(name, arguments, results, &words(input_log)?, &words(output_log)?).map(Some)
 }
 
-/// A call with the hashes of its inputs and of its outputs.
+/// Makes a call, with the hashes of its inputs and of its outputs.
 fn operation(
     name: &str,
     arguments: &str,
@@ -391,14 +393,15 @@ fn operation(
     })
 }
 
-/// A kernel of Triton. It may write to any of its tensors, so that they are its outputs too.
+/// Makes the call of a Triton kernel. It may write to any of its tensors, so all inputs are also
+/// outputs.
 fn triton(name: &str, arguments: &str) -> Result<Operation, String> {
     let mut kernel = operation(name, arguments, "", &[], &[])?;
     kernel.outputs = kernel.inputs.clone();
     Ok(kernel)
 }
 
-/// The tensors of a list of arguments or results, in order.
+/// Parses the tensors in a list of arguments or results, in order.
 fn tensors(text: &str) -> Result<Vec<Tensor>, String> {
     let mut tensors = Vec::new();
     for (at, _) in text.match_indices(": ") {
@@ -424,7 +427,7 @@ fn tensors(text: &str) -> Result<Vec<Tensor>, String> {
     Ok(tensors)
 }
 
-/// Gives tensors their hashes, in the same order, if there are any. A tensor may have several.
+/// Assigns hashes to tensors, in the same order, if there are any. A tensor may have several.
 fn hashed(tensors: &mut [Tensor], hashes: &[u64]) -> Result<(), String> {
     if hashes.is_empty() {
         return Ok(());
@@ -441,7 +444,7 @@ fn hashed(tensors: &mut [Tensor], hashes: &[u64]) -> Result<(), String> {
     Ok(())
 }
 
-/// The hashes in a text, without keys of dictionaries.
+/// Parses the hashes in a text; ignores keys of dictionaries.
 fn words(text: &str) -> Result<Vec<u64>, String> {
     text.split(['(', ')', '[', ']', '{', '}', ',', ' '])
         .filter(|word| !word.is_empty() && !word.ends_with(':') && *word != "None")
@@ -449,7 +452,7 @@ fn words(text: &str) -> Result<Vec<u64>, String> {
         .collect()
 }
 
-/// The bits of a hash, a float or an integer.
+/// Returns the bits of a hash, a float or an integer.
 fn hash(word: &str) -> Result<u64, String> {
     let integer = word.parse().or_else(|_| word.parse::<i64>().map(|value| value as u64));
     integer
@@ -457,7 +460,7 @@ fn hash(word: &str) -> Result<u64, String> {
         .map_err(|_| format!("expected a hash, found `{word}`"))
 }
 
-/// Ids of tensors count objects of Python.
+/// Removes ids of tensors, which count Python objects.
 fn without_ids(text: &str) -> String {
     let mut pieces = text.split('$');
     let mut kept = pieces.next().unwrap_or("").to_owned();

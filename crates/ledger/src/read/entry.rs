@@ -1,4 +1,4 @@
-//! What stays in memory of a record: where it is, its key, and hashes to compare it by.
+//! The in-memory part of a record: its position, its key, and hashes for comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::record::{Event, Operation, Phase, Step, Tensor};
 
-/// What a record tells of.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// An operation, of which all inputs are recorded.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Data,
 }
 
-/// What is equal in all records of a module's operation, whenever it runs.
+/// The common part of all records of a module's operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub(crate) kind: Kind,
@@ -65,42 +65,42 @@ impl Names {
     }
 }
 
-/// The key of a record but for its occurrence.
+/// The key of a record without its occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     pub(crate) step: u64,
     pub(crate) microbatch: u64,
-    /// Of [`Names`].
+    /// An index into [`Names`].
     name: u32,
 }
 
-/// Hashes of the parts of a record. They are compared between records of one group alone.
+/// Hashes of the parts of a record. They are comparable only between records of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Prints {
     /// Shapes, element types and arguments.
     pub(crate) structure: u64,
-    /// Contents of the inputs, and the generator before.
+    /// Contents of the inputs, and the generator's position before.
     pub(crate) given: u64,
-    /// Contents of the outputs, and the generator after.
+    /// Contents of the outputs, and the generator's position after.
     pub(crate) made: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Where the record's line begins.
+    /// The offset of the record's line.
     pub(crate) offset: u64,
     pub(crate) sequence: u64,
     pub(crate) group: Group,
     pub(crate) occurrence: u64,
     pub(crate) prints: Prints,
-    /// Hash of an operation's level, kernel and devices: what may differ between equal records.
+    /// Hash of an operation's level, kernel and devices, which may differ between equal records.
     pub(crate) circumstances: u64,
-    /// Whether every tensor has a digest.
+    /// True if every tensor has a digest.
     pub(crate) is_known: bool,
 }
 
 impl Entry {
-    /// The entry of a record, or nothing for headers and ends.
+    /// Makes the entry of a record; `None` for headers and ends.
     pub(super) fn new(
         offset: u64,
         sequence: u64,
@@ -153,7 +153,7 @@ impl Entry {
         })
     }
 
-    /// The unique key.
+    /// Returns the unique key.
     pub(crate) fn key(&self) -> (Group, u64) {
         (self.group, self.occurrence)
     }
@@ -165,7 +165,7 @@ struct Hashes {
     given: DefaultHasher,
     made: DefaultHasher,
     circumstances: DefaultHasher,
-    /// A tensor has no digest.
+    /// True if a tensor has no digest.
     unknown: bool,
 }
 
@@ -215,7 +215,8 @@ impl Hashes {
     }
 }
 
-/// Equal values have equal texts: numbers are written as they are kept, and objects in order.
+/// Hashes a value by its text. Equal values have equal texts: numbers keep their written form, and
+/// objects are ordered.
 fn hash_value(value: &Value, into: &mut DefaultHasher) {
     value.to_string().hash(into);
 }

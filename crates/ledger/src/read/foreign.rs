@@ -1,4 +1,5 @@
-//! Other recorders' files, written in the schema, so that all that reads them is written once.
+//! Translation of other recorders' files into the schema, so that the rest of the reader handles
+//! one format.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,19 +12,19 @@ use crate::record::{Detail, Digests, Event, Header, Phase, Program, Record, Vers
 /// A file in the schema.
 pub(super) struct Opened {
     pub(super) file: File,
-    /// Another recorder wrote it, and it was translated.
+    /// True if another recorder wrote the file and it was translated.
     pub(super) is_foreign: bool,
-    /// What the translation left out, in words.
+    /// Descriptions of the parts that the translation left out.
     pub(super) left_out: Vec<String>,
 }
 
 impl Opened {
-    /// A ledger.
+    /// Wraps a ledger.
     pub(super) fn ledger(file: File) -> Opened {
         Opened { file, is_foreign: false, left_out: Vec::new() }
     }
 
-    /// What another recorder wrote.
+    /// Wraps a translated file of another recorder.
     pub(super) fn foreign(
         translation: Translation,
         left_out: Vec<String>,
@@ -32,7 +33,7 @@ impl Opened {
     }
 }
 
-/// A ledger without a name, which the system removes when it is closed.
+/// An unnamed ledger, which the system deletes when it is closed.
 pub(super) struct Translation {
     path: PathBuf,
     file: BufWriter<File>,
@@ -49,7 +50,7 @@ impl Translation {
         let file = tempfile::tempfile().map_err(ReadError::io(path))?;
         let mut translation = Translation { path: path.to_owned(), file: BufWriter::new(file) };
         let header = Header {
-            // A single file may be of any rank.
+            // A single file may come from any rank.
             world_size: world_size.max(rank.saturating_add(1)),
             writer: Program { name: writer.to_owned(), version: String::new() },
             detail: Detail::Op,
@@ -80,7 +81,7 @@ impl Translation {
     }
 }
 
-/// The phase of a name that another recorder gives it.
+/// Maps another recorder's phase name to a phase.
 pub(super) fn phase(name: &str) -> Phase {
     match name {
         "forward" => Phase::Forward,

@@ -1,4 +1,4 @@
-//! Lines of a file, of which one is in memory at a time.
+//! Line-by-line reading of a file, with one line in memory at a time.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use super::ReadError;
 use crate::record::Record;
 
-/// A longer line is an error: no recorder writes one, and memory for it need not be there.
+/// Limit on the bytes of a line. No recorder writes longer lines, and memory for them might be
+/// lacking.
 const LONGEST: u64 = 1 << 28;
 
-/// Appends a line with its end to `line`.
+/// Appends a line, including its end, to `line`.
 pub(super) fn read(file: &mut BufReader<File>, mut line: Vec<u8>) -> io::Result<Vec<u8>> {
     if file.take(LONGEST).read_until(b'\n', &mut line)? as u64 == LONGEST {
         let problem = format!("a line is longer than {LONGEST} bytes");
@@ -19,10 +20,10 @@ pub(super) fn read(file: &mut BufReader<File>, mut line: Vec<u8>) -> io::Result<
     Ok(line)
 }
 
-/// What a line of a ledger is.
+/// Content of a ledger line.
 pub(super) enum Line {
     Record(Box<Record>),
-    /// It has no end: whoever wrote it was stopped.
+    /// A line without an end: the writer was stopped.
     Cut,
     EndOfFile,
 }
@@ -41,17 +42,17 @@ impl Lines {
         Lines { path: path.to_owned(), reader, number: 0, offset: 0, line: Vec::new() }
     }
 
-    /// The number of the line that was read last, counted from 1.
+    /// Returns the number of the last line read, counted from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Leaves the line that was read last out of [`Self::number`].
+    /// Excludes the last line read from [`Self::number`].
     pub(super) fn uncount(&mut self) {
         self.number -= 1;
     }
 
-    /// Where the next line begins.
+    /// Returns the offset of the next line.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -60,12 +61,12 @@ impl Lines {
         self.reader
     }
 
-    /// An error at the line that was read last.
+    /// Makes an error for the last line read.
     pub(super) fn wrong(&self, problem: impl ToString) -> ReadError {
         ReadError::Line { path: self.path.clone(), line: self.number, problem: problem.to_string() }
     }
 
-    /// The next line with its end.
+    /// Reads the next line, including its end.
     pub(super) fn bytes(&mut self) -> Result<Option<&[u8]>, ReadError> {
         let mut line = std::mem::take(&mut self.line);
         line.clear();
@@ -75,7 +76,7 @@ impl Lines {
         Ok((!self.line.is_empty()).then_some(&self.line))
     }
 
-    /// The next line as text without its end.
+    /// Reads the next line as text, without its end.
     pub(super) fn text(&mut self) -> Result<Option<&str>, ReadError> {
         if self.bytes()?.is_none() {
             return Ok(None);
@@ -86,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// The next line as a record.
+    /// Reads the next line as a record.
     pub(super) fn record(&mut self) -> Result<Line, ReadError> {
         let Some(line) = self.bytes()? else { return Ok(Line::EndOfFile) };
         if !line.ends_with(b"\n") {

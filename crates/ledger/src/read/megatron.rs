@@ -1,4 +1,4 @@
-//! Traces of Megatron-LM's `RankLocalTrace`: a JSON object a line, each a tensor or an event.
+//! Traces of Megatron-LM's `RankLocalTrace`: one JSON object per line, each a tensor or an event.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::digest::{Digest, Element, ParseDigestError, sum64};
 use crate::record::{Event, Operation, Phase, Tensor};
 use crate::unique;
 
-/// Whether a line is one of a trace. Of ours, none has that key.
+/// Returns true if a line belongs to a trace. No line of a ledger has this key.
 pub(super) fn is_trace(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Versioned {
@@ -24,7 +24,7 @@ pub(super) fn is_trace(line: &[u8]) -> bool {
     serde_json::from_slice::<Versioned>(line).is_ok()
 }
 
-/// A record; the fields are those that Megatron-LM's `trace_schema.py` requires.
+/// A record with the fields that Megatron-LM's `trace_schema.py` requires.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -39,10 +39,10 @@ struct Line {
     phase: String,
     name: String,
     occurrence: u64,
-    /// Of an event.
+    /// Fields of an event.
     #[serde(default, deserialize_with = "unique::values")]
     fields: BTreeMap<String, Value>,
-    /// Of a tensor.
+    /// Metadata of a tensor.
     #[serde(default, deserialize_with = "unique::values")]
     metadata: BTreeMap<String, Value>,
     tensor: Option<Captured>,
@@ -86,7 +86,7 @@ struct Captured {
     summary: Option<Summary>,
 }
 
-/// What is known of the elements.
+/// Recorded knowledge of the elements.
 #[derive(Clone, Copy, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
@@ -106,8 +106,8 @@ struct Summary {
     l2_norm: Option<f64>,
 }
 
-/// Writes the trace in the schema. What a trace knows of a tensor is not what went into making it,
-/// so its records are those of layers without inputs.
+/// Translates the trace into the schema. A trace records tensors but not the inputs from which they
+/// were computed, so its records become layers without inputs.
 pub(super) fn translate(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let mut lines = Lines::new(path, File::open(path).map_err(ReadError::io(path))?);
     let mut translation: Option<Translation> = None;
@@ -161,7 +161,7 @@ fn operation(line: Line) -> Result<Operation, String> {
         (Kind::Event, Some(_)) => return Err("an event with a tensor".to_owned()),
         (Kind::Tensor, None) => return Err("missing field `tensor`".to_owned()),
     };
-    // What the schema has no place for keeps records with one key apart.
+    // Parts without a field in the schema go into the name, to keep the keys of records distinct.
     let known = phase(&line.phase);
     let mut name = match line.event {
         Kind::Event => "event".to_owned(),
@@ -193,7 +193,7 @@ fn operation(line: Line) -> Result<Operation, String> {
     })
 }
 
-/// What stands for the elements: nothing, a summary of them, or a hash.
+/// Makes a digest from the recorded knowledge of the elements: none, a summary, or a hash.
 fn digest(captured: &Captured) -> Result<Option<Digest>, String> {
     match captured.mode {
         Mode::Metadata => Ok(None),
@@ -212,7 +212,7 @@ fn digest(captured: &Captured) -> Result<Option<Digest>, String> {
     }
 }
 
-/// The schema's name of a type of PyTorch.
+/// Maps a PyTorch type to the schema's name.
 fn dtype(name: &str) -> &str {
     match name.strip_prefix("torch.").unwrap_or(name) {
         "bool" => "bool",

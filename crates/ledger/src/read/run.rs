@@ -6,7 +6,7 @@ use super::{Ledger, Names, ReadError, header};
 use crate::record::Header;
 use crate::writer::is_file_name;
 
-/// A run: a file for each rank, whose headers agree.
+/// A run: one file per rank, with consistent headers.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) path: PathBuf,
@@ -17,8 +17,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Finds the files of a run, and reads their headers. A path of a file is a run of one rank,
-    /// however many there were.
+    /// Finds the files of a run and reads their headers. A path to a file is treated as a run of
+    /// one rank, whatever the number of ranks in the header.
     pub(crate) fn open(path: &Path) -> Result<Run, ReadError> {
         let paths = if path.is_dir() { rank_files(path)? } else { vec![path.to_owned()] };
         let count = u32::try_from(paths.len())
@@ -54,12 +54,12 @@ impl Run {
         Ok(Run { path: path.to_owned(), world_size: header.world_size, header, files })
     }
 
-    /// The ranks that there are files of.
+    /// Returns the ranks that have files.
     pub(crate) fn ranks(&self) -> impl ExactSizeIterator<Item = u32> {
         self.files.iter().map(|&(rank, _)| rank)
     }
 
-    /// Reads the ledger of one of [`Self::ranks`], counted from 0.
+    /// Reads the ledger at `index` in [`Self::ranks`], counted from 0.
     pub(crate) fn ledger(&self, index: usize, names: &mut Names) -> Result<Ledger, ReadError> {
         Ledger::open(&self.files[index].1, self.world_size, names)
     }

@@ -1,20 +1,20 @@
-//! Compressed ledgers: zstd frames one after the other.
+//! Compressed ledgers: consecutive zstd frames.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::ReadError;
 
-/// What a frame begins with, little-endian.
+/// The first four bytes of a frame, little-endian.
 const MAGIC: u32 = 0xfd2f_b528;
 
-/// Whether a file that begins with `bytes` is compressed.
+/// Returns true if a file that begins with `bytes` is compressed.
 pub(super) fn is_compressed(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }
 
-/// The contents in a file without a name. A last frame that is not whole ends them, as an interrupted
-/// run leaves it; what another frame follows is not the last, but damaged.
+/// Decompresses a file into an unnamed one. An incomplete last frame ends the content, because an
+/// interrupted run leaves one; an incomplete frame before others is damage.
 #[cfg(feature = "zstd")]
 pub(super) fn decompressed(path: &Path, file: File) -> Result<File, ReadError> {
     use std::io::{self, BufRead, BufReader, BufWriter, Seek as _, SeekFrom};
