@@ -1,4 +1,4 @@
-//! The same elements in other places.
+//! Rearrangements of elements.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, PadMode};
@@ -13,7 +13,7 @@ use crate::dims::{Dim, Dims};
 use crate::memory::room;
 use crate::{Tensor, no_grad};
 
-/// Splits `x` along `dim` into at most `chunks` parts, all but the last of one size.
+/// Splits `x` along `dim` into at most `chunks` parts of equal size; the last may be smaller.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ use crate::{Tensor, no_grad};
 ///
 /// # References
 ///
-/// `torch.chunk`, which may return fewer parts, too.
+/// `torch.chunk`, which may also return fewer parts.
 #[named]
 #[track_caller]
 pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
@@ -42,7 +42,7 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
         return Err(Error::invalid("chunk", format!("0 chunks of a dimension of {total}")));
     }
     let size = total.div_ceil(chunks);
-    // PyTorch splits an empty dimension into as many parts as it is asked for.
+    // PyTorch splits an empty dimension into the requested number of parts.
     let count = if size == 0 { chunks } else { total.div_ceil(size) };
     let mut parts = room("chunk", count)?;
     for part in 0..count {
@@ -52,12 +52,12 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
     Ok(parts)
 }
 
-/// The diagonal number `offset` of each matrix that dimensions `dim1` and `dim2` make, as a new last
+/// Returns diagonal `offset` of the matrices in dimensions `dim1` and `dim2`, as a new last
 /// dimension. Diagonal 0 is the main one, 1 the one above it.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or it is the same twice.
+/// There is no such dimension, or `dim1` and `dim2` are the same.
 ///
 /// # Examples
 ///
@@ -90,13 +90,13 @@ pub fn diagonal(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Resu
     let others = (0..x.rank()).filter(|&dim| dim != a && dim != b);
     let last = permute(&square, others.chain([a, b]).collect::<Vec<usize>>())?;
     let flat = flatten(&last, -2, -1)?;
-    // No size is more than an i64 holds.
+    // Every size fits an i64.
     let places = Tensor::arange_step(0, (length * length) as i64, length as i64 + 1)?;
     index_select(&flat, -1, &places.to(x.device())?)
 }
 
-/// Keeps the lower triangle of each matrix, up to and including diagonal number `diagonal`; the
-/// other elements become 0. Diagonal 0 is the main one, 1 the one above it.
+/// Keeps the lower triangle of each matrix, up to and including diagonal `diagonal`, and sets the
+/// rest to 0. Diagonal 0 is the main one, 1 the one above it.
 ///
 /// # Shapes
 ///
@@ -121,8 +121,8 @@ pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("tril", CompareKind::Le, x, diagonal)
 }
 
-/// Keeps the upper triangle of each matrix, from diagonal number `diagonal` on; the other elements
-/// become 0. Diagonal 0 is the main one, 1 the one above it.
+/// Keeps the upper triangle of each matrix, from diagonal `diagonal` on, and sets the rest to 0.
+/// Diagonal 0 is the main one, 1 the one above it.
 ///
 /// # Shapes
 ///
@@ -147,7 +147,7 @@ pub fn triu(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("triu", CompareKind::Ge, x, diagonal)
 }
 
-/// Keeps the elements whose column compares as `kind` says with their row plus `diagonal`.
+/// Keeps the elements for which `kind` holds between the column and the row plus `diagonal`.
 #[track_caller]
 fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> Result<Tensor> {
     let &[.., rows, columns] = x.shape() else {
@@ -156,7 +156,7 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
     };
     let mut bounds = Value::arange(rows)?;
     for bound in bounds.as_mut_slice::<i64>()? {
-        // No column lies past the bounds of an i64.
+        // Saturation is safe: no column exceeds the range of i64.
         *bound = bound.saturating_add(diagonal);
     }
     let bounds = Tensor::from(bounds.reshape(&[rows, 1])?).to(x.device())?;
@@ -168,7 +168,7 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
 ///
 /// # Errors
 ///
-/// There is no such dimension, or it is given twice.
+/// There is no such dimension, or a dimension is listed twice.
 ///
 /// # Examples
 ///
@@ -197,12 +197,12 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     Ok(Tensor::computed(flipped.into(), &[x], move |grad| Ok(vec![Some(flip(grad, &dims)?)])))
 }
 
-/// Shifts the elements by `shifts[i]` positions along `dims[i]`; those that leave at one end enter
-/// at the other.
+/// Rolls the elements by `shifts[i]` positions along `dims[i]`; elements that leave at one end
+/// enter at the other.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or another number of shifts than of dimensions.
+/// There is no such dimension, or the numbers of shifts and dimensions differ.
 ///
 /// # Examples
 ///
@@ -216,8 +216,8 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 ///
 /// # References
 ///
-/// `torch.roll` with `dims`; without them it is `x.flatten(0, -1)?.roll(&[shift], 0)` in the shape
-/// of `x`.
+/// `torch.roll` with `dims`. Without them it equals `x.flatten(0, -1)?.roll(&[shift], 0)` in the
+/// shape of `x`.
 #[named]
 #[track_caller]
 pub fn roll(x: &Tensor, shifts: &[i64], dims: impl Dims) -> Result<Tensor> {
@@ -237,7 +237,7 @@ pub fn roll(x: &Tensor, shifts: &[i64], dims: impl Dims) -> Result<Tensor> {
     Ok(rolled)
 }
 
-/// `x` with the last `shift` of its positions along `dim` in front of the others.
+/// Moves the last `shift` positions along `dim` to the front.
 #[track_caller]
 fn rolled_by(x: &Tensor, shift: usize, dim: usize) -> Result<Tensor> {
     let size = x.shape()[dim];
@@ -248,8 +248,7 @@ fn rolled_by(x: &Tensor, shift: usize, dim: usize) -> Result<Tensor> {
     }))
 }
 
-/// Repeats `x` as often along each dimension as `sizes` says. More sizes than dimensions insert
-/// dimensions in front.
+/// Repeats `x` `sizes[i]` times along dimension `i`. Extra sizes insert dimensions in front.
 ///
 /// # Errors
 ///
@@ -284,11 +283,11 @@ pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
     reshape(&expand(&reshape(x, &apart)?, &repeated)?, &joined)
 }
 
-/// Moves dimensions `from` to the places `to`; the others keep their order.
+/// Moves dimensions `from` to positions `to`; the others keep their order.
 ///
 /// # Errors
 ///
-/// There is no such dimension, one is given twice, or there are not as many of both.
+/// There is no such dimension, one is listed twice, or the lists differ in length.
 ///
 /// # Examples
 ///
@@ -303,6 +302,7 @@ pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.movedim`.
+#[doc(alias = "moveaxis")]
 #[named]
 #[track_caller]
 pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
@@ -324,11 +324,11 @@ pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
     }
 }
 
-/// Rotates the plane of two dimensions by `k` times 90 degrees, from the first to the second.
+/// Rotates the plane of two dimensions by `k` times 90 degrees, from `dim1` to `dim2`.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or it is the same twice.
+/// There is no such dimension, or `dim1` and `dim2` are the same.
 ///
 /// # Examples
 ///
@@ -362,13 +362,12 @@ pub fn rot90(x: &Tensor, k: i64, dim1: impl Dim, dim2: impl Dim) -> Result<Tenso
     }
 }
 
-/// The rows of the last dimension as diagonals number `offset` of new square matrices, whose
-/// dimensions are `dim1` and `dim2` of the result; zeros elsewhere. PyTorch's defaults are 0, −2
-/// and −1.
+/// Places the last dimension on diagonal `offset` of new square matrices, in dimensions `dim1` and
+/// `dim2` of the result, with zeros elsewhere. PyTorch's defaults are 0, −2 and −1.
 ///
 /// # Errors
 ///
-/// There is no such dimension, it is the same twice, or `x` has none.
+/// There is no such dimension, `dim1` and `dim2` are the same, or `x` has no dimensions.
 ///
 /// # Examples
 ///
@@ -396,7 +395,7 @@ pub fn diag_embed(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Re
         return Err(Error::invalid(op, format!("diagonal {offset} of {n} elements")));
     };
     let (down, right) = if offset < 0 { (size - n, 0) } else { (0, size - n) };
-    // Each element is in the row of its number, below `down` rows of zeros.
+    // Element `i` goes to row `down + i`; the `down` rows above are zeros.
     let columns = Tensor::arange(size)?;
     let rows = Tensor::arange_step(right as i64, (right + n) as i64, 1)?;
     let kept = relation(CompareKind::Eq, &columns, &rows.unsqueeze(1)?)?.to(x.device())?;
@@ -406,11 +405,11 @@ pub fn diag_embed(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Re
     movedim(&square, [-2, -1], [a, b])
 }
 
-/// Of a matrix its diagonal number `diagonal`, of a vector the matrix that has it there.
+/// Returns diagonal `diagonal` of a matrix, or the matrix with a vector on that diagonal.
 ///
 /// # Errors
 ///
-/// `x` is neither.
+/// `x` is neither a vector nor a matrix.
 ///
 /// # References
 ///
@@ -428,11 +427,11 @@ pub fn diag(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     }
 }
 
-/// The sum of a matrix's diagonal.
+/// Sums the diagonal of a matrix.
 ///
 /// # Errors
 ///
-/// `x` is no matrix.
+/// `x` is not a matrix.
 ///
 /// # Examples
 ///
@@ -458,7 +457,7 @@ pub fn trace(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// A matrix with its dimensions swapped; a vector or a number as it is.
+/// Transposes a matrix; returns vectors and scalars unchanged.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Attention.
+//! Scaled dot-product attention.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
@@ -12,26 +12,26 @@ use super::reduce::all;
 use super::{dropout, softmax, transpose};
 use crate::Tensor;
 
-/// The values averaged with weights `softmax(query · keyᵀ · scale)`. PyTorch's defaults are no mask, a
-/// `dropout_p` of 0, not causal, and a scale of `1 / √width`.
+/// Averages the values with weights `softmax(query · keyᵀ · scale)`. PyTorch's defaults are no
+/// mask, a `dropout_p` of 0, not causal, and a scale of `1 / √width`.
 ///
-/// A mask is of truth values, true for the keys that a query attends to, or of numbers that are added
-/// to the scores, −∞ for a key that it does not attend to. A query that attends to no key finds zeros,
-/// and so does its gradient. Dropout draws also in evaluation.
+/// In a boolean mask, true marks the keys that a query attends to. A float mask is added to the
+/// scores; −∞ excludes a key. If a query attends to no key, its result and its gradient are zeros.
+/// Dropout is applied in evaluation, too.
 ///
 /// # Shapes
 ///
-/// `query` is `[.., queries, width]`, `key` `[.., keys, width]`, `value` `[.., keys, features]`, the
-/// result `[.., queries, features]`; the mask broadcasts to `[.., queries, keys]`.
+/// `query` is `[.., queries, width]`, `key` `[.., keys, width]` and `value` `[.., keys, features]`;
+/// the result is `[.., queries, features]`. The mask broadcasts to `[.., queries, keys]`.
 ///
 /// # Determinism
 ///
-/// The queries are multiplied with the scale first. Composed of [`matmul`], [`softmax`] and
+/// The queries are first multiplied by the scale. Composed of [`matmul`], [`softmax`] and
 /// [`masked_fill`]: see *Attention* in `docs/numerics.md`.
 ///
 /// # Errors
 ///
-/// The shapes do not match, the types differ, there is a mask although `is_causal` is true; or
+/// The shapes do not match, the types differ, or a mask is given although `is_causal` is true; or
 /// as [`dropout`].
 ///
 /// # Examples
@@ -91,22 +91,23 @@ pub fn scaled_dot_product_attention(
     matmul(&weights, value)
 }
 
-/// Which keys each query sees, and what is added to the scores: every attention goes through here.
+/// The masks of an attention: excluded keys, and numbers to add to the scores. All attention
+/// functions use it.
 pub(crate) struct Masks {
     op: &'static str,
-    /// Added to the scores, one after the other.
+    /// Masks to add to the scores, in order.
     added: Vec<Tensor>,
-    /// True for the keys that a query does not see.
+    /// True for the keys that a query does not attend to.
     hidden: Option<Tensor>,
 }
 
 impl Masks {
-    /// All keys are seen.
+    /// Creates masks that exclude no key.
     pub(crate) fn new(op: &'static str) -> Masks {
         Masks { op, added: Vec::new(), hidden: None }
     }
 
-    /// Hides the keys where the mask of truth values is true.
+    /// Excludes the keys for which `mask` is true.
     #[track_caller]
     pub(crate) fn hide(&mut self, mask: &Tensor) -> Result<()> {
         self.hidden = Some(match &self.hidden {
@@ -116,7 +117,7 @@ impl Masks {
         Ok(())
     }
 
-    /// Adds numbers to the scores; −∞ hides a key.
+    /// Adds numbers to the scores; −∞ excludes a key.
     #[track_caller]
     pub(crate) fn add(&mut self, mask: &Tensor) -> Result<()> {
         self.hide(&compare(CompareKind::Eq, mask, f64::NEG_INFINITY)?)?;
@@ -124,9 +125,9 @@ impl Masks {
         Ok(())
     }
 
-    /// The weights of the keys, the last dimension of the scores: [`softmax`] over those that are seen,
-    /// and 0 for all if none is. What is hidden has no influence, whatever its score, and gets the
-    /// gradient 0; a score that is −∞ or NaN by itself is that to softmax.
+    /// Returns the weights of the keys, the last dimension of the scores: a [`softmax`] over the
+    /// keys that are not excluded, or 0 if all are. An excluded key has no influence, whatever its
+    /// score, and gets gradient 0. A score that is itself −∞ or NaN enters the softmax.
     #[track_caller]
     pub(crate) fn softmax(&self, scores: &Tensor) -> Result<Tensor> {
         let mut seen = scores.clone();

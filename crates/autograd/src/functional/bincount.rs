@@ -5,12 +5,12 @@ use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
 use super::constant;
 use crate::{Tensor, run, untracked};
 
-/// How often each value occurs, or the sum of its weights.
+/// Counts how often each value occurs, or sums its weights.
 ///
 /// # Shapes
 ///
-/// `x` is `[n]` of type i64, `weights` `[n]`; the result is as long as the largest value and
-/// `minlength` ask for.
+/// `x` is `[n]` of type i64, `weights` `[n]`. The result has `max(largest value + 1, minlength)`
+/// elements.
 ///
 /// # Determinism
 ///
@@ -47,12 +47,11 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
     Ok(constant("bincount", run(&op)?, &[weights]))
 }
 
-/// The number of elements in each of `bins` bins of equal width from `min` to `max`, both
-/// included, as floats. If the limits are equal, the smallest and the largest element take their
-/// place.
+/// Counts the elements in each of `bins` bins of equal width from `min` to `max`, inclusive. The
+/// counts are floats. If the limits are equal, the smallest and the largest element replace them.
 ///
-/// The limits are rounded to the type. An element `x` is in bin `floor((x − min) · bins / (max − min))`
-/// of the real numbers, where nothing is rounded; `max` is in the last bin.
+/// The limits are rounded to the type. Element `x` is in bin
+/// `floor((x − min) · bins / (max − min))`, computed exactly; `max` is in the last bin.
 ///
 /// # Determinism
 ///
@@ -60,7 +59,7 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
 ///
 /// # Errors
 ///
-/// There are no bins, or the limits are not finite or out of order.
+/// There are no bins, or the limits are not finite or not in order.
 ///
 /// # Examples
 ///

@@ -5,16 +5,16 @@ use samebits_tensor_core::{DType, Result};
 use super::constant;
 use crate::{Tensor, run};
 
-/// Converts `x` to another element type: rounded to nearest even once to floats, truncated towards
-/// zero and saturated from floats to integers, NaN to 0, the low bits between integers. Anything but 0
-/// becomes true.
+/// Converts `x` to another element type. Conversion to floats rounds once, to nearest even. From
+/// floats to integers it truncates towards zero and saturates; NaN becomes 0. Between integers it
+/// keeps the low bits. For `Bool`, everything but 0 becomes true.
 ///
-/// The gradient passes between floats. Integers and truth values have none: asking for it is an
+/// The gradient passes between floats. For integers and booleans there is none: asking for it is an
 /// error.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -33,6 +33,11 @@ use crate::{Tensor, run};
 /// `torch.Tensor.to` with a `dtype`.
 #[named]
 #[track_caller]
+#[doc(alias = "float")]
+#[doc(alias = "double")]
+#[doc(alias = "half")]
+#[doc(alias = "bfloat16")]
+#[doc(alias = "type")]
 pub fn to_dtype(x: &Tensor, dtype: DType) -> Result<Tensor> {
     let from = x.dtype();
     if from == dtype {

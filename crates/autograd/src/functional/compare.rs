@@ -1,4 +1,4 @@
-//! Comparisons and logic. Their results are of type `Bool` and require no gradient.
+//! Comparisons and logic. Results are of type `Bool` and require no gradient.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
@@ -9,8 +9,8 @@ use super::reduce::all;
 use super::{to_dtype, where_};
 use crate::{Number, Tensor};
 
-/// What stands beside a tensor: another tensor, or a number, which takes the tensor's type. A number
-/// is rounded to a float type; any other type has to hold it exactly.
+/// The other operand beside a tensor: a tensor, or a number that takes the tensor's type. A float
+/// type rounds the number; any other type must represent it exactly.
 ///
 /// # Examples
 ///
@@ -24,12 +24,11 @@ use crate::{Number, Tensor};
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Operand {
-    /// The tensor that stands beside `like`.
+    /// Returns the operand as a tensor beside `like`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`], in the name of `op`, for a number that the type of `like` does
-    /// not hold.
+    /// [`Error::InvalidArgument`], naming `op`, if the type of `like` cannot represent the number.
     fn operand(self, op: &'static str, like: &Tensor) -> Result<Tensor>;
 }
 
@@ -66,8 +65,8 @@ macro_rules! comparisons {
         ///
         /// # Errors
         ///
-        /// The shapes cannot be broadcast together, the types differ, or the type of `x` does not
-        /// hold the number.
+        /// The shapes cannot be broadcast together, the types differ, or the type of `x` cannot
+        /// represent the number.
         #[named]
         #[track_caller]
         pub fn $name(x: &Tensor, other: impl Operand) -> Result<Tensor> {
@@ -77,7 +76,7 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// Returns where `x` equals `other`, with broadcasting. NaN equals nothing.
+    /// Tests elementwise if `x` equals `other`, with broadcasting. NaN equals nothing.
     ///
     /// # Examples
     ///
@@ -89,7 +88,8 @@ comparisons! {
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
     eq, Eq;
-    /// Returns where `x` differs from `other`, with broadcasting. NaN differs from everything.
+    /// Tests elementwise if `x` differs from `other`, with broadcasting. NaN differs from
+    /// everything.
     ///
     /// # Examples
     ///
@@ -100,8 +100,9 @@ comparisons! {
     /// assert_eq!(x.ne(2.0)?.to_bools()?, [true, false, true]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "not_equal")]
     ne, Ne;
-    /// Returns where `x` is less than `other`, with broadcasting.
+    /// Tests elementwise if `x` is less than `other`, with broadcasting.
     ///
     /// # Examples
     ///
@@ -112,8 +113,9 @@ comparisons! {
     /// assert_eq!(x.lt(2.0)?.to_bools()?, [true, false, false]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "less")]
     lt, Lt;
-    /// Returns where `x` is less than or equal to `other`, with broadcasting.
+    /// Tests elementwise if `x` is less than or equal to `other`, with broadcasting.
     ///
     /// # Examples
     ///
@@ -124,8 +126,9 @@ comparisons! {
     /// assert_eq!(x.le(2.0)?.to_bools()?, [true, true, false]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "less_equal")]
     le, Le;
-    /// Returns where `x` is greater than `other`, with broadcasting.
+    /// Tests elementwise if `x` is greater than `other`, with broadcasting.
     ///
     /// # Examples
     ///
@@ -136,8 +139,9 @@ comparisons! {
     /// assert_eq!(x.gt(2.0)?.to_bools()?, [false, false, true]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "greater")]
     gt, Gt;
-    /// Returns where `x` is greater than or equal to `other`, with broadcasting.
+    /// Tests elementwise if `x` is greater than or equal to `other`, with broadcasting.
     ///
     /// # Examples
     ///
@@ -148,14 +152,15 @@ comparisons! {
     /// assert_eq!(x.ge(2.0)?.to_bools()?, [false, true, true]);
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
+    #[doc(alias = "greater_equal")]
     ge, Ge;
 }
 
-/// Returns where `x` is 0 or false. NaN is not 0.
+/// Tests elementwise if `x` is 0 or false. NaN is not 0.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`] if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -172,7 +177,8 @@ pub fn logical_not(x: &Tensor) -> Result<Tensor> {
     compare(CompareKind::Eq, x, 0.0)
 }
 
-/// Returns where neither `a` nor `b` is 0 or false, with broadcasting. The types may differ.
+/// Tests elementwise if `a` and `b` are both neither 0 nor false, with broadcasting. The types may
+/// differ.
 ///
 /// # Errors
 ///
@@ -195,7 +201,7 @@ pub fn logical_and(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     where_(&a, &truth(b)?, &a)
 }
 
-/// Returns where `a` or `b` is neither 0 nor false, with broadcasting. The types may differ.
+/// Tests elementwise if `a` or `b` is neither 0 nor false, with broadcasting. The types may differ.
 ///
 /// # Errors
 ///
@@ -218,8 +224,8 @@ pub fn logical_or(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     where_(&a, &a, &truth(b)?)
 }
 
-/// Returns where one of `a` and `b` is 0 or false and the other is not, with broadcasting. The types
-/// may differ.
+/// Tests elementwise if exactly one of `a` and `b` is neither 0 nor false, with broadcasting. The
+/// types may differ.
 ///
 /// # Errors
 ///
@@ -244,11 +250,11 @@ pub fn logical_xor(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     relation(CompareKind::Ne, &truth(a)?, &truth(b)?)
 }
 
-/// Returns where `x` is NaN; no integer is.
+/// Tests elementwise if `x` is NaN; integers never are.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`] if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -269,11 +275,11 @@ pub fn isnan(x: &Tensor) -> Result<Tensor> {
     relation(CompareKind::Ne, x, x)
 }
 
-/// Returns where `x` is infinite, of either sign; no integer is.
+/// Tests elementwise if `x` is +∞ or −∞; integers never are.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`] if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -299,11 +305,11 @@ pub fn isinf(x: &Tensor) -> Result<Tensor> {
     logical_or(&above?, &below?)
 }
 
-/// Returns where `x` is neither infinite nor NaN; every integer is.
+/// Tests elementwise if `x` is neither infinite nor NaN; integers always pass.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`] if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -324,8 +330,9 @@ pub fn isfinite(x: &Tensor) -> Result<Tensor> {
     logical_not(&logical_or(&isnan(x)?, &isinf(x)?)?)
 }
 
-/// Returns where `a` and `b` are equal or `|a − b| ≤ atol + rtol · |b|`, with broadcasting. NaN is
-/// close to nothing but, with `equal_nan`, to NaN. PyTorch's defaults are 1e-5, 1e-8 and false.
+/// Tests elementwise if `a` and `b` are equal or `|a − b| ≤ atol + rtol · |b|`, with broadcasting.
+/// NaN is close to nothing, except to NaN with `equal_nan`. PyTorch's defaults are 1e-5, 1e-8 and
+/// false.
 ///
 /// # Determinism
 ///
@@ -333,7 +340,7 @@ pub fn isfinite(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes cannot be broadcast together, the types differ or are no floats, or a tolerance is
+/// The shapes cannot be broadcast together, the types differ or are not floats, or a tolerance is
 /// negative or NaN.
 ///
 /// # Examples
@@ -361,7 +368,7 @@ pub fn isclose(a: &Tensor, b: &Tensor, rtol: f64, atol: f64, equal_nan: bool) ->
     }
     let (a, b) = (a.detach(), b.detach());
     let allowed = affine(&abs(&b)?, rtol, atol)?;
-    // An infinity is close to itself alone.
+    // An infinity is close only to itself.
     let near = relation(CompareKind::Le, &abs(&sub(&a, &b)?)?, &allowed)?;
     let near = logical_and(&near, &isfinite(&b)?)?;
     let mut close = logical_or(&near, &relation(CompareKind::Eq, &a, &b)?)?;
@@ -371,7 +378,7 @@ pub fn isclose(a: &Tensor, b: &Tensor, rtol: f64, atol: f64, equal_nan: bool) ->
     Ok(close)
 }
 
-/// Whether all elements are close, as [`isclose`] says.
+/// Returns whether all elements are close by the test of [`isclose`].
 ///
 /// # Errors
 ///
@@ -387,7 +394,7 @@ pub fn allclose(a: &Tensor, b: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -
     Ok(all(&close, (), false)?.to_bools()? == [true])
 }
 
-/// Whether the tensors have one shape and equal elements. NaN equals nothing.
+/// Returns whether the tensors have the same shape and equal elements. NaN equals nothing.
 ///
 /// # Errors
 ///
@@ -416,7 +423,7 @@ pub fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
     Ok(all(&same, (), false)?.to_bools()? == [true])
 }
 
-/// Where `x` is neither 0 nor false.
+/// Tests elementwise if `x` is neither 0 nor false.
 #[track_caller]
 fn truth(x: &Tensor) -> Result<Tensor> {
     compare(CompareKind::Ne, x, 0.0)

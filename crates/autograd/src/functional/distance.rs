@@ -1,4 +1,4 @@
-//! Norms of vectors along a dimension, and angles between them.
+//! Norms and cosines of vectors along a dimension.
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
@@ -16,8 +16,8 @@ use super::shape::expand;
 use crate::Tensor;
 use crate::dims::Dim;
 
-/// `x` divided by its `p`-norm along a dimension, or by `eps` if that is larger. PyTorch's defaults
-/// are 2, 1 and 1e-12.
+/// Divides `x` by its `p`-norm along a dimension, or by `eps` if the norm is smaller. PyTorch's
+/// defaults are 2, 1 and 1e-12.
 ///
 /// # Errors
 ///
@@ -45,8 +45,8 @@ pub fn normalize(x: &Tensor, p: f64, dim: impl Dim, eps: f64) -> Result<Tensor> 
     div(x, &maximum(&norm, &scalar_like(&norm, eps)?)?)
 }
 
-/// The `p`-norm of `a − b + eps` along the last dimension. PyTorch's defaults are 2, 1e-6 and no
-/// `keepdim`.
+/// Returns the `p`-norm of `a − b + eps` along the last dimension. PyTorch's defaults are 2, 1e-6
+/// and no `keepdim`.
 ///
 /// # Errors
 ///
@@ -67,16 +67,16 @@ pub fn pairwise_distance(
     norm(&affine(&sub(a, b)?, 1.0, eps)?, p, -1, keepdim)
 }
 
-/// The cosine of the angle between vectors along a dimension:
+/// Returns the cosine of the angle between vectors along a dimension:
 /// `Σ a·b / (max(‖a‖, eps) · max(‖b‖, eps))`. PyTorch's defaults are dimension 1 and 1e-8.
 ///
 /// # Shapes
 ///
-/// `a` and `b` broadcast, and `dim` is a dimension of what they broadcast to.
+/// `a` and `b` broadcast; `dim` is a dimension of the broadcast shape.
 ///
 /// # Determinism
 ///
-/// Both inputs are divided by their [`norm`]s first, then multiplied and summed.
+/// Divides both inputs by their [`norm`]s first, then multiplies and sums.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn cosine_similarity(a: &Tensor, b: &Tensor, dim: impl Dim, eps: f64) -> Res
     let shape = broadcast(op, a.shape(), b.shape())?;
     let dim = dim.dim(op, shape.len())?;
     let unit = |x: &Tensor| {
-        // Only the vectors broadcast before they are divided.
+        // Before the division, broadcast only along the vectors' dimension.
         let mut whole = vec![1; shape.len() - x.rank()];
         whole.extend(x.shape());
         if let Some(size) = whole.get_mut(dim) {
@@ -114,8 +114,8 @@ pub fn cosine_similarity(a: &Tensor, b: &Tensor, dim: impl Dim, eps: f64) -> Res
     sum(&mul(&unit(a)?, &unit(b)?)?, dim, false)
 }
 
-/// The gradient of [`norm`], built from differentiable operations. `grad` has the reduced
-/// dimensions as size 1.
+/// Returns the gradient of [`norm`], built from differentiable operations. `grad` keeps the reduced
+/// dimensions with size 1.
 pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Result<Tensor> {
     let zero = scalar_like(grad, 0.0)?;
     if p == 0.0 {
@@ -135,18 +135,18 @@ pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Re
     let size = where_(&nothing, &one, &size)?;
     let grad = where_(&nothing, &zero, grad)?;
     if p == 2.0 {
-        // (grad / size) · x, or grad · (x / size) if the first quotient leaves the range.
+        // (grad / size) · x; or grad · (x / size) if the first quotient leaves the range.
         let out = outside(&div(&grad, &size)?)?;
         let factor = where_(&out, &grad, &div(&grad, &where_(&out, &one, &size)?)?)?;
         return mul(&factor, &div(x, &where_(&out, &size, &one)?)?);
     }
-    // (|x| / size)^(p - 1), and nothing where x or the norm is 0.
+    // (|x| / size)^(p - 1), but 0 if x or the norm is 0.
     let magnitude = abs(x)?;
     let absent = logical_or(&compare(CompareKind::Eq, x, 0.0)?, &nothing)?;
     let ratio = masked_fill(&div(&magnitude, &size)?, &absent, 1.0)?;
     let power = |x: &Tensor| pow_scalar(x, p - 1.0);
     let slope = if 0.0 < p && p < 2.0 {
-        // The power of a quotient below the range is within it: the quotient of the powers.
+        // If the quotient underflows, its power may not: use the quotient of the powers.
         let below = compare(CompareKind::Lt, &ratio, smallest(x.dtype()))?;
         let far = |x: &Tensor| power(&where_(&below, x, &one)?);
         let quotient = div(&far(&magnitude)?, &far(&size)?)?;
@@ -157,14 +157,14 @@ pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Re
     mul(&mul(&grad, &sign)?, &slope)
 }
 
-/// `x` divided by a power of two near the largest magnitude over `dims`, or near `least` if that is
-/// larger, and the power. Squares of the quotients are within the range of the type. Quotients and
-/// products with the power are exact, so a formula that is homogeneous in `x` keeps its bits.
+/// Returns `x` divided by a power of two near the largest magnitude over `dims` (or near `least` if
+/// that is larger), and the power. Squares of the quotients stay within the range of the type.
+/// Quotients and products with the power are exact, so a formula homogeneous in `x` keeps its bits.
 ///
-/// The power is not differentiated, because the results do not depend on it.
+/// The power is not differentiated: results do not depend on it.
 pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, Tensor)> {
     if x.numel() == 0 {
-        // What follows refuses a dimension that is not there.
+        // A later operation rejects invalid dimensions.
         let mut shape = x.shape().to_vec();
         for &dim in dims {
             if let Some(size) = shape.get_mut(dim) {
@@ -175,20 +175,20 @@ pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, 
     }
     let size = norm(&x.detach(), f64::INFINITY, dims, true)?;
     let size = maximum(&size, &scalar_like(&size, least)?)?;
-    // The reciprocal of the power is a normal number too, with room for what it is multiplied with.
+    // The reciprocal of the power must also be a normal number, with room for its products.
     let reach = if x.dtype() == DType::F64 { 800.0 } else { 100.0 };
     let scale = exp2(&clamp(&floor(&log2(&size)?)?, Some(-reach), Some(reach))?)?;
     Ok((mul(x, &reciprocal(&scale)?)?, scale))
 }
 
-/// Where elements are no normal numbers: zero, subnormal or infinite.
+/// Tests elementwise if a number is zero, subnormal or infinite.
 pub(super) fn outside(x: &Tensor) -> Result<Tensor> {
     let size = abs(&x.detach())?;
     let below = compare(CompareKind::Lt, &size, smallest(x.dtype()))?;
     logical_or(&below, &compare(CompareKind::Eq, &size, f64::INFINITY)?)
 }
 
-/// The smallest normal number.
+/// Returns the smallest positive normal number.
 fn smallest(dtype: DType) -> f64 {
     if dtype == DType::F64 { f64::MIN_POSITIVE } else { f32::MIN_POSITIVE.into() }
 }

@@ -1,6 +1,6 @@
-//! Dropout. Each function has two forms, as those of random tensors do: one draws from the generator
-//! in force, the other, `_with`, from the one given, which does not move if there is an error. If `p`
-//! is 0 or the input has no elements, nothing is drawn: the result is the input, and no seed is needed.
+//! Dropout. Each function has two forms. The plain form draws from the generator in force. The form
+//! `_with` draws from a given generator, which does not advance on error. If `p` is 0 or the input
+//! is empty, both return the input: they draw nothing and need no seed.
 
 use samebits_macros::named;
 use samebits_rng::{Draw, Generator};
@@ -12,13 +12,14 @@ use super::spatial::batched;
 use crate::nn::with_generator_if;
 use crate::{Tensor, run};
 
-/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`, in training
-/// and evaluation alike: the layer [`Dropout`](crate::nn::Dropout) drops only in training. PyTorch's
-/// default is a `p` of 0.5. With a `p` of 0 the result is `x`: nothing is drawn and no seed is needed.
+/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. It does
+/// so in evaluation, too; the layer [`Dropout`](crate::nn::Dropout) drops only in training.
+/// PyTorch's default `p` is 0.5. With a `p` of 0 the function returns `x`, draws nothing and needs
+/// no seed.
 ///
 /// # Errors
 ///
-/// `p` is not in `[0, 1]`, or nobody seeded this thread (see
+/// `p` is not in `[0, 1]`, or this thread was not seeded (see
 /// [`with_default`](samebits_tensor_core::random::with_default)).
 #[named]
 #[track_caller]
@@ -26,8 +27,8 @@ pub fn dropout(x: &Tensor, p: f64) -> Result<Tensor> {
     with_generator_if(drops(x, p), "dropout", x.device(), |generator| dropout_with(x, p, generator))
 }
 
-/// [`dropout`] from `generator`, which moves on by a quarter of the number of elements,
-/// rounded up.
+/// Applies [`dropout`] with numbers from `generator`, which advances by a quarter of the number of
+/// elements, rounded up.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub fn dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Ten
     }))
 }
 
-/// [`dropout`] of whole channels: each row of `[n, channels, length]` is kept or dropped as one.
+/// Applies [`dropout`] to whole channels: each row of `[n, channels, length]` is kept or dropped.
 ///
 /// # Shapes
 ///
@@ -58,7 +59,7 @@ pub fn dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Ten
 ///
 /// # Errors
 ///
-/// Another number of dimensions; else as [`dropout`].
+/// `x` has another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
 pub fn dropout1d(x: &Tensor, p: f64) -> Result<Tensor> {
@@ -67,8 +68,8 @@ pub fn dropout1d(x: &Tensor, p: f64) -> Result<Tensor> {
     })
 }
 
-/// [`dropout1d`] from `generator`, which moves on by a quarter of the number of rows, rounded
-/// up.
+/// Applies [`dropout1d`] with numbers from `generator`, which advances by a quarter of the number
+/// of rows, rounded up.
 ///
 /// # Errors
 ///
@@ -80,17 +81,17 @@ pub fn dropout1d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
     batched(x, 1, |x| feature_dropout(x, p, generator))
 }
 
-/// [`dropout`] of whole channels: each plane of `[n, channels, height, width]` is kept or dropped
-/// as one.
+/// Applies [`dropout`] to whole channels: each plane of `[n, channels, height, width]` is kept or
+/// dropped.
 ///
 /// # Shapes
 ///
-/// `x` is `[n, channels, height, width]`, or `[n, channels, length]` as PyTorch has it: three
-/// dimensions are not an image without a batch.
+/// `x` is `[n, channels, height, width]`, or `[n, channels, length]` as in PyTorch: three
+/// dimensions do not mean an image without a batch.
 ///
 /// # Errors
 ///
-/// Another number of dimensions; else as [`dropout`].
+/// `x` has another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64) -> Result<Tensor> {
@@ -99,8 +100,8 @@ pub fn dropout2d(x: &Tensor, p: f64) -> Result<Tensor> {
     })
 }
 
-/// [`dropout2d`] from `generator`, which moves on by a quarter of the number of planes,
-/// rounded up.
+/// Applies [`dropout2d`] with numbers from `generator`, which advances by a quarter of the number
+/// of planes, rounded up.
 ///
 /// # Errors
 ///
@@ -112,8 +113,8 @@ pub fn dropout2d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
     feature_dropout(x, p, generator)
 }
 
-/// [`dropout`] of whole channels: each volume of `[n, channels, depth, height, width]` is kept or
-/// dropped as one.
+/// Applies [`dropout`] to whole channels: each volume of `[n, channels, depth, height, width]` is
+/// kept or dropped.
 ///
 /// # Shapes
 ///
@@ -121,7 +122,7 @@ pub fn dropout2d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
 ///
 /// # Errors
 ///
-/// Another number of dimensions; else as [`dropout`].
+/// `x` has another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
 pub fn dropout3d(x: &Tensor, p: f64) -> Result<Tensor> {
@@ -130,8 +131,8 @@ pub fn dropout3d(x: &Tensor, p: f64) -> Result<Tensor> {
     })
 }
 
-/// [`dropout3d`] from `generator`, which moves on by a quarter of the number of volumes,
-/// rounded up.
+/// Applies [`dropout3d`] with numbers from `generator`, which advances by a quarter of the number
+/// of volumes, rounded up.
 ///
 /// # Errors
 ///
@@ -143,13 +144,14 @@ pub fn dropout3d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
     batched(x, 3, |x| feature_dropout(x, p, generator))
 }
 
-/// Sets each element to the negative limit of SELU with probability `p`, then scales and shifts
-/// all so that mean and variance stay: the dropout for networks of SELUs. A `p` of 0 as in [`dropout`].
+/// Sets each element to the negative limit of SELU with probability `p`, then scales and shifts all
+/// elements to preserve mean and variance. Use it in networks with SELU. A `p` of 0 behaves as in
+/// [`dropout`].
 ///
 /// # Determinism
 ///
-/// `x · m + s`, both roundings, with m and s formed in the element type: for a kept element
-/// `a` and `α · a · p`, for a dropped one 0 and `α · a · p − α · a`, where
+/// `x · m + s`, both roundings, with m and s formed in the element type. For a kept element they
+/// are `a` and `α · a · p`, for a dropped one 0 and `α · a · p − α · a`, where
 /// `a = 1 / √((α² · p + 1) · (1 − p))`. With `p` = 1 everything is zero.
 ///
 /// # Errors
@@ -167,8 +169,8 @@ pub fn alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
     })
 }
 
-/// [`alpha_dropout`] from `generator`, which moves on by a quarter of the number of elements,
-/// rounded up.
+/// Applies [`alpha_dropout`] with numbers from `generator`, which advances by a quarter of the
+/// number of elements, rounded up.
 ///
 /// # Errors
 ///
@@ -180,8 +182,8 @@ pub fn alpha_dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Resu
     masked_to_alpha(x, &shape, p, generator)
 }
 
-/// [`alpha_dropout`] of whole channels: the elements of each `[n, channels]` are kept or dropped
-/// as one.
+/// Applies [`alpha_dropout`] to whole channels: all elements of each `[n, channels]` are kept or
+/// dropped.
 ///
 /// # Errors
 ///
@@ -194,8 +196,8 @@ pub fn feature_alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
     })
 }
 
-/// [`feature_alpha_dropout`] from `generator`, which moves on by a quarter of the number of
-/// channels, rounded up.
+/// Applies [`feature_alpha_dropout`] with numbers from `generator`, which advances by a quarter of
+/// the number of channels, rounded up.
 ///
 /// # Errors
 ///
@@ -216,7 +218,7 @@ fn feature_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tens
     mul(x, &dropout_with(&ones, p, generator)?)
 }
 
-/// Whether anything may be dropped.
+/// Returns whether elements may be dropped.
 fn drops(x: &Tensor, p: f64) -> bool {
     p != 0.0 && x.numel() != 0
 }
@@ -244,7 +246,7 @@ fn masked_to_alpha(
     add(&mul(x, &times(&kept, a)?)?, &shift)
 }
 
-/// `[n, channels, 1, ..]`.
+/// Returns the shape `[n, channels, 1, ..]`.
 fn channels_of(x: &Tensor) -> Vec<usize> {
     x.shape().iter().enumerate().map(|(dim, &size)| if dim < 2 { size } else { 1 }).collect()
 }

@@ -1,4 +1,4 @@
-//! Sums of products in Einstein's notation.
+//! Sums of products in Einstein notation.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,28 +10,29 @@ use samebits_tensor_core::{Error, Result};
 use super::{bmm, diagonal, each, expand, mul, permute, reshape, sum};
 use crate::Tensor;
 
-/// Multiplies the operands and sums over what the result does not name.
+/// Multiplies the operands and sums over the indices that the result does not name.
 ///
-/// The equation gives each dimension of each operand a letter, with a comma between operands:
-/// `"ij,jk->ik"` is the product of two matrices. Spaces do not count.
+/// The equation gives each dimension of each operand a letter; a comma separates operands.
+/// `"ij,jk->ik"` is the product of two matrices. Spaces are ignored.
 ///
-/// * A letter that several operands have is one index; sizes must agree, and 1 stretches.
-/// * A letter that one operand has twice means its diagonal: `"ii->"` is the trace.
-/// * `...` stands for any number of dimensions, which are broadcast from the last one on.
-/// * Without `->`, the result has the dimensions of `...` first, then the letters that occur once, in
-///   the order A to Z, a to z. With it, the result has what is written there; `...` that is not is
-///   summed.
+/// * A letter that several operands share is one index; its sizes must agree, and size 1
+///   broadcasts.
+/// * A letter repeated within one operand takes the diagonal: `"ii->"` is the trace.
+/// * `...` stands for any number of dimensions, which broadcast from the last one on.
+/// * Without `->`, the result has the dimensions of `...` first, then the letters that occur once,
+///   in the order A to Z, a to z. With `->`, the result has the dimensions listed after it; an
+///   unlisted `...` is summed.
 ///
 /// # Determinism
 ///
 /// Portable. The operands are multiplied from left to right. A letter is summed as soon as neither
-/// the result nor a later operand has it: by [`sum`] before the product if only one of the two
-/// factors has it, else by [`bmm`] over all such letters together, in the order of the left factor.
-/// If there is none, the product is that of [`mul`].
+/// the result nor a later operand needs it. If only one of the two factors has the letter, [`sum`]
+/// reduces it before the product; else [`bmm`] reduces all such letters together, in the order of
+/// the left factor. If there is no such letter, the product is that of [`mul`].
 ///
 /// # Errors
 ///
-/// The equation cannot be read, or does not fit the operands; a size differs.
+/// The equation is invalid or does not fit the operands, or sizes disagree.
 ///
 /// # Examples
 ///
@@ -55,7 +56,7 @@ pub fn einsum(equation: &str, operands: &[impl Borrow<Tensor>]) -> Result<Tensor
     let operands = each(operands);
     let Equation { inputs, output } = Equation::parse(equation, &operands)?;
     let result: BTreeSet<Label> = output.iter().copied().collect();
-    // For each operand, what the result and later operands have.
+    // For each operand, the labels needed by the result and later operands.
     let mut needed = Vec::new();
     let mut later = result.clone();
     for labels in inputs.iter().rev() {
@@ -89,10 +90,10 @@ pub fn einsum(equation: &str, operands: &[impl Borrow<Tensor>]) -> Result<Tensor
     }
 }
 
-/// What one dimension is called.
+/// The label of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
-    /// A dimension of `...`, counted from the last one.
+    /// A dimension of `...`, counted from the last.
     Ellipsis(std::cmp::Reverse<usize>),
     Letter(char),
 }
@@ -106,7 +107,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// An equation for certain operands.
+/// A parsed equation for given operands.
 struct Equation {
     inputs: Vec<Vec<Label>>,
     output: Vec<Label>,
@@ -166,7 +167,7 @@ impl Equation {
     }
 }
 
-/// The letters of one operand or of the result.
+/// The letters of an operand or of the result.
 struct Term {
     before: Vec<char>,
     ellipsis: bool,
@@ -189,7 +190,7 @@ impl Term {
         Ok(Term { before: letters(before)?, ellipsis, after: letters(after.unwrap_or(""))? })
     }
 
-    /// The labels, where the ellipsis stands for `dots` dimensions.
+    /// Returns the labels, with the ellipsis standing for `dots` dimensions.
     fn labels(&self, dots: usize) -> Vec<Label> {
         let dots = if self.ellipsis { dots } else { 0 };
         let letters = |letters: &[char]| letters.iter().copied().map(Label::Letter).collect();
@@ -199,14 +200,14 @@ impl Term {
     }
 }
 
-/// A tensor whose dimensions have labels, each its own.
+/// A tensor with distinctly labelled dimensions.
 struct Factor {
     x: Tensor,
     labels: Vec<Label>,
 }
 
 impl Factor {
-    /// Operand `i`, of which labels that it has twice are taken along the diagonal.
+    /// Creates the factor of operand `i`, taking the diagonal of repeated labels.
     fn new(equation: &str, i: usize, x: &Tensor, mut labels: Vec<Label>) -> Result<Factor> {
         let mut x = x.clone();
         let twice = |labels: &[Label]| {
@@ -233,7 +234,7 @@ impl Factor {
         self.labels.iter().position(|&own| own == label).map(|dim| self.x.shape()[dim])
     }
 
-    /// Summed over the labels that `over` holds for.
+    /// Sums over the labels for which `over` holds.
     #[track_caller]
     fn summed(self, over: impl Fn(Label) -> bool) -> Result<Factor> {
         let (ones, several): (Vec<usize>, Vec<usize>) = (0..self.labels.len())
@@ -250,7 +251,7 @@ impl Factor {
         Ok(Factor { x: reshape(&x, shape)?, labels })
     }
 
-    /// The dimensions in the order of `labels`, which are all of them.
+    /// Permutes the dimensions to the order of `labels`, which lists all of them.
     fn ordered(&self, labels: &[Label]) -> Result<Tensor> {
         let dim = |label| self.labels.iter().position(|own| own == label);
         let order: Vec<usize> = labels.iter().filter_map(dim).collect();
@@ -260,10 +261,10 @@ impl Factor {
         permute(&self.x, order)
     }
 
-    /// The product, summed over the labels that are not needed any more.
+    /// Multiplies the factors and sums over the labels that are no longer needed.
     #[track_caller]
     fn times(self, other: Factor, needed: &BTreeSet<Label>) -> Result<Factor> {
-        // What only one of the two has, or has more than one of, is summed there.
+        // Labels that only one factor has, or has with size above 1, are summed before the product.
         let alone = |a: &Factor, b: &Factor| -> BTreeSet<Label> {
             let own =
                 |label| b.size(label).is_none_or(|size| size == 1) || a.size(label) == Some(1);

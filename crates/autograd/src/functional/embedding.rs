@@ -11,7 +11,7 @@ use super::reduce::norm;
 use super::{constant, index_select, once, reshape, where_};
 use crate::{Tensor, is_recording, run};
 
-/// The rows of `weight` that `index` names.
+/// Looks up the rows of `weight` named by `index`.
 ///
 /// # Shapes
 ///
@@ -26,8 +26,8 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     embedding_with(weight, index, None, false)
 }
 
-/// [`embedding`] with a row that has no gradient, or with the gradient of each row divided by the
-/// number of places that hold it.
+/// Looks up rows as [`embedding`] does, with options for the gradient: row `padding_idx` gets none,
+/// and `scale_grad_by_freq` divides each row's gradient by the number of positions that look it up.
 ///
 /// # Shapes
 ///
@@ -76,12 +76,12 @@ pub fn embedding_with(
     }))
 }
 
-/// `weight` with those of the rows that `index` names whose norm is larger than `max_norm` scaled
-/// down to it.
+/// Scales down the rows of `weight` named by `index` whose norm exceeds `max_norm`, to that norm.
+/// Returns the whole table.
 ///
 /// # Determinism
 ///
-/// Portable: the norm is that of [`norm`](super::norm); such a row is multiplied with
+/// Portable: the norm is that of [`norm`](super::norm); a row that exceeds it is multiplied by
 /// `max_norm / (norm + 1e-7)`, each operation rounded.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ pub fn embedding_with(
 ///
 /// # References
 ///
-/// `max_norm` of `torch.nn.functional.embedding`.
+/// The `max_norm` of `torch.nn.functional.embedding`.
 #[named]
 #[track_caller]
 pub fn embedding_renorm(
@@ -123,21 +123,21 @@ pub fn embedding_renorm(
     let large = relation(CompareKind::Gt, &norms, &limit)?;
     let factor = div(&limit, &affine(&norms, 1.0, 1e-7)?)?;
     let source = where_(&large, &mul(&rows, &factor)?, &rows)?;
-    // A row that is named twice is written twice, with the same values.
+    // A row that is named twice is written twice with the same values.
     let value = index_copy(&weight.detach(), 0, &index, &source)?;
     Ok(constant("embedding_renorm", value.into(), &[weight]))
 }
 
-/// How [`embedding_bag`] works.
+/// Options of [`embedding_bag`].
 #[derive(Clone, Copy, Debug)]
 pub struct BagOptions {
-    /// How the rows of a bag become one: by default their mean.
+    /// The reduction of a bag's rows: the mean by default.
     pub mode: BagMode,
-    /// Divide each row's gradient by the number of places that hold it.
+    /// If true, divides each row's gradient by the number of positions that look it up.
     pub scale_grad_by_freq: bool,
-    /// The last offset is the end of the last bag and not a bag.
+    /// If true, the last offset marks the end of the last bag instead of starting a bag.
     pub include_last_offset: bool,
-    /// Places that hold this row belong to no bag.
+    /// Positions with this row belong to no bag.
     pub padding_idx: Option<usize>,
 }
 
@@ -152,23 +152,23 @@ impl Default for BagOptions {
     }
 }
 
-/// One row per bag of rows of `weight`.
+/// Reduces bags of rows of `weight` to one row each.
 ///
 /// # Shapes
 ///
-/// `weight` is `[rows, width]`. `index` is `[places]` with `offsets` (where each bag starts), or
-/// `[bags, size]` without. `per_sample_weights` has the shape of `index` and is for the mode
-/// `Sum`. The result is `[bags, width]`.
+/// `weight` is `[rows, width]`. `index` is `[positions]` with `offsets` (the start of each bag), or
+/// `[bags, size]` without. `per_sample_weights` has the shape of `index` and requires mode `Sum`.
+/// The result is `[bags, width]`.
 ///
 /// # Determinism
 ///
-/// Portable. The rows of a bag are added in f64 in ascending place and rounded once; of equal
-/// largest elements the first is taken. The gradient of the table is an exact sum, rounded once.
+/// Portable. The rows of a bag are added in f64 in ascending position and rounded once. Of equal
+/// maxima, the first is taken. The gradient of the table is an exact sum, rounded once.
 ///
 /// # Errors
 ///
-/// An index is out of range, the offsets do not start at 0 or decrease, or the shapes do not go
-/// together.
+/// An index is out of range, the offsets do not start at 0 or they decrease, or the shapes do not
+/// match.
 ///
 /// # Examples
 ///
@@ -249,7 +249,7 @@ pub fn embedding_bag(
     }))
 }
 
-/// The flat index, and where each bag starts.
+/// Returns the flat index and the start of each bag.
 fn bags(
     index: &Tensor,
     offsets: Option<&Tensor>,
@@ -272,8 +272,8 @@ fn bags(
     }
 }
 
-/// The gradient of the table. Linear in `grad`: without a division it is its own derivative's
-/// derivative.
+/// Returns the gradient of the table. It is linear in `grad`: without a division, its second
+/// derivative is itself.
 fn table_grad(
     grad: &Tensor,
     index: &Tensor,

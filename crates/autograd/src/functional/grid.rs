@@ -1,4 +1,4 @@
-//! Tensors that spell out positions.
+//! Tensors of positions and class indicators.
 
 use std::borrow::Borrow;
 
@@ -10,8 +10,8 @@ use samebits_tensor_core::{DType, Error, Result};
 use super::{each, expand, reshape, scatter_value, unsqueeze, zeros_of};
 use crate::Tensor;
 
-/// Returns a 1 at each class of `x` and 0 elsewhere, in a new last dimension of `num_classes`. The
-/// result is of type `I64`.
+/// Returns the one-hot encoding of the classes in `x`, in a new last dimension of `num_classes`.
+/// The result is of type `I64`.
 ///
 /// # Errors
 ///
@@ -39,12 +39,12 @@ pub fn one_hot(x: &Tensor, num_classes: usize) -> Result<Tensor> {
     scatter_value(&zeros, -1, &unsqueeze(&x.detach(), -1)?, 1.0)
 }
 
-/// Spreads each tensor over the shape that all of them span: result `i` varies along dimension `i`
-/// alone.
+/// Expands vectors to a common grid: result `i` varies along dimension `i` only.
 ///
 /// # Shapes
 ///
-/// Each tensor has at most one dimension. All results have the sizes of the tensors, in order.
+/// Each tensor has at most one dimension. The shape of all results lists the tensors' sizes in
+/// order.
 ///
 /// # Errors
 ///
@@ -83,8 +83,9 @@ pub fn meshgrid(tensors: &[impl Borrow<Tensor>]) -> Result<Vec<Tensor>> {
     tensors.into_iter().enumerate().map(grid).collect()
 }
 
-/// The places of the lower triangle of a matrix, up to and including diagonal number `offset`, row by
-/// row: the rows first, then the columns. Diagonal 0 is the main one, 1 the one above it.
+/// Returns the positions in the lower triangle of a matrix, up to and including diagonal `offset`,
+/// in row-major order: first the rows, then the columns. Diagonal 0 is the main one, 1 the one
+/// above it.
 ///
 /// # Shapes
 ///
@@ -121,8 +122,8 @@ pub fn tril_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> 
     triangle(op, size, count, first, |row| (0, (row + end).min(size[1])))
 }
 
-/// The places of the upper triangle of a matrix, from diagonal number `offset` on, row by row: the rows
-/// first, then the columns. Diagonal 0 is the main one, 1 the one above it.
+/// Returns the positions in the upper triangle of a matrix, from diagonal `offset` on, in row-major
+/// order: first the rows, then the columns. Diagonal 0 is the main one, 1 the one above it.
 ///
 /// # Shapes
 ///
@@ -152,13 +153,13 @@ pub fn triu_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> 
     triangle(op, size, count, 0, |row| ((row + start).max(0), size[1]))
 }
 
-/// How many places of a matrix lie on diagonal `offset` or below.
+/// Counts the positions of a matrix on or below diagonal `offset`.
 fn below([rows, columns]: [i128; 2], offset: i128) -> i128 {
     if columns == 0 {
         return 0;
     }
-    // The rows from `first` on have places, those from `full` on all of their columns; in between each
-    // has one more than the one before.
+    // Rows before `first` have no position and rows from `full` on have all their columns. In
+    // between, each row has one more than the row before.
     let first = (-offset).clamp(0, rows);
     let full = (columns - 1 - offset).clamp(first, rows);
     let partial = full - first;
@@ -166,7 +167,7 @@ fn below([rows, columns]: [i128; 2], offset: i128) -> i128 {
     partial.saturating_mul(ends) / 2 + (rows - full).saturating_mul(columns)
 }
 
-/// `count` places from row `first` on, whose columns are between those that `bounds` has for the row.
+/// Returns `count` positions from row `first` on; `bounds` gives the column range of a row.
 fn triangle(
     op: &'static str,
     size: [i128; 2],

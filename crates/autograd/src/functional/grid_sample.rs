@@ -9,13 +9,13 @@ use super::once;
 use super::shape::{expand, reshape, transpose};
 use crate::{Tensor, run, untracked};
 
-/// The input at the points of a grid.
+/// Samples `input` at the points of a grid.
 ///
 /// # Shapes
 ///
-/// `input` is `[n, channels, height, width]` and `grid` `[n, height', width', 2]` with the
-/// coordinates (x, y) of each point of the result, from -1 to 1; or with one more dimension in
-/// front of the height and (x, y, z).
+/// `input` is `[n, channels, height, width]` and `grid` `[n, height', width', 2]`, with the
+/// coordinates (x, y) of each point of the result, from -1 to 1. For volumes, both have one more
+/// dimension in front of the height, and the coordinates are (x, y, z).
 ///
 /// # Determinism
 ///
@@ -23,7 +23,7 @@ use crate::{Tensor, run, untracked};
 ///
 /// # Errors
 ///
-/// The shapes do not match; cubic sampling of volumes.
+/// The shapes do not match, or a volume is sampled with cubic interpolation.
 ///
 /// # Examples
 ///
@@ -61,13 +61,14 @@ pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<
     }))
 }
 
-/// The grid that [`grid_sample`] needs to apply an affine map to an image or a volume: `theta`
-/// times each point of the result, with a 1 appended.
+/// Returns the grid with which [`grid_sample`] applies an affine map to an image or a volume:
+/// `theta` times the coordinates of each point of the result, extended by a 1.
 ///
 /// # Shapes
 ///
-/// `theta` is `[n, 2, 3]` and `size` `[n, channels, height, width]`, or `[n, 3, 4]` and one more
-/// dimension; the result is `[n, height, width, 2]` or `[n, depth, height, width, 3]`.
+/// `theta` is `[n, 2, 3]` and `size` `[n, channels, height, width]`; the result is
+/// `[n, height, width, 2]`. For volumes, `theta` is `[n, 3, 4]`, `size` has one more entry, and the
+/// result is `[n, depth, height, width, 3]`.
 ///
 /// # Errors
 ///
@@ -98,7 +99,7 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
     reshape(&grid, [&[size[0]], &size[2..], &[dims]].concat())
 }
 
-/// The gradient of the input. Linear in `grad`, so that its derivative by it samples again.
+/// Returns the gradient of the input. It is linear in `grad`, so its derivative samples again.
 #[track_caller]
 fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams) -> Result<Tensor> {
     let value = run(&GridSampleInputGrad {
@@ -111,7 +112,8 @@ fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams)
     Ok(Tensor::computed(value, &[grad, grid], move |outer| {
         Ok(vec![
             wanted(&g, || grid_sample(outer, &saved, params))?,
-            // The sum of `outer · input gradient` is that of `grad · samples of outer`.
+            // The inner product of `outer` and the input's gradient equals that of `grad` and the
+            // samples of `outer`.
             wanted(&saved, || {
                 let value = run(&GridSampleGridGrad {
                     grad: g.value().clone(),
@@ -125,7 +127,7 @@ fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams)
     }))
 }
 
-/// The points (x, y, 1) or (x, y, z, 1) of a grid, row-major.
+/// Returns the points (x, y, 1) or (x, y, z, 1) of a grid in row-major order.
 fn base_points(size: &[usize], align_corners: bool) -> Result<Vec<f64>, OutOfMemory> {
     let along = |dim: usize, at: usize| {
         let n = size[dim] as f64;
@@ -138,7 +140,7 @@ fn base_points(size: &[usize], align_corners: bool) -> Result<Vec<f64>, OutOfMem
     let count: usize = size.iter().product();
     let mut points = memory::with_capacity(count * (size.len() + 1))?;
     for mut number in 0..count {
-        // The last dimension is x, and comes first.
+        // The last dimension is x and comes first.
         for dim in (0..size.len()).rev() {
             points.push(along(dim, number % size[dim]));
             number /= size[dim];

@@ -6,27 +6,27 @@ use super::pooling::adaptive_avg_pool;
 use super::shape::{permute, reshape};
 use crate::{Tensor, run};
 
-/// What an input is resized to.
+/// The target of a resize.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resize<'a> {
     /// The size of each spatial dimension of the result.
     Size(&'a [usize]),
-    /// Outputs per input for each spatial dimension: the sizes are `floor(input · scale)`, and
-    /// the coordinates use the scale itself. So [`InterpolateMode::Nearest`] takes input
+    /// The scale factor of each spatial dimension: sizes are `floor(input · scale)`, and
+    /// coordinates use the scale itself. So [`InterpolateMode::Nearest`] takes input
     /// `floor(o / scale)`, not `floor(o · input / output)`.
     Scale(&'a [f64]),
-    /// As `Scale`, but the coordinates use the quotient of the sizes, as if these had been given:
+    /// A scale factor as in `Scale`, but coordinates use the quotient of the sizes, as with `Size`:
     /// PyTorch's `recompute_scale_factor`.
     RecomputedScale(&'a [f64]),
 }
 
-/// The input resized; PyTorch's modes `linear`, `bilinear` and `trilinear` are all
-/// [`InterpolateMode::Linear`], `bicubic` is [`InterpolateMode::Cubic`], and
-/// [`interpolate_area`] is the mode `area`.
+/// Resizes the input by interpolation. PyTorch's modes `linear`, `bilinear` and `trilinear` are all
+/// [`InterpolateMode::Linear`], `bicubic` is [`InterpolateMode::Cubic`], and [`interpolate_area`]
+/// is the mode `area`.
 ///
-/// With antialiasing the dimensions are resized one after the other, the last first, each result
-/// rounded. An input of weight 0 takes no part: next to an infinite input, an output at the position
-/// of an input is that input.
+/// With antialiasing, the dimensions are resized one by one, the last first, and each result is
+/// rounded. An input of weight 0 has no influence: even next to an infinite input, an output at the
+/// position of an input equals that input.
 ///
 /// # Shapes
 ///
@@ -34,7 +34,7 @@ pub enum Resize<'a> {
 ///
 /// # Errors
 ///
-/// The sizes do not go with the shape, a size is 0, or a scale is not a positive number.
+/// The sizes do not match the shape, a size is 0, or a scale is not a positive number.
 ///
 /// # Examples
 ///
@@ -50,6 +50,8 @@ pub enum Resize<'a> {
 /// ```
 #[named]
 #[track_caller]
+#[doc(alias = "upsample")]
+#[doc(alias = "resize")]
 pub fn interpolate(input: &Tensor, resize: Resize<'_>, mode: InterpolateMode) -> Result<Tensor> {
     let (size, scales) = target(input.shape(), resize)?;
     if !matches!(
@@ -68,7 +70,7 @@ pub fn interpolate(input: &Tensor, resize: Resize<'_>, mode: InterpolateMode) ->
     Ok(result)
 }
 
-/// The input resized by averaging the inputs that each output covers: PyTorch's mode `area`.
+/// Resizes the input by averaging the inputs that each output covers: PyTorch's mode `area`.
 ///
 /// # Shapes
 ///
@@ -83,7 +85,7 @@ pub fn interpolate_area(input: &Tensor, resize: Resize<'_>) -> Result<Tensor> {
     adaptive_avg_pool(input, &target(input.shape(), resize)?.0)
 }
 
-/// Moves blocks of `factor²` channels into squares of space: `[.., c · factor², h, w]` becomes
+/// Rearranges blocks of `factor²` channels into squares: `[.., c · factor², h, w]` becomes
 /// `[.., c, h · factor, w · factor]`.
 ///
 /// # Errors
@@ -107,12 +109,12 @@ pub fn pixel_shuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     reshape(&moved, [outer, &[channels / square, height * factor, width * factor]].concat())
 }
 
-/// The inverse of [`pixel_shuffle`]: `[.., c, h · factor, w · factor]` becomes
-/// `[.., c · factor², h, w]`.
+/// Rearranges squares into channels, the inverse of [`pixel_shuffle`]:
+/// `[.., c, h · factor, w · factor]` becomes `[.., c · factor², h, w]`.
 ///
 /// # Errors
 ///
-/// There are fewer than three dimensions, or height or width are not a multiple of `factor`.
+/// There are fewer than three dimensions, or height or width is not a multiple of `factor`.
 #[named]
 pub fn pixel_unshuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let op = "pixel_unshuffle";
@@ -133,7 +135,7 @@ pub fn pixel_unshuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     reshape(&moved, [outer, &[channels, height, width]].concat())
 }
 
-/// The leading dimensions, and channels, height and width.
+/// Returns the leading dimensions; then channels, height and width.
 fn image<'a>(op: &'static str, input: &'a Tensor) -> Result<(&'a [usize], [usize; 3])> {
     match input.shape().split_last_chunk::<3>() {
         Some((outer, &last)) => Ok((outer, last)),
@@ -144,7 +146,7 @@ fn image<'a>(op: &'static str, input: &'a Tensor) -> Result<(&'a [usize], [usize
     }
 }
 
-/// The sizes of the result, and the scales that coordinates use.
+/// Returns the sizes of the result, and the scales that coordinates use.
 fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option<f64>>)> {
     let op = "interpolate";
     let dims = match resize {

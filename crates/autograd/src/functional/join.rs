@@ -1,4 +1,4 @@
-//! Several tensors as one, and one as several.
+//! Joining and splitting of tensors.
 
 use std::borrow::Borrow;
 
@@ -12,11 +12,11 @@ use crate::Tensor;
 use crate::dims::Dim;
 use crate::memory::room;
 
-/// Tensors side by side: along dimension 1, vectors along dimension 0.
+/// Joins tensors horizontally: along dimension 1, or vectors along dimension 0.
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not match.
+/// The list is empty, or the tensors do not match.
 ///
 /// # Examples
 ///
@@ -39,11 +39,11 @@ pub fn hstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     cat(&tensors, usize::from(tensors.first().is_some_and(|x| x.rank() > 1)))
 }
 
-/// Tensors one below the other, along dimension 0; a vector is a row.
+/// Joins tensors vertically, along dimension 0; a vector counts as a row.
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not match.
+/// The list is empty, or the tensors do not match.
 ///
 /// # Examples
 ///
@@ -60,16 +60,17 @@ pub fn hstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
 /// `torch.vstack`.
 #[named]
 #[track_caller]
+#[doc(alias = "row_stack")]
 pub fn vstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     let rows = mapped(tensors, |x| if x.rank() < 2 { reshape(x, [1, -1]) } else { Ok(x.clone()) })?;
     cat(&rows, 0)
 }
 
-/// Tensors one behind the other, along dimension 2; a vector is a row and a matrix a layer.
+/// Joins tensors in depth, along dimension 2; a vector counts as a row and a matrix as a layer.
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not match.
+/// The list is empty, or the tensors do not match.
 ///
 /// # References
 ///
@@ -86,11 +87,11 @@ pub fn dstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     cat(&layers, 2)
 }
 
-/// Matrices along the diagonal of one, with zeros elsewhere; a vector is a row.
+/// Joins matrices along the diagonal of one matrix, with zeros elsewhere; a vector counts as a row.
 ///
 /// # Errors
 ///
-/// There is no tensor, one has more than two dimensions, or the types differ.
+/// The list is empty, a tensor has more than two dimensions, or the types differ.
 ///
 /// # Examples
 ///
@@ -130,7 +131,7 @@ pub fn block_diag(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     cat(&rows, 0)
 }
 
-/// All slices along `dim`, without that dimension.
+/// Returns all slices along `dim`, without that dimension.
 ///
 /// # Errors
 ///
@@ -161,11 +162,11 @@ pub fn unbind(x: &Tensor, dim: impl Dim) -> Result<Vec<Tensor>> {
     Ok(slices)
 }
 
-/// Parts of `x` along `dim` that end before each of `ends`, and the rest.
+/// Splits `x` along `dim` before each index in `ends`; the last part holds the rest.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or the ends do not ascend or lie past it.
+/// There is no such dimension, or the ends do not ascend or exceed it.
 ///
 /// # Examples
 ///
@@ -194,11 +195,11 @@ pub fn tensor_split(x: &Tensor, ends: &[usize], dim: impl Dim) -> Result<Vec<Ten
     bounds.windows(2).map(|pair| narrow(x, dim, pair[0], pair[1] - pair[0])).collect()
 }
 
-/// Tensors expanded to the shape that they have together.
+/// Expands tensors to their common broadcast shape.
 ///
 /// # Errors
 ///
-/// They cannot be broadcast together.
+/// The shapes cannot be broadcast together.
 ///
 /// # Examples
 ///
@@ -223,15 +224,16 @@ pub fn broadcast_tensors(tensors: &[impl Borrow<Tensor>]) -> Result<Vec<Tensor>>
     mapped(tensors, |x| expand(x, &shape))
 }
 
-/// Every combination of an element of each vector, in the order of the last one first.
+/// Returns all combinations of one element from each vector; the last vector varies fastest.
 ///
 /// # Shapes
 ///
-/// `[product of the lengths, number of vectors]`; of one vector, the vector.
+/// The result is `[product of the lengths, number of vectors]`; a single vector is returned as it
+/// is.
 ///
 /// # Errors
 ///
-/// There is no tensor, one is not a vector, or the types differ.
+/// The list is empty, a tensor is not a vector, or the types differ.
 ///
 /// # Examples
 ///
@@ -261,7 +263,7 @@ pub fn cartesian_prod(vectors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     stack(&mapped(&grids, |x| reshape(x, [-1]))?, 1)
 }
 
-/// Repeats `x` as [`repeat`] does; missing sizes in front are 1.
+/// Repeats `x` as [`repeat`] does; missing leading sizes count as 1.
 ///
 /// # Errors
 ///
@@ -286,11 +288,11 @@ pub fn tile(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
     repeat(x, &[&vec![1; x.rank().saturating_sub(sizes.len())], sizes].concat())
 }
 
-/// `x` expanded to the shape of `other`.
+/// Expands `x` to the shape of `other`.
 ///
 /// # Errors
 ///
-/// A dimension is neither 1 nor already right.
+/// A dimension of `x` is neither 1 nor equal to that of `other`.
 ///
 /// # References
 ///
@@ -301,7 +303,7 @@ pub fn expand_as(x: &Tensor, other: &Tensor) -> Result<Tensor> {
     expand(x, other.shape())
 }
 
-/// The results of a function of each tensor.
+/// Applies a function to each tensor.
 #[track_caller]
 fn mapped(
     tensors: &[impl Borrow<Tensor>],

@@ -3,9 +3,10 @@ use samebits_tensor_core::{DType, Error, Result};
 use super::to_dtype;
 use crate::Tensor;
 
-/// Lengths of sequences: a slice, an array or a vector of `usize`, or a tensor of integers on any device.
+/// The lengths of sequences: a slice, an array or a vector of `usize`, or an integer tensor on any
+/// device.
 pub trait Lengths {
-    /// The lengths, for the function `op`.
+    /// Returns the lengths; errors name `op`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tensors of the shape and type and on the device of another. They require no gradient.
+//! Tensors with the shape, type and device of another. They require no gradient.
 
 use samebits_macros::named;
 use samebits_tensor_core::Result;
@@ -6,11 +6,11 @@ use samebits_tensor_core::Result;
 use super::elementwise::scalar_like;
 use crate::Tensor;
 
-/// Returns zeros of the shape and type and on the device of `x`.
+/// Returns zeros with the shape, type and device of `x`.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -26,11 +26,11 @@ pub fn zeros_like(x: &Tensor) -> Result<Tensor> {
     full_like(x, 0.0)
 }
 
-/// Returns ones of the shape and type and on the device of `x`.
+/// Returns ones with the shape, type and device of `x`.
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the result.
 ///
 /// # Examples
 ///
@@ -46,12 +46,12 @@ pub fn ones_like(x: &Tensor) -> Result<Tensor> {
     full_like(x, 1.0)
 }
 
-/// Returns a tensor of the shape and type and on the device of `x`, whose every element is `value`,
-/// converted as by [`Tensor::full`].
+/// Returns a tensor with the shape, type and device of `x`, filled with `value`, which is converted
+/// as in [`Tensor::full`].
 ///
 /// # Errors
 ///
-/// There is no memory for the result.
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for the result.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Decompositions of matrices, exact and approximate.
+//! Matrix decompositions, exact and approximate.
 
 use samebits_macros::named;
 use samebits_rng::Generator;
@@ -15,8 +15,9 @@ use super::{constant, twice, zeros_for};
 use crate::nn::with_generator;
 use crate::{Tensor, run, untracked};
 
-/// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
-/// signs that LAPACK gives it. Differentiable in reduced mode for matrices of full rank.
+/// Computes the QR decomposition `x = Q · R`: the columns of Q are orthonormal, and R is upper
+/// triangular. The diagonal of R has LAPACK's signs. The result is differentiable in reduced mode
+/// for matrices of full rank.
 ///
 /// # Shapes
 ///
@@ -25,8 +26,8 @@ use crate::{Tensor, run, untracked};
 ///
 /// # Determinism
 ///
-/// Householder reflections in f64, rounded once; `samebits_cpu_kernels::linalg` says in which
-/// order. Matrices of a batch are on their own.
+/// Householder reflections in f64, rounded once; `samebits_cpu_kernels::linalg` states the order.
+/// Each matrix of a batch is decomposed independently.
 ///
 /// # Errors
 ///
@@ -44,11 +45,12 @@ use crate::{Tensor, run, untracked};
 /// assert_eq!(r.to_vec::<f32>()?, [-5.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[doc(alias = "linalg.qr")]
 #[named]
 #[track_caller]
 pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
     let (q, r) = run(&Qr { x: x.value().clone(), mode })?;
-    // A gradient is linear in those of Q and R, so each is a step of its own.
+    // A gradient is linear in those of Q and R, so each result is a separate step of the graph.
     let step = |which: usize, value: Value| {
         let (x, q, r) = (x.clone(), Tensor::from(q.clone()), Tensor::from(r.clone()));
         let of = move |grad: &Tensor, q: &Tensor, r: &Tensor, tall: &Tall| {
@@ -70,17 +72,18 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
     Ok((of_q, of_r))
 }
 
-/// The thin singular value decomposition `x = U · diag(S) · Vᵀ`: U `[.., m, k]`, S `[.., k]` and V
-/// `[.., n, k]` with `k = min(m, n)`. Not differentiable.
+/// Computes the thin singular value decomposition `x = U · diag(S) · Vᵀ`: U is `[.., m, k]`, S
+/// `[.., k]` and V `[.., n, k]` with `k = min(m, n)`. The result is not differentiable.
 ///
 /// # Determinism
 ///
-/// One-sided Jacobi rotations in f64, rounded once; `samebits_cpu_kernels::linalg` says in which
-/// order and which signs.
+/// One-sided Jacobi rotations in f64, rounded once; `samebits_cpu_kernels::linalg` states the order
+/// and the signs.
 ///
 /// # Errors
 ///
 /// `x` is not a matrix of floats, or an element is not finite.
+#[doc(alias = "linalg.svd")]
 #[named]
 #[track_caller]
 pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
@@ -89,10 +92,11 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     Ok((u, s, v))
 }
 
-/// An approximate singular value decomposition of rank `q` of `x`, or of `x − m`, from random
-/// projections: U `[.., rows, q]`, S `[.., q]` and V `[.., columns, q]`. Not differentiable.
+/// Computes an approximate singular value decomposition of rank `q` of `x`, or of `x − m`, from
+/// random projections: U is `[.., rows, q]`, S `[.., q]` and V `[.., columns, q]`. The result is
+/// not differentiable.
 ///
-/// The method [`Tensor::svd_lowrank`] has PyTorch's defaults: a `q` of 6, 2 iterations and no `m`.
+/// The method [`Tensor::svd_lowrank`] uses PyTorch's defaults: a `q` of 6, 2 iterations and no `m`.
 ///
 /// # Determinism
 ///
@@ -101,8 +105,8 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 ///
-/// `x` is not a matrix of finite floats, `m` does not broadcast to it, or nobody seeded this thread
-/// (see [`with_default`](samebits_tensor_core::random::with_default)).
+/// `x` is not a matrix of finite floats, `m` does not broadcast to it, or this thread was not
+/// seeded (see [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # Examples
 ///
@@ -134,8 +138,8 @@ pub fn svd_lowrank(
     })
 }
 
-/// [`svd_lowrank`] from `generator`, which moves on by the numbers that `[min(rows, columns), q]`
-/// normal ones take, and not at all if there is an error.
+/// Computes [`svd_lowrank`] with numbers from `generator`, which advances by the words of
+/// `[min(rows, columns), q]` normal numbers, and not at all on error.
 ///
 /// # Errors
 ///
@@ -180,18 +184,18 @@ pub fn svd_lowrank_with(
     })
 }
 
-/// [`svd_lowrank`] of a matrix of samples, whose columns are first centred if `center` says so:
-/// a principal component analysis. `q` is `min(6, rows, columns)` if missing.
+/// Computes a principal component analysis: the [`svd_lowrank`] of a matrix of samples, whose
+/// columns are centred first if `center` is true. `q` defaults to `min(6, rows, columns)`.
 ///
-/// The method [`Tensor::pca_lowrank`] has PyTorch's defaults: no `q`, centred, 2 iterations.
+/// The method [`Tensor::pca_lowrank`] uses PyTorch's defaults: no `q`, centred, 2 iterations.
 ///
 /// # Determinism
 ///
-/// As [`svd_lowrank`]; means run in f64 over a fixed tree.
+/// As [`svd_lowrank`]; means are computed in f64 over a fixed tree.
 ///
 /// # Errors
 ///
-/// As [`svd_lowrank`]; `q` is more than the shorter side.
+/// As [`svd_lowrank`]; or `q` exceeds the shorter side.
 #[named]
 #[track_caller]
 pub fn pca_lowrank(
@@ -205,7 +209,8 @@ pub fn pca_lowrank(
     })
 }
 
-/// [`pca_lowrank`] from `generator`, which moves on as in [`svd_lowrank_with`].
+/// Computes [`pca_lowrank`] with numbers from `generator`, which advances as in
+/// [`svd_lowrank_with`].
 ///
 /// # Errors
 ///
@@ -235,7 +240,7 @@ pub fn pca_lowrank_with(
     svd_lowrank_with(&centred, q, niter, None, generator)
 }
 
-/// An orthogonal basis of about the range of a tall matrix.
+/// Returns an orthonormal basis that approximates the range of a tall matrix.
 #[track_caller]
 fn range(x: &Tensor, q: usize, niter: usize, generator: &mut Generator) -> Result<Tensor> {
     let start = normals(
@@ -254,11 +259,11 @@ fn range(x: &Tensor, q: usize, niter: usize, generator: &mut Generator) -> Resul
     Ok(basis)
 }
 
-/// The gradient of a decomposition of matrices with at least as many rows as columns: that of Q,
-/// that of R, Q and R.
+/// The gradient of a decomposition of matrices with at least as many rows as columns. Its arguments
+/// are the gradients of Q and R, then Q and R.
 type Tall = dyn Fn([&Tensor; 4]) -> Result<Tensor>;
 
-/// The gradient of a decomposition, by way of [`Tall`].
+/// Computes the gradient of a decomposition, by way of [`Tall`].
 fn qr_grad(
     grad_q: &Tensor,
     grad_r: &Tensor,
@@ -289,13 +294,13 @@ fn qr_grad(
     cat(&[grad_a, matmul(q, &grad_v)?], last)
 }
 
-/// [`QrGrad`].
+/// Runs [`QrGrad`].
 fn fused(arguments: [&Tensor; 4]) -> Result<Tensor> {
     let [grad_q, grad_r, q, r] = arguments.map(|x| x.value().clone());
     untracked(&QrGrad { grad_q, grad_r, q, r })
 }
 
-/// As [`fused`], made of differentiable operations.
+/// Computes what [`fused`] does from differentiable operations.
 fn composed([grad_q, grad_r, q, r]: [&Tensor; 4]) -> Result<Tensor> {
     let mixed = sub(&matmul(grad_r, &flip(r)?)?, &matmul(&flip(q)?, grad_q)?)?;
     let upper = mul(&mixed, &triangle(r, |i, j| i <= j)?)?;
@@ -303,9 +308,10 @@ fn composed([grad_q, grad_r, q, r]: [&Tensor; 4]) -> Result<Tensor> {
     solve(&add(grad_q, &matmul(q, &add(&upper, &flip(&above)?)?)?)?, r)
 }
 
-/// `x` with `x · rᵀ = b`, where R is upper triangular.
+/// Returns `x` with `x · rᵀ = b`, where R is upper triangular.
 fn solve(b: &Tensor, r: &Tensor) -> Result<Tensor> {
-    // The gradient of a decomposition solves this last, and with a Q of zero nothing else.
+    // The gradient of a decomposition ends with this solution; with a Q of zero it does nothing
+    // else.
     let zeros = |x: &Tensor| zeros_for(x)();
     let x = fused([b, &zeros(r)?, &zeros(b)?, r])?.value().clone();
     let (solution, saved) = (x.clone(), r.clone());
@@ -321,12 +327,12 @@ fn solve(b: &Tensor, r: &Tensor) -> Result<Tensor> {
         let of_b = backwards(&solve(&backwards(grad, last)?, &mirrored)?, last)?;
         let of_r = matmul(&flip(&of_b)?, &Tensor::from(solution.clone()))?;
         let of_r = mul(&neg(&of_r)?, &triangle(&saved, |i, j| i <= j)?)?;
-        // The solution counts as a constant here: `twice` asks for no more.
+        // The solution counts as a constant here: `twice` needs no further derivative.
         Ok(vec![Some(of_b), Some(of_r)])
     }))
 }
 
-/// Ones where `inside(row, column)`, of the size of the square matrix `like`.
+/// Returns a square matrix of the size of `like`, with ones where `inside(row, column)` holds.
 fn triangle(like: &Tensor, inside: impl Fn(usize, usize) -> bool) -> Result<Tensor> {
     let n = like.shape()[like.shape().len() - 1];
     let ones: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(inside(at / n, at % n)))).collect();
@@ -341,7 +347,7 @@ fn matrix(op: &'static str, x: &Tensor) -> Result<(usize, usize)> {
     }
 }
 
-/// The transposed matrices.
+/// Transposes the matrices.
 fn flip(x: &Tensor) -> Result<Tensor> {
     let rank = x.shape().len();
     transpose(x, rank - 2, rank - 1)

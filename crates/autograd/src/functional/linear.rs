@@ -8,19 +8,19 @@ use super::reduce::sum_to;
 use super::shape::{reshape, transpose};
 use crate::{Tensor, run};
 
-/// The matrix product, with PyTorch's rules for the number of dimensions.
+/// Multiplies matrices, with PyTorch's rules for the number of dimensions.
 ///
 /// # Shapes
 ///
-/// Matrices are the last two dimensions; earlier ones are a batch and broadcast. A left operand
-/// with one dimension is a row and a right one a column; that dimension is not in the result.
-/// So two of them give a product without dimensions.
+/// The last two dimensions are matrices; earlier ones are a batch and broadcast. A left operand
+/// with one dimension is a row, a right one a column, and the result lacks that dimension. Two
+/// vectors give a tensor without dimensions.
 ///
 /// # Determinism
 ///
-/// Each element is a chain of fma in ascending k in blocks of fixed length, whatever else is in
-/// the batch. Where only the left operand has a batch, all its rows are multiplied at once, and
-/// the gradient of the right one is a single chain over all of them.
+/// Each element is a chain of fma in ascending k in blocks of fixed length, whatever else the batch
+/// holds. If only the left operand has a batch, all its rows are multiplied at once, and the
+/// gradient of the right one is a single chain over all of them.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (&[k], _) => {
             let product = matmul(&reshape(a, [1, k])?, b)?;
             let mut shape = product.shape().to_vec();
-            // The row is the last dimension but one, or the last if `b` was a column.
+            // The row is the second-last dimension, or the last if `b` was a column.
             let row = shape.len() - if shape_b.len() == 1 { 1 } else { 2 };
             shape.remove(row);
             reshape(&product, &shape)
@@ -68,7 +68,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The products of a batch of matrices.
+/// Multiplies matrices batch by batch.
 ///
 /// # Shapes
 ///
@@ -93,10 +93,10 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// `beta · input + alpha · (a · b)` for matrices.
+/// Computes `beta · input + alpha · (a · b)` for matrices.
 ///
-/// With `beta` 0 the input is not used: its NaN and infinities do not spread. `alpha` 0 is a factor as any
-/// other: NaN and infinities of the product become NaN.
+/// With `beta` 0, the input is ignored: its NaN and infinities do not spread. An `alpha` of 0 is an
+/// ordinary factor: NaN and infinities of the product become NaN.
 ///
 /// # Shapes
 ///
@@ -104,8 +104,9 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Determinism
 ///
-/// The product is that of [`matmul`]. It and the input are multiplied with their factors, then added:
-/// three roundings. A factor of 1 multiplies nothing, and nothing is added with `beta` 0, so -0 stays.
+/// The product is that of [`matmul`]. Product and input are multiplied by their factors, then
+/// added: three roundings. A factor of 1 multiplies nothing. With `beta` 0 nothing is added, so -0
+/// stays.
 ///
 /// # Errors
 ///
@@ -122,7 +123,7 @@ pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> R
     add_product("addmm", input, product(a, b)?, beta, alpha)
 }
 
-/// [`addmm`] for each matrix of a batch.
+/// Computes [`addmm`] for each matrix of a batch.
 ///
 /// # Shapes
 ///
@@ -141,7 +142,7 @@ pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) ->
     add_product("baddbmm", input, bmm(a, b)?, beta, alpha)
 }
 
-/// `x · weightᵀ + bias`.
+/// Computes `x · weightᵀ + bias`.
 ///
 /// # Shapes
 ///
@@ -170,7 +171,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     }
 }
 
-/// The product of matrices, both operands with two dimensions or more.
+/// Multiplies matrices; both operands have at least two dimensions.
 #[track_caller]
 fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let value = run(&Matmul { a: a.value().clone(), b: b.value().clone() })?;
@@ -180,8 +181,8 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         Ok(vec![
             wanted(&x, || sum_to(&product(grad, &flip(&y)?)?, x.shape()))?,
             wanted(&y, || {
-                // In the layout of the factor, which is usually a weight seen transposed: the product
-                // of two elements is the same in either order.
+                // Use the layout of the factor, usually a weight seen transposed. The product of
+                // two elements is the same in either order.
                 let flipped = !y.value().is_contiguous() && flip(&y)?.value().is_contiguous();
                 let along = if flipped {
                     flip(&product(&flip(grad)?, &x)?)?
@@ -194,7 +195,7 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `beta · input + alpha · product`. The input is checked even if it is not used.
+/// Returns `beta · input + alpha · product`. The input is checked even if it is ignored.
 #[track_caller]
 fn add_product(
     op: &'static str,

@@ -31,7 +31,7 @@ use super::shape::reshape;
 use crate::dims::Dim;
 use crate::{Tensor, is_recording, run, untracked};
 
-/// `x − log Σ exp(x)` along `dim`.
+/// Computes `x − log Σ exp(x)` along `dim`.
 ///
 /// # Errors
 ///
@@ -54,12 +54,12 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     }))
 }
 
-/// The gradient of [`log_softmax`] of `x`, which can be differentiated again.
+/// Returns the gradient of [`log_softmax`] at `x`, which can be differentiated again.
 fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     sub(grad, &mul(&softmax(x, dim)?, &sum(grad, [dim], true)?)?)
 }
 
-/// `exp(x) / Σ exp(x)` along `dim`, computed as the exponential of [`log_softmax`].
+/// Computes `exp(x) / Σ exp(x)` along `dim`, as the exponential of [`log_softmax`].
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     exp(&log_softmax(x, dim)?)
 }
 
-/// [`softmax`] of `−x`.
+/// Computes the [`softmax`] of `−x`.
 ///
 /// # Errors
 ///
@@ -82,17 +82,17 @@ pub fn softmin(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     softmax(&neg(x)?, dim)
 }
 
-/// What [`nll_loss_with`] and [`cross_entropy_with`] can be told; the default is PyTorch's.
+/// Options of [`nll_loss_with`] and [`cross_entropy_with`], with PyTorch's defaults.
 #[derive(Clone, Debug)]
 pub struct ClassLoss<'a> {
-    /// `[classes]`: what each class counts; all 1 if missing.
+    /// The weight of each class, `[classes]`; `None` means all 1.
     pub weight: Option<&'a Tensor>,
-    /// A target class that has no loss.
+    /// A target class that is ignored.
     pub ignore_index: i64,
-    /// How much of each target goes to all classes evenly, in `[0, 1]`; [`nll_loss_with`] has
-    /// none.
+    /// The share of each target that is spread evenly over all classes, in `[0, 1]`.
+    /// [`nll_loss_with`] requires 0.
     pub label_smoothing: f64,
-    /// How the losses are put together.
+    /// The reduction over all losses.
     pub reduction: Reduction,
 }
 
@@ -107,7 +107,7 @@ impl Default for ClassLoss<'_> {
     }
 }
 
-/// The mean negative log-likelihood of the target classes.
+/// Computes the mean negative log-likelihood of the target classes.
 ///
 /// # Shapes
 ///
@@ -122,17 +122,17 @@ pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Result<Tensor> {
     nll_loss_with(log_probs, target, &ClassLoss::default())
 }
 
-/// The negative log-likelihood of the target classes.
+/// Computes the negative log-likelihood of the target classes.
 ///
 /// # Shapes
 ///
 /// `log_probs` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`.
-/// The result is of the targets' shape without a reduction, else without dimensions.
+/// Without a reduction the result has the shape of `target`, else no dimensions.
 ///
 /// # Determinism
 ///
-/// See [`NllLoss`]: sums run in f64 over a fixed tree and are rounded once. The mean is the
-/// weighted one; over nothing it is NaN.
+/// See [`NllLoss`]: sums are taken in f64 over a fixed tree and rounded once. The mean is weighted;
+/// the mean of no targets is NaN.
 ///
 /// # Errors
 ///
@@ -171,7 +171,7 @@ pub fn nll_loss_with(
     }))
 }
 
-/// Targets of a loss and how it counts them.
+/// The targets and options of a loss.
 #[derive(Clone)]
 struct Classes {
     target: Tensor,
@@ -194,7 +194,7 @@ impl Classes {
         self.weight.as_ref().map(|weight| weight.value().clone())
     }
 
-    /// The negative log-likelihood.
+    /// Returns the negative log-likelihood.
     #[track_caller]
     fn loss(&self, log_probs: &Value) -> Result<Value> {
         run(&NllLoss {
@@ -206,7 +206,8 @@ impl Classes {
         })
     }
 
-    /// The gradient of log-probabilities of this shape, which can be differentiated again.
+    /// Returns the gradient of log-probabilities of shape `shape`, which can be differentiated
+    /// again.
     fn gradient(&self, grad: &Tensor, shape: &[usize]) -> Result<Tensor> {
         self.expect_constant_weight()?;
         let value = run(&NllLossGrad {
@@ -238,7 +239,7 @@ impl Classes {
     }
 }
 
-/// The mean [`nll_loss`] of [`log_softmax`].
+/// Computes the mean [`nll_loss`] of the [`log_softmax`] of `logits`.
 ///
 /// # Errors
 ///
@@ -249,21 +250,21 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
     cross_entropy_with(logits, target, &ClassLoss::default())
 }
 
-/// [`nll_loss_with`] of [`log_softmax`], with label smoothing.
+/// Computes the [`nll_loss_with`] of the [`log_softmax`] of `logits`, with label smoothing.
 ///
-/// With a smoothing of ε over K classes the loss of a sample is `(1 − ε) · nll + ε / K · even`,
-/// where `even` is the sum of the weighted negative log-probabilities of all classes; the mean
+/// With a smoothing of ε over K classes, the loss of a sample is `(1 − ε) · nll + ε / K · even`,
+/// where `even` is the sum of the weighted negative log-probabilities of all classes. The mean
 /// divides both by the sum of the targets' weights.
 ///
 /// # Shapes
 ///
-/// `logits` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`.
-/// A target of floats holds probabilities: see [`cross_entropy_probabilities`].
+/// `logits` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`. A
+/// float target holds probabilities: see [`cross_entropy_probabilities`].
 ///
 /// # Errors
 ///
-/// The shapes do not match, a target is neither a class nor ignored, or the smoothing is
-/// not in `[0, 1]`.
+/// The shapes do not match, a target is neither a class nor ignored, or the smoothing is not in
+/// `[0, 1]`.
 ///
 /// # Examples
 ///
@@ -299,8 +300,8 @@ pub fn cross_entropy_with(
         return Ok(nll);
     }
     let classes = logits.shape()[dim];
-    // A sample that is ignored has no share in the even part either. The weights of the targets
-    // are the losses of log-probabilities of −1.
+    // An ignored sample has no share in the even part, either. The weights of the targets are the
+    // losses of log-probabilities of −1.
     let each = ClassLoss { reduction: Reduction::None, ..plain.clone() };
     let minus_one = full_like(&log_probs.detach(), -1.0)?;
     let counted = ClassLoss { weight: None, ..each.clone() };
@@ -319,7 +320,8 @@ pub fn cross_entropy_with(
     add(&times(&nll, 1.0 - smoothing)?, &times(&even, smoothing / classes as f64)?)
 }
 
-/// [`nll_loss_with`] of [`log_softmax`] of `[n, classes]`, with a gradient in one pass over memory.
+/// Computes [`nll_loss_with`] of [`log_softmax`] of `[n, classes]`, whose gradient passes over
+/// memory once.
 #[track_caller]
 fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
     let log_probs = run(&LogSoftmax { x: logits.value().clone(), dim: 1 })?;
@@ -344,9 +346,9 @@ fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
     }))
 }
 
-/// The cross-entropy with targets that are probabilities: `−Σ weight · target · log_softmax`
-/// over the classes; the mean is that over the samples. A target of 0 counts nothing, also where the
-/// logit is −∞.
+/// Computes the cross entropy with targets that are probabilities:
+/// `−Σ weight · target · log_softmax` over the classes. The mean divides by the number of samples.
+/// A target of 0 adds 0, even if the logit is −∞.
 ///
 /// # Shapes
 ///
@@ -354,8 +356,8 @@ fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes or types differ, the smoothing is not in `[0, 1]`, or `ignore_index` is a class: no target
-/// of probabilities is one.
+/// The shapes or types differ, the smoothing is not in `[0, 1]`, or `ignore_index` is a class,
+/// which cannot apply to targets of probabilities.
 ///
 /// # Examples
 ///
@@ -412,7 +414,7 @@ pub fn cross_entropy_probabilities(
     reduced(&reshape(&losses, &shape)?, options.reduction)
 }
 
-/// Losses put together as asked.
+/// Reduces losses.
 #[track_caller]
 pub(super) fn reduced(losses: &Tensor, reduction: Reduction) -> Result<Tensor> {
     match reduction {
@@ -422,7 +424,7 @@ pub(super) fn reduced(losses: &Tensor, reduction: Reduction) -> Result<Tensor> {
     }
 }
 
-/// Requires a shape.
+/// Checks for a shape.
 pub(super) fn expect_shape(
     op: &'static str,
     what: &'static str,
@@ -435,7 +437,7 @@ pub(super) fn expect_shape(
     Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
 }
 
-/// Requires as many dimensions as `like` has.
+/// Checks that `x` has as many dimensions as `like`.
 pub(super) fn expect_rank(op: &'static str, what: &str, x: &Tensor, like: &Tensor) -> Result<()> {
     if x.rank() == like.rank() {
         return Ok(());
@@ -444,7 +446,7 @@ pub(super) fn expect_rank(op: &'static str, what: &str, x: &Tensor, like: &Tenso
     Err(Error::invalid(op, format!("{what} is of shape {shape:?}, the first input of {like:?}")))
 }
 
-/// The dimension of the classes.
+/// Returns the dimension of the classes.
 fn class_dim(logits: &Tensor) -> Result<usize> {
     match logits.shape().len() {
         0 => Err(Error::invalid("cross_entropy", "expected shape [n, classes, ..], got []")),
@@ -464,7 +466,7 @@ fn check_smoothing(options: &ClassLoss<'_>) -> Result<f64> {
     ))
 }
 
-/// `x` times the weight of each class.
+/// Multiplies `x` by the weight of each class.
 #[track_caller]
 fn weighted(x: &Tensor, weight: Option<&Tensor>, dim: usize) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(x.clone()) };

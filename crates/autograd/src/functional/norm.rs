@@ -20,13 +20,13 @@ pub struct BatchStatistics {
     pub mean: Tensor,
     /// The biased variance.
     pub var: Tensor,
-    /// The number of values they were taken over.
+    /// The number of values behind each statistic.
     pub count: usize,
 }
 
 impl BatchStatistics {
-    /// Moves running statistics towards these: `running · (1 − momentum) + batch · momentum`,
-    /// each operation rounded, the variance scaled to be unbiased first.
+    /// Moves running statistics towards these: `running · (1 − momentum) + batch · momentum`, each
+    /// operation rounded. The variance is first scaled to be unbiased.
     ///
     /// # Errors
     ///
@@ -51,8 +51,7 @@ impl BatchStatistics {
     }
 }
 
-/// Batch normalisation with the batch's own statistics. Without a weight it counts as 1, without
-/// a bias as 0.
+/// Normalises a batch with its own statistics. A missing weight counts as 1, a missing bias as 0.
 ///
 /// # Shapes
 ///
@@ -74,7 +73,7 @@ pub fn batch_norm(
     batch_norm_of(input, weight, bias, eps)
 }
 
-/// Batch normalisation with given statistics, which have gradients as any other input.
+/// Normalises a batch with given statistics, which receive gradients like any other input.
 ///
 /// # Errors
 ///
@@ -115,8 +114,8 @@ pub fn batch_norm_inference(
     }))
 }
 
-/// Normalisation of each channel of each sample with its own statistics. Also returns their
-/// means over the batch, for running statistics; with these it is
+/// Normalises each channel of each sample with its own statistics. Also returns their means over
+/// the batch, for running statistics. To normalise with running statistics, use
 /// [`batch_norm_inference`].
 ///
 /// # Shapes
@@ -145,7 +144,7 @@ pub fn instance_norm(
     let (n, channels, size) = (*n, *channels, size.iter().product::<usize>());
     let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     expect_several(op, input, if n * channels == 0 { 0 } else { size })?;
-    // Every channel of every sample becomes a channel of one sample.
+    // Treat every channel of every sample as a channel of a single sample.
     let each = |x: &Tensor| reshape(&expand(x, &[n, channels])?, [n * channels]);
     let rows = reshape(input, [1, n * channels, size])?;
     let (y, rows) = batch_norm_of(&rows, Some(&each(&weight)?), Some(&each(&bias)?), eps)?;
@@ -157,7 +156,7 @@ pub fn instance_norm(
     Ok((reshape(&y, input.shape())?, statistics))
 }
 
-/// Normalisation of each group of channels of each sample with its own statistics.
+/// Normalises each group of channels of each sample with its own statistics.
 ///
 /// # Shapes
 ///
@@ -165,13 +164,13 @@ pub fn instance_norm(
 ///
 /// # Determinism
 ///
-/// `h · weight + bias`, both roundings, where `h` is what [`batch_norm`] gives without weight and
-/// bias for a channel that holds the group.
+/// `h · weight + bias`, both roundings, where `h` is the result of [`batch_norm`] without weight
+/// and bias for a channel that holds the group.
 ///
 /// # Errors
 ///
-/// The shapes do not match, the channels do not divide into the groups, or the groups of a single
-/// sample have one value each.
+/// The shapes do not match, `groups` does not divide the channels, or there is a single sample with
+/// one value per group.
 #[named]
 #[track_caller]
 pub fn group_norm(
@@ -195,7 +194,7 @@ pub fn group_norm(
             format!("{channels} channels do not divide into {groups} groups"),
         ));
     }
-    // As PyTorch: of several samples it is no error.
+    // As in PyTorch, several samples with one value per group are no error.
     if input.numel() == groups {
         let message = format!("needs more than 1 value per group, got shape {:?}", input.shape());
         return Err(Error::invalid(op, message));
@@ -221,8 +220,8 @@ pub fn group_norm(
     }
 }
 
-/// Layer normalisation over the last dimensions, those of `normalized_shape`. Without a weight
-/// it counts as 1, without a bias as 0.
+/// Normalises over the last dimensions, those of `normalized_shape`. A missing weight counts as 1,
+/// a missing bias as 0.
 ///
 /// # Shapes
 ///
@@ -270,7 +269,7 @@ pub fn layer_norm(
     }))
 }
 
-/// [`batch_norm`] that also takes a single value per channel.
+/// Computes [`batch_norm`], and also accepts a single value per channel.
 #[track_caller]
 fn batch_norm_of(
     input: &Tensor,
@@ -312,8 +311,8 @@ fn batch_norm_of(
     Ok((result, statistics))
 }
 
-/// The gradient of the input of a normalisation over the dimensions `over`, and the incoming
-/// gradient times the normalised input, made of operations that can be differentiated again.
+/// Returns the gradient of the input of a normalisation over dimensions `over`, and the incoming
+/// gradient times the normalised input, built from operations that can be differentiated again.
 fn composed(
     grad: &Tensor,
     x: &Tensor,
@@ -330,7 +329,7 @@ fn composed(
     Ok((div(&across, &std)?, mul(grad, &normal)?))
 }
 
-/// The weight and the bias, or ones and zeros.
+/// Returns the weight and the bias, with ones and zeros in place of missing ones.
 fn parameters(
     input: &Tensor,
     shape: &[usize],
@@ -350,18 +349,19 @@ fn parameters(
     ))
 }
 
-/// Division by the root of the mean square over the last dimensions, times `weight` if there is one.
-/// Without `eps` it is the machine epsilon of the type, PyTorch's default.
+/// Divides by the root of the mean square over the last dimensions, then multiplies by `weight`, if
+/// given. Without `eps`, it is the machine epsilon of the type, PyTorch's default.
 ///
 /// # Shapes
 ///
-/// `input` is `[.., normalized_shape]`, and the weight `normalized_shape`.
+/// `input` is `[.., normalized_shape]`, and the weight is `normalized_shape`.
 ///
 /// # Determinism
 ///
-/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded. `x` and
-/// `√eps` are first divided by a power of two near the larger of `√eps` and the largest magnitude,
-/// which changes bits only where a square would leave the range of the type.
+/// `x · (1 / √(mean(x²) + eps)) · weight`, with the reciprocal root as one operation; each
+/// operation is rounded. `x` and `√eps` are first divided by a power of two near the larger of
+/// `√eps` and the largest magnitude. The power changes bits only if a square would leave the range
+/// of the type.
 ///
 /// # Errors
 ///
@@ -406,19 +406,19 @@ pub fn rms_norm(
     }
 }
 
-/// `[channels]` as `[channels, 1, ..]`, to go with tensors of `rank` dimensions.
+/// Reshapes `[channels]` to `[channels, 1, ..]`, to broadcast to tensors of `rank` dimensions.
 fn per_channel(x: &Tensor, rank: usize) -> Result<Tensor> {
     reshape(x, [x.shape(), &vec![1; rank - 2]].concat())
 }
 
-/// The sum of each channel.
+/// Returns the sum of each channel.
 fn sum_per_channel(x: &Tensor) -> Result<Tensor> {
     let channels = x.shape()[1];
     let sum = sum_to(x, &[&[channels], vec![1; x.shape().len() - 2].as_slice()].concat())?;
     reshape(&sum, [channels])
 }
 
-/// `1 / √(var + eps)`, formed in f64 and rounded once, as [`BatchNormInference`] has it.
+/// Returns `1 / √(var + eps)`, formed in f64 and rounded once, as in [`BatchNormInference`].
 fn rstd(var: &Tensor, eps: f64) -> Result<Tensor> {
     let wide = to_dtype(var, DType::F64)?;
     to_dtype(&reciprocal(&sqrt(&affine(&wide, 1.0, eps)?)?)?, var.dtype())

@@ -5,24 +5,24 @@ use samebits_tensor_core::{Error, Result};
 use super::shape::reshape;
 use crate::{Tensor, run};
 
-/// Pads the last dimensions of a tensor, or cuts off where a number is negative.
+/// Pads the last dimensions of a tensor; negative pads crop it.
 ///
 /// `pads` holds two numbers for each padded dimension, the last dimension first, as in PyTorch:
-/// `[left, right, top, bottom]` for an image. `value` is what [`PadMode::Constant`] fills with.
+/// `[left, right, top, bottom]` for an image. `value` is the fill value of [`PadMode::Constant`].
 ///
-/// [`PadMode::Circular`] cuts first and then wraps what is left: `[0, 1, 2, 3]` padded by `[-1, 1]` is
-/// `[1, 2, 3, 1]`. [`PadMode::Reflect`] and [`PadMode::Replicate`] read the whole input: reflected by
-/// `[-3, 3]`, it is `[3, 2, 1, 0]`.
+/// [`PadMode::Circular`] crops first and then wraps the rest: `[0, 1, 2, 3]` padded by `[-1, 1]` is
+/// `[1, 2, 3, 1]`. [`PadMode::Reflect`] and [`PadMode::Replicate`] read the whole input: reflected
+/// by `[-3, 3]`, it is `[3, 2, 1, 0]`.
 ///
 /// # Shapes
 ///
-/// `input` of any shape. The constant mode pads any number of dimensions, the others one to
+/// `input` may have any shape. The constant mode pads any number of dimensions, the others one to
 /// three.
 ///
 /// # Errors
 ///
-/// The pads do not fit the shape or the mode: reflection needs them below the size, circular
-/// padding at most the size that is left after cutting.
+/// The pads do not fit the shape or the mode: reflection needs pads below the size, circular
+/// padding at most the size that remains after cropping.
 ///
 /// # Examples
 ///
@@ -35,6 +35,10 @@ use crate::{Tensor, run};
 /// assert_eq!(y.to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[doc(alias = "reflection_pad2d")]
+#[doc(alias = "replication_pad2d")]
+#[doc(alias = "circular_pad2d")]
+#[doc(alias = "constant_pad_nd")]
 #[named]
 #[track_caller]
 pub fn pad(input: &Tensor, pads: &[i64], mode: PadMode, value: f64) -> Result<Tensor> {
@@ -55,7 +59,7 @@ pub fn pad(input: &Tensor, pads: &[i64], mode: PadMode, value: f64) -> Result<Te
     if pairs.len() <= 3 || mode != PadMode::Constant {
         return pad_few(input, &pairs, mode, value);
     }
-    // The last three, then one by one; what is done counts as one dimension then.
+    // The last three, then one by one; finished dimensions count as one.
     let (outer, inner) = pairs.split_at(pairs.len() - 3);
     let mut padded = pad_few(input, inner, mode, value)?;
     for number in (0..outer.len()).rev() {
@@ -81,7 +85,7 @@ fn pad_few(input: &Tensor, pads: &[[i64; 2]], mode: PadMode, value: f64) -> Resu
             pads: pads.clone(),
             mode,
         })?;
-        // Linear but for the constant: the derivative of the gradient pads with zeros.
+        // Linear except for the constant: the derivative of the gradient pads with zeros.
         let pads = pads.clone();
         Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
             Ok(vec![Some(pad_few(outer, &pads, mode, 0.0)?)])

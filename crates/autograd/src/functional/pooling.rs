@@ -23,7 +23,7 @@ use super::spatial::{batched, batched_with_indices, by_dims};
 use crate::{Tensor, run};
 use indexed::{Windows, sum_by_index};
 
-/// The largest element of each window, and its index in the flattened spatial dimensions.
+/// Returns the largest element of each window, and its index in the flattened spatial dimensions.
 ///
 /// # Shapes
 ///
@@ -48,7 +48,7 @@ pub fn max_pool(input: &Tensor, params: &PoolParams) -> Result<(Tensor, Tensor)>
     })
 }
 
-/// The mean of each window.
+/// Returns the mean of each window.
 ///
 /// # Shapes
 ///

@@ -11,7 +11,7 @@ use super::shape::{permute, reshape, unsqueeze};
 use crate::Tensor;
 use crate::dims::Dims;
 
-/// The product of two matrices; nothing broadcasts.
+/// Multiplies two matrices without broadcasting.
 ///
 /// # Shapes
 ///
@@ -45,7 +45,7 @@ pub fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     matmul(a, b)
 }
 
-/// The product of a matrix and a vector.
+/// Multiplies a matrix by a vector.
 ///
 /// # Shapes
 ///
@@ -69,7 +69,7 @@ pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
     matmul(a, x)
 }
 
-/// The sum of the products of two vectors' elements.
+/// Computes the dot product of two vectors.
 ///
 /// # Determinism
 ///
@@ -77,7 +77,7 @@ pub fn mv(a: &Tensor, x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// These are not two vectors of one length and type.
+/// The arguments are not two vectors of the same length and type.
 ///
 /// # Examples
 ///
@@ -99,7 +99,7 @@ pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     matmul(a, b)
 }
 
-/// Each element of one vector times each of another.
+/// Multiplies each element of one vector by each of another.
 ///
 /// # Shapes
 ///
@@ -107,7 +107,7 @@ pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// These are not two vectors, or the types differ.
+/// The arguments are not two vectors, or the types differ.
 ///
 /// # Examples
 ///
@@ -129,11 +129,11 @@ pub fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     mul(&unsqueeze(a, 1)?, b)
 }
 
-/// The Kronecker product: each element of `a` times the whole of `b`, side by side.
+/// Computes the Kronecker product: each element of `a` times the whole of `b`, side by side.
 ///
 /// # Shapes
 ///
-/// The tensor with fewer dimensions gets new ones in front; sizes multiply.
+/// The tensor with fewer dimensions gets new leading ones; sizes multiply.
 ///
 /// # Errors
 ///
@@ -165,20 +165,19 @@ pub fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     reshape(&mul(&reshape(a, &left)?, &reshape(b, &right)?)?, &sizes)
 }
 
-/// The sum of products over dimensions of `a` and as many of `b`, paired in the order in which they
-/// are given.
+/// Contracts dimensions `dims_a` of `a` with `dims_b` of `b`, paired in the given order.
 ///
 /// # Shapes
 ///
-/// The other dimensions of `a`, then those of `b`.
+/// The result has the other dimensions of `a`, then those of `b`.
 ///
 /// # Determinism
 ///
-/// As [`matmul`], over the dimensions in the order in which they are given.
+/// As [`matmul`], over the dimensions in the given order.
 ///
 /// # Errors
 ///
-/// A dimension does not exist or is given twice, the sizes differ, or the types do.
+/// A dimension does not exist or is listed twice, or the sizes or types differ.
 ///
 /// # Examples
 ///
@@ -193,7 +192,7 @@ pub fn kron(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # References
 ///
-/// `torch.tensordot`, whose `dims=n` are the last `n` of `a` and the first `n` of `b`.
+/// `torch.tensordot`, whose `dims=n` means the last `n` dimensions of `a` and the first `n` of `b`.
 #[named]
 #[track_caller]
 pub fn tensordot(a: &Tensor, b: &Tensor, dims_a: impl Dims, dims_b: impl Dims) -> Result<Tensor> {
@@ -224,19 +223,19 @@ pub fn tensordot(a: &Tensor, b: &Tensor, dims_a: impl Dims, dims_b: impl Dims) -
     reshape(&matmul(&left, &right)?, [shape_a, shape_b].concat())
 }
 
-/// The `p`-norms of the differences of all pairs of rows. PyTorch's default is a `p` of 2.
+/// Computes the `p`-norms of the differences of all pairs of rows. PyTorch's default `p` is 2.
 ///
-/// The differences are formed, so the memory of the result is needed once for each feature.
+/// The differences are stored, so memory grows by the size of the result for each feature.
 ///
 /// # Shapes
 ///
-/// `a` is `[.., m, features]`, `b` `[.., n, features]`, the result `[.., m, n]`; the dimensions in
-/// front broadcast.
+/// `a` is `[.., m, features]` and `b` `[.., n, features]`; the result is `[.., m, n]`. The leading
+/// dimensions broadcast.
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions, the shapes do not match, or the types differ or are
-/// no floats.
+/// There are fewer than two dimensions, the shapes do not match, or the types differ or are not
+/// floats.
 ///
 /// # Examples
 ///
@@ -266,7 +265,7 @@ pub fn cdist(a: &Tensor, b: &Tensor, p: f64) -> Result<Tensor> {
     }
 }
 
-/// Requires numbers of dimensions.
+/// Checks for numbers of dimensions.
 fn expect_ranks(op: &'static str, a: &Tensor, b: &Tensor, ranks: [usize; 2]) -> Result<()> {
     if [a.rank(), b.rank()] == ranks {
         return Ok(());

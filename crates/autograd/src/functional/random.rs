@@ -1,9 +1,9 @@
 //! Random tensors. They require no gradient.
 //!
-//! Each function has two forms. One draws from the generator in force, which is that of
-//! [`nn::draw_from`](crate::nn::draw_from) and of training with a given generator, else this
-//! thread's default generator of the device. The other, `_with`, takes the generator. If there is
-//! an error, the generator has not moved.
+//! Each function has two forms. The plain form draws from the generator in force: that of
+//! [`nn::draw_from`](crate::nn::draw_from) or of training with a given generator, else this
+//! thread's default generator of the device. The form `_with` takes a generator. On error the
+//! generator does not advance.
 
 mod options;
 
@@ -22,13 +22,12 @@ use super::{add, blocks, constant, mul, to_dtype};
 use crate::nn::with_generator;
 use crate::{Tensor, run};
 
-/// A host tensor of uniform f32 numbers in [0, 1).
+/// Draws uniform f32 numbers in [0, 1), on the host.
 ///
 /// # Errors
 ///
-/// Nobody seeded this thread (see
-/// [`with_default`](samebits_tensor_core::random::with_default)), or there is no memory for the
-/// numbers.
+/// This thread was not seeded (see [`with_default`](samebits_tensor_core::random::with_default)),
+/// or there is no memory for the numbers.
 ///
 /// # Examples
 ///
@@ -45,7 +44,8 @@ pub fn rand(shape: &[usize]) -> Result<Tensor> {
     with_generator("rand", Device::Cpu, |generator| rand_with(shape, generator))
 }
 
-/// [`rand`] from `generator`, which moves on by a quarter of the number of elements, rounded up.
+/// Draws as [`rand`] does, from `generator`, which advances by a quarter of the number of elements,
+/// rounded up.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn rand_with(shape: &[usize], generator: &mut Generator) -> Result<Tensor> {
     uniform(shape, DType::F32, Device::Cpu, generator)
 }
 
-/// Uniform numbers in [0, 1) of the shape and type and on the device of `x`.
+/// Draws uniform numbers in [0, 1) with the shape, type and device of `x`.
 ///
 /// # Errors
 ///
@@ -77,8 +77,8 @@ pub fn rand_like(x: &Tensor) -> Result<Tensor> {
     with_generator("rand_like", x.device(), |generator| rand_like_with(x, generator))
 }
 
-/// [`rand_like`] from `generator`, which moves on as in [`rand_with`], for f64 by half of the number
-/// of elements.
+/// Draws as [`rand_like`] does, from `generator`, which advances as in [`rand_with`], or for f64 by
+/// half of the number of elements.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn rand_like_with(x: &Tensor, generator: &mut Generator) -> Result<Tensor> {
     uniform(x.shape(), x.dtype(), x.device(), generator)
 }
 
-/// A host tensor of standard normal f32 numbers.
+/// Draws standard normal f32 numbers, on the host.
 ///
 /// # Errors
 ///
@@ -110,7 +110,7 @@ pub fn randn(shape: &[usize]) -> Result<Tensor> {
     with_generator("randn", Device::Cpu, |generator| randn_with(shape, generator))
 }
 
-/// [`randn`] from `generator`, which moves on as in [`rand_with`].
+/// Draws as [`randn`] does, from `generator`, which advances as in [`rand_with`].
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn randn_with(shape: &[usize], generator: &mut Generator) -> Result<Tensor> 
     normals(shape, DType::F32, Device::Cpu, [0.0, 1.0], generator)
 }
 
-/// Standard normal numbers of the shape and type and on the device of `x`.
+/// Draws standard normal numbers with the shape, type and device of `x`.
 ///
 /// # Errors
 ///
@@ -143,7 +143,7 @@ pub fn randn_like(x: &Tensor) -> Result<Tensor> {
     with_generator("randn_like", x.device(), |generator| randn_like_with(x, generator))
 }
 
-/// [`randn_like`] from `generator`, which moves on as in [`rand_like_with`].
+/// Draws as [`randn_like`] does, from `generator`, which advances as in [`rand_like_with`].
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ pub fn randn_like_with(x: &Tensor, generator: &mut Generator) -> Result<Tensor> 
     normals(x.shape(), x.dtype(), x.device(), [0.0, 1.0], generator)
 }
 
-/// A random order of `0..n`.
+/// Draws a random permutation of `0..n`.
 ///
 /// # Errors
 ///
@@ -176,7 +176,8 @@ pub fn randperm(n: usize) -> Result<Tensor> {
     with_generator("randperm", Device::Cpu, |generator| randperm_with(n, generator))
 }
 
-/// [`randperm`] from `generator`, which moves on as [`Generator::fill_permutation`] says.
+/// Draws as [`randperm`] does, from `generator`, which advances as [`Generator::fill_permutation`]
+/// states.
 ///
 /// # Errors
 ///
@@ -189,7 +190,7 @@ pub fn randperm_with(n: usize, generator: &mut Generator) -> Result<Tensor> {
     })
 }
 
-/// A host tensor of uniform integers in `low..high`, of type `I64`.
+/// Draws uniform integers in `low..high` of type `I64`, on the host.
 ///
 /// # Errors
 ///
@@ -210,7 +211,8 @@ pub fn randint(low: i64, high: i64, shape: &[usize]) -> Result<Tensor> {
     with_generator("randint", Device::Cpu, |generator| randint_with(low, high, shape, generator))
 }
 
-/// [`randint`] from `generator`, which moves on by half of the number of elements, rounded up.
+/// Draws as [`randint`] does, from `generator`, which advances by half of the number of elements,
+/// rounded up.
 ///
 /// # Errors
 ///
@@ -231,7 +233,7 @@ pub fn randint_with(
     })
 }
 
-/// Uniform integers in `low..high` of the shape and type and on the device of `x`, converted by
+/// Draws uniform integers in `low..high` with the shape, type and device of `x`, converted by
 /// [`to_dtype`].
 ///
 /// # Errors
@@ -256,7 +258,7 @@ pub fn randint_like(x: &Tensor, low: i64, high: i64) -> Result<Tensor> {
     })
 }
 
-/// [`randint_like`] from `generator`, which moves on as in [`randint_with`].
+/// Draws as [`randint_like`] does, from `generator`, which advances as in [`randint_with`].
 ///
 /// # Errors
 ///
@@ -273,7 +275,7 @@ pub fn randint_like_with(
     })
 }
 
-/// 1 with the probability that `p` has at its place, else 0; of the type of `p`.
+/// Draws 1 with the probability in each element of `p`, else 0; the result has the type of `p`.
 ///
 /// # Determinism
 ///
@@ -281,8 +283,8 @@ pub fn randint_like_with(
 ///
 /// # Errors
 ///
-/// `p` is not a float, or a probability is not in `[0, 1]`; else as [`rand`]. Asking for a gradient,
-/// which PyTorch has as 0, is an error.
+/// `p` is not a float, or a probability is not in `[0, 1]`; else as [`rand`]. Asking for a gradient
+/// is an error (PyTorch returns 0).
 ///
 /// # Examples
 ///
@@ -304,8 +306,8 @@ pub fn bernoulli(p: &Tensor) -> Result<Tensor> {
     with_generator("bernoulli", p.device(), |generator| bernoulli_with(p, generator))
 }
 
-/// [`bernoulli`] from `generator`, which moves on by a quarter of the number of elements, rounded
-/// up.
+/// Draws as [`bernoulli`] does, from `generator`, which advances by a quarter of the number of
+/// elements, rounded up.
 ///
 /// # Errors
 ///
@@ -324,22 +326,23 @@ pub fn bernoulli_with(p: &Tensor, generator: &mut Generator) -> Result<Tensor> {
     })
 }
 
-/// Draws `num_samples` positions of each row of `weights`, each with a chance proportional to its
-/// weight; without replacement every position at most once. The result is of type `I64`.
+/// Draws `num_samples` positions from each row of `weights`, with probabilities proportional to the
+/// weights. Without replacement, each position occurs at most once. The result is of type `I64`.
 ///
 /// # Shapes
 ///
-/// `weights` is `[k]` or `[rows, k]`, the result `[num_samples]` or `[rows, num_samples]`.
+/// `weights` is `[k]` or `[rows, k]`; the result is `[num_samples]` or `[rows, num_samples]`.
 ///
 /// # Determinism
 ///
-/// Portable, of the weights rounded to f32; the rows are drawn one after the other. See
+/// Portable: weights are rounded to f32 and rows are drawn in order. See
 /// [`Draw::multinomial`](samebits_rng::Draw::multinomial) and its form without replacement.
 ///
 /// # Errors
 ///
-/// The weights are not floats, one is negative or not finite, none of a row is positive, or without
-/// replacement fewer than `num_samples` are; there are no weights or samples; else as [`rand`].
+/// The weights are not floats, a weight is negative or not finite, a row has no positive weight
+/// (without replacement, fewer than `num_samples`), or there are no weights or no samples; else as
+/// [`rand`].
 ///
 /// # Examples
 ///
@@ -365,8 +368,8 @@ pub fn multinomial(weights: &Tensor, num_samples: usize, replacement: bool) -> R
     })
 }
 
-/// [`multinomial`] from `generator`, which moves on for each row by half of `num_samples`, without
-/// replacement by half of the number of weights, rounded up.
+/// Draws as [`multinomial`] does, from `generator`. For each row it advances by half of
+/// `num_samples`, or without replacement by half of the number of weights, rounded up.
 ///
 /// # Errors
 ///
@@ -410,7 +413,7 @@ pub fn multinomial_with(
     })
 }
 
-/// Normal numbers of the given means and standard deviations, which are broadcast together.
+/// Draws normal numbers with the given means and standard deviations, which broadcast.
 ///
 /// # Determinism
 ///
@@ -419,8 +422,8 @@ pub fn multinomial_with(
 /// # Errors
 ///
 /// The types are not floats or differ, the shapes cannot be broadcast together, or a standard
-/// deviation is below 0; else as [`rand`]. Asking for a gradient, which PyTorch has as 0, is an
-/// error: `randn_like` scaled and shifted has one.
+/// deviation is negative; else as [`rand`]. Asking for a gradient is an error (PyTorch returns 0);
+/// scale and shift `randn_like` to get one.
 ///
 /// # Examples
 ///
@@ -442,7 +445,7 @@ pub fn normal(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
     with_generator("normal", mean.device(), |generator| normal_with(mean, std, generator))
 }
 
-/// [`normal`] from `generator`, which moves on as in [`rand_like_with`].
+/// Draws as [`normal`] does, from `generator`, which advances as in [`rand_like_with`].
 ///
 /// # Errors
 ///
@@ -463,11 +466,11 @@ pub fn normal_with(mean: &Tensor, std: &Tensor, generator: &mut Generator) -> Re
     })
 }
 
-/// A host tensor of f32 numbers with one mean and one standard deviation.
+/// Draws normal f32 numbers with one mean and one standard deviation, on the host.
 ///
 /// # Errors
 ///
-/// The mean is not finite, or the standard deviation not a finite number of at least 0; else as
+/// The mean is not finite, or the standard deviation is not a finite number of at least 0; else as
 /// [`rand`].
 ///
 /// # References
@@ -480,7 +483,7 @@ pub fn normal_scalar(mean: f64, std: f64, shape: &[usize]) -> Result<Tensor> {
     })
 }
 
-/// [`normal_scalar`] from `generator`, which moves on as in [`rand_with`].
+/// Draws as [`normal_scalar`] does, from `generator`, which advances as in [`rand_with`].
 ///
 /// # Errors
 ///
@@ -520,7 +523,7 @@ pub(super) fn normals(
     Ok(value.into())
 }
 
-/// A host tensor of type `I64` that `fill` fills.
+/// Creates a host tensor of type `I64` from the numbers that `fill` writes.
 fn integers(
     op: &'static str,
     shape: &[usize],
@@ -532,7 +535,7 @@ fn integers(
     Ok(numbers.into())
 }
 
-/// Runs `draw`, and moves the generator only if there is no error.
+/// Runs `draw` and advances the generator only on success.
 pub(super) fn moving<R>(
     generator: &mut Generator,
     draw: impl FnOnce(&mut Generator) -> Result<R>,
@@ -543,7 +546,7 @@ pub(super) fn moving<R>(
     Ok(result)
 }
 
-/// What a generator refused, in the name of `op`.
+/// Converts a generator's error to one of `op`.
 pub(crate) fn refused(op: &'static str, error: samebits_rng::Error) -> Error {
     match error {
         samebits_rng::Error::OutOfMemory { bytes, .. } => {
@@ -551,7 +554,7 @@ pub(crate) fn refused(op: &'static str, error: samebits_rng::Error) -> Error {
         }
         other => {
             let message = other.to_string();
-            // Without the name of the sampler.
+            // Drop the name of the sampler.
             let message = message.split_once(": ").map_or(message.as_str(), |(_, rest)| rest);
             Error::invalid(op, message)
         }

@@ -23,43 +23,45 @@ use direction::{Direction, Kind, name};
 /// The parameters of one direction of one layer, under PyTorch's names.
 #[derive(Clone, Debug, Module)]
 pub struct Weights {
-    /// `[gates · hidden, input]`; the input of later layers is the output of the one before.
+    /// The input weights, `[gates · hidden, input]`; later layers take the output of the layer
+    /// before.
     pub weight_ih: Tensor,
-    /// `[gates · hidden, hidden]`, or `[gates · hidden, projection]`.
+    /// The recurrent weights, `[gates · hidden, hidden]` or `[gates · hidden, projection]`.
     pub weight_hh: Tensor,
-    /// `[gates · hidden]`
+    /// The input bias, `[gates · hidden]`.
     pub bias_ih: Option<Tensor>,
-    /// `[gates · hidden]`
+    /// The recurrent bias, `[gates · hidden]`.
     pub bias_hh: Option<Tensor>,
-    /// `[projection, hidden]`: what the hidden state of an LSTM is multiplied with.
+    /// The projection of an LSTM's hidden state, `[projection, hidden]`.
     pub weight_hr: Option<Tensor>,
 }
 
-/// How the layers of a recurrent network go together.
+/// The arrangement of a recurrent network's layers.
 #[derive(Debug, Default)]
 pub struct Stack<'a> {
-    /// Whether every layer also runs from the end to the beginning. The weights are then in the
-    /// order: layer 0 forward, layer 0 backward, layer 1 forward, ..
+    /// If true, every layer also runs backward in time. The weights are then ordered: layer 0
+    /// forward, layer 0 backward, layer 1 forward, ..
     pub bidirectional: bool,
-    /// Whether the input is `[n, steps, ..]` and not `[steps, n, ..]`.
+    /// If true, the input is `[n, steps, ..]`, else `[steps, n, ..]`.
     pub batch_first: bool,
-    /// The probability of dropping an element between layers, and where the numbers come from.
+    /// The probability of dropping an element between layers, and the generator that draws.
     pub dropout: Option<(f64, &'a mut Generator)>,
 }
 
-/// A recurrent network with `tanh`: `h' = tanh(x·W_ihᵀ + (b_ih + b_hh) + h·W_hhᵀ)`.
+/// Runs a recurrent network with `tanh`: `h' = tanh(x·W_ihᵀ + (b_ih + b_hh) + h·W_hhᵀ)`.
 ///
 /// Returns the output of the last layer at every step and the last hidden state of all layers.
 ///
 /// # Shapes
 ///
-/// `input` is `[steps, n, input]` (see [`Stack::batch_first`]) and `h0` `[layers · directions,
-/// n, hidden]`, or both without `n`. The output has the directions side by side.
+/// `input` is `[steps, n, input]` (see [`Stack::batch_first`]) and `h0`
+/// `[layers · directions, n, hidden]`; both may omit `n`. The output has the directions side by
+/// side.
 ///
 /// # Determinism
 ///
-/// Composed of [`matmul`](super::matmul) and elementwise operations, step by step. The gradient
-/// of `weight_hh` is one product over all steps and samples, ascending by step, then sample.
+/// Composed of [`matmul`](super::matmul) and elementwise operations, step by step. The gradient of
+/// `weight_hh` is one product over all steps and samples, ascending by step, then by sample.
 ///
 /// # Errors
 ///
@@ -76,7 +78,7 @@ pub fn rnn_tanh(
     Ok((output, h_n))
 }
 
-/// [`rnn_tanh`] with `max(x, 0)` in place of the hyperbolic tangent.
+/// Runs [`rnn_tanh`] with `max(x, 0)` instead of the hyperbolic tangent.
 ///
 /// # Errors
 ///
@@ -93,7 +95,8 @@ pub fn rnn_relu(
     Ok((output, h_n))
 }
 
-/// Gated recurrent units; see [`GruCell`](samebits_tensor_core::ops::GruCell) for a step.
+/// Runs a network of gated recurrent units; [`GruCell`](samebits_tensor_core::ops::GruCell) states
+/// each step.
 ///
 /// # Shapes
 ///
@@ -118,15 +121,16 @@ pub fn gru(
     Ok((output, h_n))
 }
 
-/// Long short-term memories; see [`LstmCell`](samebits_tensor_core::ops::LstmCell) for a step.
+/// Runs a long short-term memory network; [`LstmCell`](samebits_tensor_core::ops::LstmCell) states
+/// each step.
 ///
 /// Returns the output of the last layer at every step, and the last hidden and cell states of all
 /// layers.
 ///
 /// # Shapes
 ///
-/// As [`rnn_tanh`], with four gates in the order i, f, g, o; `c0` is like `h0`, but `hidden` wide
-/// also where the hidden state is projected.
+/// As [`rnn_tanh`], with four gates in the order i, f, g, o. `c0` has the shape of `h0`, but is
+/// `hidden` wide even if the hidden state is projected.
 ///
 /// # Determinism
 ///
@@ -148,8 +152,8 @@ pub fn lstm(
     Ok((output, h_n, c_n))
 }
 
-/// [`rnn_tanh`] of packed sequences; the states are in the order of the sequences as they were
-/// before packing.
+/// Runs [`rnn_tanh`] on packed sequences. The states are in the order of the sequences before
+/// packing.
 ///
 /// # Errors
 ///
@@ -166,7 +170,7 @@ pub fn rnn_tanh_packed(
     Ok((output, h_n))
 }
 
-/// [`rnn_relu`] of packed sequences, as [`rnn_tanh_packed`].
+/// Runs [`rnn_relu`] on packed sequences, as [`rnn_tanh_packed`] does.
 ///
 /// # Errors
 ///
@@ -183,7 +187,7 @@ pub fn rnn_relu_packed(
     Ok((output, h_n))
 }
 
-/// [`gru`] of packed sequences, as [`rnn_tanh_packed`].
+/// Runs [`gru`] on packed sequences, as [`rnn_tanh_packed`] does.
 ///
 /// # Errors
 ///
@@ -200,7 +204,7 @@ pub fn gru_packed(
     Ok((output, h_n))
 }
 
-/// [`lstm`] of packed sequences, as [`rnn_tanh_packed`].
+/// Runs [`lstm`] on packed sequences, as [`rnn_tanh_packed`] does.
 ///
 /// # Errors
 ///
@@ -218,7 +222,7 @@ pub fn lstm_packed(
     Ok((output, h_n, c_n))
 }
 
-/// The last states; the second is that of the cells, or the first again where there are none.
+/// The last hidden and cell states; without cells, the hidden state twice.
 type States = [Tensor; 2];
 
 #[track_caller]
@@ -231,7 +235,7 @@ fn dense(
 ) -> Result<(Tensor, States)> {
     let op = name(kind);
     if let [steps, width] = *input.shape() {
-        // A single sequence; it has one shape whatever comes first.
+        // A single sequence has the same shape for both orders.
         let one = |state: &Tensor| match *state.shape() {
             [layers, width] => reshape(state, [layers, 1, width]),
             _ => Err(Error::invalid(
@@ -291,7 +295,7 @@ fn packed(
     Ok((input.with_data(output), states))
 }
 
-/// All layers over packed rows.
+/// Runs all layers over packed rows.
 #[track_caller]
 fn layers(
     kind: Kind,
@@ -354,7 +358,7 @@ fn run_direction(
     reverse: bool,
 ) -> Result<(Tensor, States)> {
     let (bias_ih, bias_hh) = (&weights.bias_ih, &weights.bias_hh);
-    // Where both biases are added to the same sum, they are added to each other first.
+    // If both biases are added to the same sum, they are first added to each other.
     let (mut bias_x, mut bias_h) = match kind {
         Kind::Gru => (bias_ih.clone(), bias_hh.clone()),
         _ => match (bias_ih, bias_hh) {
@@ -380,7 +384,7 @@ fn run_direction(
 }
 
 impl Weights {
-    /// The width of the output.
+    /// Returns the width of the output.
     fn output_width(&self, hidden: usize) -> usize {
         self.weight_hr.as_ref().map_or(hidden, |weight| weight.shape()[0])
     }

@@ -1,12 +1,12 @@
-//! Tensors without dimensions. As PyTorch has it, they can be reduced, sorted, scanned and indexed
-//! along dimension 0, as if they had that dimension, with size 1.
+//! Tensors without dimensions. As in PyTorch, they can be reduced, sorted, scanned and indexed
+//! along dimension 0, as if that dimension existed with size 1.
 
 use samebits_tensor_core::{Error, Result};
 
 use super::reshape;
 use crate::Tensor;
 
-/// `x` with one dimension, if it has none and `dim` is 0.
+/// Gives `x` a dimension if it has none and `dim` is 0.
 pub(super) fn lifted(x: &Tensor, dim: usize) -> Result<Option<Tensor>> {
     if dim > 0 || !x.shape().is_empty() {
         return Ok(None);
@@ -14,12 +14,12 @@ pub(super) fn lifted(x: &Tensor, dim: usize) -> Result<Option<Tensor>> {
     reshape(x, [1]).map(Some)
 }
 
-/// [`lifted`] for reductions.
+/// Does what [`lifted`] does, for reductions.
 pub(super) fn lifted_over(x: &Tensor, dims: &[usize]) -> Result<Option<Tensor>> {
     if dims == [0] { lifted(x, 0) } else { Ok(None) }
 }
 
-/// Input, index and source with one dimension each, if one of them has none and `dim` is 0.
+/// Gives input, index and source one dimension each, if one of them has none and `dim` is 0.
 pub(super) fn lifted_all(
     input: &Tensor,
     dim: usize,
@@ -38,12 +38,12 @@ pub(super) fn lifted_all(
     )))
 }
 
-/// Values and indices of a tensor that was given a dimension, without it.
+/// Removes the dimension that values and indices were given.
 pub(super) fn lowered((value, indices): (Tensor, Tensor)) -> Result<(Tensor, Tensor)> {
     Ok((reshape(&value, ())?, indices.reshape(())?))
 }
 
-/// An index into a tensor without dimensions: one number.
+/// Checks that an index into a tensor without dimensions is a single number.
 pub(super) fn only(op: &'static str, index: &Tensor) -> Result<Tensor> {
     if index.numel() == 1 {
         return Ok(index.clone());

@@ -1,4 +1,4 @@
-//! Places of elements among others.
+//! Searches in sorted tensors and sets.
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
@@ -12,16 +12,16 @@ use super::{gather, isnan, logical_and, logical_not, logical_or, sort, to_dtype}
 use crate::Tensor;
 use crate::dims::Dim;
 
-/// For each of `values` the number of elements of a sorted row that come before its place: those
-/// that are less, or with `right` those that are not greater.
+/// Returns, for each of `values`, its insertion position in a sorted row: the number of elements
+/// that are less, or with `right` not greater.
 ///
-/// NaN is greater than every number and equal to itself, as in [`sort`]: it belongs to the end of a
-/// row, and numbers are found in front of it. (PyTorch's bisection goes astray at a NaN.)
+/// NaN counts as greater than every number and equal to itself, as in [`sort`]: it belongs at the
+/// end of a row, and numbers are inserted before it. (PyTorch's bisection can fail at a NaN.)
 ///
 /// # Shapes
 ///
-/// `sorted` is `[n]`, or has the sizes of `values` but for the last dimension. The result is i64 in
-/// the shape of `values`.
+/// `sorted` is `[n]`, or has the shape of `values` except for the last dimension. The result is i64
+/// with the shape of `values`.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn searchsorted(sorted: &Tensor, values: &Tensor, right: bool) -> Result<Ten
     to_dtype(&count, DType::I64)
 }
 
-/// For each element the number of boundaries that come before its place: [`searchsorted`] with
+/// Returns, for each element, its insertion position among the boundaries: [`searchsorted`] with
 /// the arguments exchanged.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ pub fn bucketize(x: &Tensor, boundaries: &Tensor, right: bool) -> Result<Tensor>
     searchsorted(boundaries, x, right)
 }
 
-/// Returns where an element of `x` is among those of `elements`. NaN never is.
+/// Tests elementwise if `x` is among `elements`. NaN never is.
 ///
 /// # Errors
 ///
@@ -144,8 +144,8 @@ pub fn isin(x: &Tensor, elements: &Tensor) -> Result<Tensor> {
     reshape(&relation(CompareKind::Eq, &found, &flat)?, x.shape())
 }
 
-/// The elements that `index` names along `dim`: [`gather`] after both have been broadcast along the
-/// other dimensions. Negative indices count from the end.
+/// Gathers elements along `dim` at the positions in `index`: [`gather`] after broadcasting both
+/// along the other dimensions. Negative indices count from the end.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Indexing as PyTorch writes it: `x[.., 1:3, -1]` is `x.i((.., 1..3, -1))`.
+//! Indexing as in PyTorch: `x[.., 1:3, -1]` is `x.i((.., 1..3, -1))`.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -13,27 +13,27 @@ use crate::dims::Dim;
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
-/// An index that stands for all dimensions the other indices leave: `...` in PyTorch.
+/// An index for all dimensions that no other index covers: `...` in PyTorch.
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
-/// What one index does. Negative positions count from the end. The integers are wide enough for
-/// every position that a caller can write.
+/// The effect of one index. Negative positions count from the end. The integers hold every position
+/// that a caller can write.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
     /// Takes one position and removes the dimension.
     One(i128),
-    /// Takes the positions from a start up to, not including, an end; a missing bound does not bind.
+    /// Takes the positions from a start up to but not including an end; a missing bound is open.
     Span(Option<i128>, Option<i128>),
     /// Inserts a dimension.
     NewAxis,
-    /// Takes all dimensions that the other indices leave.
+    /// Takes all dimensions that no other index covers.
     Ellipsis,
 }
 
-/// One index: an integer, a range of integers, [`NewAxis`] or [`Ellipsis`].
+/// An index: an integer, a range of integers, [`NewAxis`] or [`Ellipsis`].
 pub trait Position {
-    /// What it does.
+    /// Returns the effect of the index.
     fn at(&self) -> At;
 }
 
@@ -55,7 +55,7 @@ impl Position for RangeFull {
     }
 }
 
-/// The end after the last position of an inclusive range; after `-1` comes the end itself.
+/// Returns the exclusive end of an inclusive range; after `-1` the range is open.
 fn after(last: i128) -> Option<i128> {
     (last != -1).then_some(last + 1)
 }
@@ -103,7 +103,7 @@ positions!(usize, i32, i64, isize);
 
 /// The indices of [`i`]: a [`Position`], or a tuple of up to six.
 pub trait Positions {
-    /// What each index does, in order.
+    /// Returns the effect of each index, in order.
     fn ats(&self) -> Vec<At>;
 }
 
@@ -133,12 +133,11 @@ tuples! {
     A B C D E F;
 }
 
-/// Indexes `x` by integers and ranges, one for each dimension; dimensions after the last index stay
-/// whole.
+/// Indexes `x` by integers and ranges, one per dimension; later dimensions stay whole.
 ///
 /// An integer removes its dimension. Positions may be negative: `-1` is the last. As in PyTorch, a
-/// range that reaches past the end stops there, and one that ends before it starts is empty. `..`
-/// is all of one dimension; [`Ellipsis`] all of the dimensions that the other indices leave.
+/// range that extends past the end stops there, and a range that ends before it starts is empty.
+/// `..` takes the whole of one dimension, [`Ellipsis`] all dimensions that no other index covers.
 ///
 /// # Errors
 ///
@@ -158,6 +157,8 @@ tuples! {
 /// assert_eq!(x.i((.., NewAxis, ..-1))?.shape(), [2, 1, 2]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[doc(alias = "getitem")]
+#[doc(alias = "slice")]
 #[named]
 #[track_caller]
 pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
@@ -227,7 +228,7 @@ pub fn select(x: &Tensor, dim: impl Dim, index: i64) -> Result<Tensor> {
     squeeze(&narrow(x, dim, start, 1)?, dim)
 }
 
-/// Position `index` of dimension `dim`, which has `size` of them, counted from the front.
+/// Returns position `index` of dimension `dim`, which has size `size`, counted from the front.
 fn position(op: &'static str, index: i128, dim: usize, size: usize) -> Result<usize> {
     let from_front = if index < 0 { index + size as i128 } else { index };
     usize::try_from(from_front).ok().filter(|&start| start < size).ok_or_else(|| {
@@ -235,7 +236,7 @@ fn position(op: &'static str, index: i128, dim: usize, size: usize) -> Result<us
     })
 }
 
-/// A bound of a range, counted from the front, within `0..=size`.
+/// Returns the bound of a range, counted from the front and clamped to `0..=size`.
 fn bound(position: i128, size: usize) -> usize {
     let size = size as i128;
     let from_front = if position < 0 { position + size } else { position };

@@ -1,12 +1,11 @@
-//! What operations over spatial dimensions share.
+//! Helpers of operations over spatial dimensions.
 
 use samebits_tensor_core::{Error, Result};
 
 use super::shape::reshape;
 use crate::Tensor;
 
-/// Runs `f`, which wants a batch dimension, on an input with `dims` spatial dimensions that may
-/// lack it.
+/// Runs `f` on an input with `dims` spatial dimensions; adds the batch dimension if it is missing.
 #[track_caller]
 pub(super) fn batched(
     input: &Tensor,
@@ -20,7 +19,7 @@ pub(super) fn batched(
     reshape(&y, &y.shape()[1..])
 }
 
-/// [`batched`] for a function that returns indices too.
+/// Does what [`batched`] does, for a function that also returns indices.
 #[track_caller]
 pub(super) fn batched_with_indices(
     input: &Tensor,
@@ -46,8 +45,8 @@ pub(super) fn expect_dims(op: &'static str, got: usize, expected: usize) -> Resu
     ))
 }
 
-/// Functions for one, two and three spatial dimensions that check this number and call the
-/// general one.
+/// Defines functions for one, two and three spatial dimensions, which check that number and call
+/// the general function.
 macro_rules! by_dims {
     ($general:ident $args:tt -> $result:ty, dims: $dims:expr;
      $($name:ident: $count:literal, $words:literal;)*) => {

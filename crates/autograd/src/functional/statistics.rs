@@ -13,11 +13,11 @@ use super::{isnan, logical_not, masked_fill, to_dtype};
 use crate::Tensor;
 use crate::dims::{Dim, DimOrAll, Dims};
 
-/// The number of elements over `dims` that are neither 0 nor false, as i64.
+/// Counts the elements over `dims` that are neither 0 nor false, as i64.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or it is given twice.
+/// There is no such dimension, or a dimension is listed twice.
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ pub fn count_nonzero(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     sum(&compare(CompareKind::Ne, x, 0.0)?, dims, false)
 }
 
-/// The [`sum`](super::sum) over `dims` of the elements that are not NaN.
+/// Returns the [`sum`](super::sum) over `dims` of the elements that are not NaN.
 ///
 /// # Errors
 ///
@@ -63,7 +63,8 @@ pub fn nansum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     sum(&masked_fill(x, &isnan(x)?, 0.0)?, dims, keepdim)
 }
 
-/// The mean over `dims` of the elements that are not NaN: their sum divided by their number.
+/// Returns the mean over `dims` of the elements that are not NaN: their sum divided by their
+/// number.
 ///
 /// # Errors
 ///
@@ -90,14 +91,13 @@ pub fn nanmean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     div(&nansum(x, &dims, keepdim)?, &to_dtype(&count, x.dtype())?)
 }
 
-/// The number below which a share `q` of the elements lies, along `dim` or of all: between two
-/// elements, on the line that joins them. NaN if an element is NaN. PyTorch's defaults are all and no
-/// `keepdim`.
+/// Returns the `q`-th quantile along `dim` or of all elements, with linear interpolation between
+/// neighbours. NaN if an element is NaN. PyTorch's defaults are all elements and no `keepdim`.
 ///
 /// # Determinism
 ///
-/// [`lerp`] of the elements next to the place `q · (n − 1)` in f64, with its fraction as the weight,
-/// rounded to the type; so infinite elements are as there.
+/// [`lerp`] of the elements next to position `q · (n − 1)` in f64, with its fraction as the weight,
+/// rounded to the type; infinite elements behave as in [`lerp`].
 ///
 /// # Errors
 ///
@@ -151,12 +151,12 @@ pub fn quantile(x: &Tensor, q: f64, dim: impl DimOrAll, keepdim: bool) -> Result
     if keepdim { Ok(y) } else { squeeze(&y, dim) }
 }
 
-/// What each element along `dim` has more than the one before, `n` times over. PyTorch's defaults
-/// are once and −1.
+/// Returns the difference of each element along `dim` and the one before, taken `n` times.
+/// PyTorch's defaults are once and −1.
 ///
 /// # Errors
 ///
-/// The type has no arithmetic, or there is no such dimension.
+/// The type is not numeric, or there is no such dimension.
 ///
 /// # Examples
 ///

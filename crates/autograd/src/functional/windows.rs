@@ -1,4 +1,4 @@
-//! Windows that slide over a tensor, as columns.
+//! Sliding windows as columns.
 
 use std::num::NonZero;
 
@@ -12,33 +12,33 @@ use super::{index_add, index_select, movedim, narrow, pad, permute, reshape, unf
 use crate::Tensor;
 use crate::dims::Dim;
 
-/// How windows of [`unfold`] and [`fold`] lie; the default of all but the size is PyTorch's.
+/// The windows of [`unfold`] and [`fold`]; all but the size have PyTorch's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// Height and width.
+    /// Height and width of a window.
     pub kernel_size: [usize; 2],
-    /// The distance of a window's elements: 1 by default.
+    /// The distance between elements of a window: 1 by default.
     pub dilation: [usize; 2],
-    /// How far windows reach past each border: 0 by default.
+    /// The padding at each border: 0 by default.
     pub padding: [usize; 2],
-    /// The distance of windows: 1 by default.
+    /// The distance between windows: 1 by default.
     pub stride: [usize; 2],
 }
 
 impl Windows {
-    /// Windows of a size.
+    /// Creates windows of a size, with PyTorch's other defaults.
     pub fn new(kernel_size: [usize; 2]) -> Windows {
         Windows { kernel_size, dilation: [1, 1], padding: [0, 0], stride: [1, 1] }
     }
 
-    /// How many windows there are along each dimension of an image of this size.
+    /// Counts the windows along each dimension of an image of this size.
     fn counts(&self, op: &'static str, size: [usize; 2]) -> Result<[usize; 2]> {
         let count = |d: usize| {
             let padded = self.padding[d].checked_mul(2)?.checked_add(size[d])?;
             let dilation = NonZero::new(self.dilation[d])?.get();
             let reach = dilation.checked_mul(self.kernel_size[d].checked_sub(1)?)?;
             let room = padded.checked_sub(reach.checked_add(1)?)?;
-            // What is counted in i64 must fit it.
+            // The padded size must also fit an i64.
             i64::try_from(padded).ok()?;
             Some(room.checked_div(self.stride[d])? + 1)
         };
@@ -48,7 +48,7 @@ impl Windows {
         }
     }
 
-    /// Where the elements of all windows are along a padded dimension: `[kernel, count]`.
+    /// Returns the positions of all windows' elements along a padded dimension: `[kernel, count]`.
     fn places(&self, d: usize, count: usize, like: &Tensor) -> Result<Tensor> {
         let steps = |n: usize, step: usize| {
             Tensor::arange_step(0, ((n - 1) * step + 1) as i64, step as i64)
@@ -59,16 +59,16 @@ impl Windows {
     }
 }
 
-/// The windows of an image as columns.
+/// Returns the windows of an image as columns.
 ///
 /// # Shapes
 ///
-/// `x` is `[n, channels, height, width]` or lacks the first, the result
+/// `x` is `[n, channels, height, width]` and may omit `n`; the result is
 /// `[n, channels · kernel height · kernel width, windows]`.
 ///
 /// # Errors
 ///
-/// `x` has other dimensions, or no window fits in.
+/// `x` has another number of dimensions, or no window fits.
 ///
 /// # Examples
 ///
@@ -84,6 +84,7 @@ impl Windows {
 /// # References
 ///
 /// `torch.nn.functional.unfold`.
+#[doc(alias = "im2col")]
 #[named]
 #[track_caller]
 pub fn unfold(x: &Tensor, windows: Windows) -> Result<Tensor> {
@@ -106,17 +107,16 @@ pub fn unfold(x: &Tensor, windows: Windows) -> Result<Tensor> {
     })
 }
 
-/// The image whose elements are the sums of those that its windows have in their place: the
-/// gradient of [`unfold`].
+/// Sums overlapping windows into an image: the gradient of [`unfold`].
 ///
 /// # Shapes
 ///
-/// `x` is `[n, channels · kernel height · kernel width, windows]` or lacks the first, the result
-/// `[n, channels, height, width]` with the sizes `output_size`.
+/// `x` is `[n, channels · kernel height · kernel width, windows]` and may omit `n`; the result is
+/// `[n, channels, height, width]` with the size `output_size`.
 ///
 /// # Determinism
 ///
-/// First the windows of a row are added, then rows; each sum as that of [`index_add`].
+/// Adds the windows of a row first, then rows; each sum is that of [`index_add`].
 ///
 /// # Errors
 ///
@@ -137,6 +137,7 @@ pub fn unfold(x: &Tensor, windows: Windows) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.nn.functional.fold`.
+#[doc(alias = "col2im")]
 #[named]
 #[track_caller]
 pub fn fold(x: &Tensor, output_size: [usize; 2], windows: Windows) -> Result<Tensor> {
@@ -172,7 +173,7 @@ pub fn fold(x: &Tensor, output_size: [usize; 2], windows: Windows) -> Result<Ten
     })
 }
 
-/// Windows of `size` elements along `dim`, `step` apart, as a new last dimension: PyTorch's
+/// Returns windows of `size` elements along `dim`, `step` apart, as a new last dimension: PyTorch's
 /// `x.unfold(dim, size, step)`.
 ///
 /// # Errors
@@ -209,7 +210,8 @@ pub fn windows(x: &Tensor, dim: impl Dim, size: usize, step: usize) -> Result<Te
     movedim(&unflatten(&parts, dim, [size, count])?, dim, -1)
 }
 
-/// Mixes the channels of `groups`: as a matrix of a group in each row, read by columns.
+/// Interleaves the channels of `groups`: writes one group per row of a matrix and reads it by
+/// columns.
 ///
 /// # Shapes
 ///
@@ -217,7 +219,7 @@ pub fn windows(x: &Tensor, dim: impl Dim, size: usize, step: usize) -> Result<Te
 ///
 /// # Errors
 ///
-/// The channels do not divide into the groups.
+/// `groups` does not divide the channels.
 ///
 /// # Examples
 ///

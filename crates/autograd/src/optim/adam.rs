@@ -16,9 +16,10 @@ use crate::run;
 ///
 /// `Portable`: each element by itself, in the order that
 /// [`AdamStep`](samebits_tensor_core::ops::AdamStep) states. With AMSGrad, `v̂ = max(v̂, v)`, where
-/// NaN counts as the largest; then `p = p · keep + (−lr / (1 − β1^t)) · m / (√v̂ · (1 / √(1 −
-/// β2^t)) + eps)`, with `keep = 1 − lr · decay` if the decay is decoupled, else 1. Each operation
-/// is rounded once; each constant is computed in f64 and rounded to the element type.
+/// NaN counts as the largest; then
+/// `p = p · keep + (−lr / (1 − β1^t)) · m / (√v̂ · (1 / √(1 − β2^t)) + eps)`, with
+/// `keep = 1 − lr · decay` if the decay is decoupled, else 1. Each operation is rounded once; each
+/// constant is computed in f64 and rounded to the element type.
 ///
 /// # References
 ///

@@ -24,8 +24,9 @@ use crate::{Gradients, Tensor, run};
 /// `Portable`, and independent of the order of the parameters and of their elements. Each `|g|^p`
 /// is rounded to f64 (squares of f32 numbers are exact), the sum is exact and rounded once, and its
 /// root is taken in f64. If the largest power is outside 2^-900 to 2^900, elements are first
-/// divided by a scale, as in [`Norm`](samebits_tensor_core::ops::Norm). If `max_norm / (norm +
-/// 1e-6)` is less than 1, each gradient is multiplied by it, rounded to the element type.
+/// divided by a scale, as in [`Norm`](samebits_tensor_core::ops::Norm). If
+/// `max_norm / (norm + 1e-6)` is less than 1, each gradient is multiplied by it, rounded to the
+/// element type.
 ///
 /// # Errors
 ///

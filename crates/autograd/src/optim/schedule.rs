@@ -136,8 +136,8 @@ impl<F: Fn(u64) -> f64> Schedule for LambdaLr<F> {
     }
 }
 
-/// A schedule that multiplies the rate by `gamma` every `step_size` steps: `initial * gamma^(step /
-/// step_size)`, with the quotient rounded down.
+/// A schedule that multiplies the rate by `gamma` every `step_size` steps:
+/// `initial * gamma^(step / step_size)`, with the quotient rounded down.
 #[derive(Clone, Copy, Debug)]
 pub struct StepLr {
     step_size: u64,
@@ -215,8 +215,8 @@ impl Schedule for ExponentialLr {
     }
 }
 
-/// A schedule that changes the rate's factor linearly, for example to warm up: `initial * (start +
-/// (end - start) * min(step, total) / total)`.
+/// A schedule that changes the rate's factor linearly, for example to warm up:
+/// `initial * (start + (end - start) * min(step, total) / total)`.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearLr {
     start_factor: f64,
@@ -309,8 +309,8 @@ impl Schedule for ConstantLr {
     }
 }
 
-/// A schedule that lowers the rate to 0 along a power: `initial * (1 - min(step, total) /
-/// total)^power`.
+/// A schedule that lowers the rate to 0 along a power:
+/// `initial * (1 - min(step, total) / total)^power`.
 #[derive(Clone, Copy, Debug)]
 pub struct PolynomialLr {
     total_iters: u64,
@@ -355,8 +355,9 @@ impl Schedule for PolynomialLr {
     }
 }
 
-/// A schedule that lowers the rate along half a cosine and restarts it, periodically: `eta_min +
-/// (initial - eta_min) * (1 + cos(π * t / t_i)) / 2` in step `t` of a period of `t_i` steps.
+/// A schedule that lowers the rate along half a cosine and restarts it, periodically:
+/// `eta_min + (initial - eta_min) * (1 + cos(π * t / t_i)) / 2` in step `t` of a period of `t_i`
+/// steps.
 #[derive(Clone, Copy, Debug)]
 pub struct CosineAnnealingWarmRestarts {
     t_0: u64,

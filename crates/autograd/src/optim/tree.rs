@@ -6,8 +6,8 @@ use crate::{Error, Result};
 /// A sum in the order of a fixed binary tree over the indices of its values.
 ///
 /// Each holder of a contiguous range of indices can sum its range alone; joining the partial sums
-/// gives the same bits as one sum over all values. A left fold cannot do that: in `((g0 + g1) + g2)
-/// + g3`, nobody can add `g2 + g3` first.
+/// gives the same bits as one sum over all values. A left fold cannot do that: in
+/// `((g0 + g1) + g2) + g3`, nobody can add `g2 + g3` first.
 ///
 /// ```text
 /// numbers      0   1   2   3   4   5

@@ -1,4 +1,4 @@
-//! Activation functions: stated compositions of the elementary ones.
+//! Activation functions, composed of elementary functions as documented.
 
 use samebits_macros::named;
 use samebits_rng::Generator;
@@ -15,7 +15,7 @@ use crate::dims::Dim;
 use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
 use crate::nn::with_generator_if;
 
-/// `x` where it is positive, else `weight · x`.
+/// Returns `x` if it is positive, else `weight · x`.
 ///
 /// # Shapes
 ///
@@ -23,7 +23,7 @@ use crate::nn::with_generator_if;
 ///
 /// # Errors
 ///
-/// The type is not a float, or the number of weights is another.
+/// The type is not a float, or the number of weights does not match.
 ///
 /// # Examples
 ///
@@ -55,19 +55,19 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     bent(x, &reshape(weight, along)?)
 }
 
-/// `x` where it is positive, else `slope · x` with a slope for each element that is drawn uniformly
-/// from `lower` to `upper`, in training and evaluation alike: the layer
-/// [`RReLU`](crate::nn::RReLU) draws only in training. PyTorch's defaults are 1/8 and 1/3.
+/// Returns `x` if it is positive, else `slope · x`, with a slope drawn uniformly from `lower` to
+/// `upper` for each element. It draws in evaluation, too; the layer [`RReLU`](crate::nn::RReLU)
+/// draws only in training. PyTorch's defaults are 1/8 and 1/3.
 ///
 /// # Determinism
 ///
-/// A number u in [0, 1) is drawn for every element, also where none is needed; the slope is
-/// `u · (upper − lower) + lower`, both operations rounded. If `lower` and `upper` are equal, nothing is
-/// drawn and no seed is needed.
+/// One number u in [0, 1) is drawn for every element, needed or not; the slope is
+/// `u · (upper − lower) + lower`, both operations rounded. If `lower` equals `upper`, the function
+/// draws nothing and needs no seed.
 ///
 /// # Errors
 ///
-/// The type is not a float, `lower` is above `upper`, or nobody seeded this thread (see
+/// The type is not a float, `lower` exceeds `upper`, or this thread was not seeded (see
 /// [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # Examples
@@ -94,7 +94,7 @@ pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Result<Tensor> {
     })
 }
 
-/// [`rrelu`] from `generator`, which moves on as in
+/// Computes [`rrelu`] with numbers from `generator`, which advances as in
 /// [`rand_like_with`](crate::functional::rand_like_with).
 ///
 /// # Errors
@@ -103,7 +103,7 @@ pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator) -> Result<Tensor> {
-    // Written so that NaN is refused too.
+    // This form rejects NaN, too.
     if lower.partial_cmp(&upper).is_none_or(std::cmp::Ordering::is_gt) {
         let message = format!("expected lower <= upper, got {lower} and {upper}");
         return Err(Error::invalid("rrelu_with", message));
@@ -116,14 +116,14 @@ pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator)
     bent(x, &affine(&u, upper - lower, lower)?)
 }
 
-/// `x` where it is positive, else `slope · x`.
+/// Returns `x` if it is positive, else `slope · x`.
 #[track_caller]
 fn bent(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
     weigh(&nan_sloped(x), &where_(&positive, &scalar_like(x, 1.0)?, slope)?)
 }
 
-/// `max(x, 0)`.
+/// Computes `max(x, 0)`.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
 }
 
-/// `min(max(x, 0), 6)`.
+/// Computes `min(max(x, 0), 6)`.
 ///
 /// # Errors
 ///
@@ -147,19 +147,20 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
     hardtanh(x, 0.0, 6.0)
 }
 
-/// `x · sigmoid(x)`, the product rounded; −0 at −∞.
+/// Computes `x · sigmoid(x)`, the product rounded; −0 at −∞.
 ///
 /// # Errors
 ///
 /// The type is not a float.
+#[doc(alias = "swish")]
 #[named]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Result<Tensor> {
     gated(x, &sigmoid(x)?)
 }
 
-/// `log(1 + exp(beta · x)) / beta`, and `x` itself where `beta · x` exceeds the threshold.
-/// PyTorch's defaults are 1 and 20.
+/// Computes `log(1 + exp(beta · x)) / beta`, or `x` if `beta · x` exceeds the threshold. PyTorch's
+/// defaults are 1 and 20.
 ///
 /// # Determinism
 ///
@@ -200,11 +201,12 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
     }))
 }
 
-/// `log(sigmoid(x))`, accurate for all arguments: `min(x, 0) − log1p(exp(−|x|))`.
+/// Computes `log(sigmoid(x))`, accurate for all arguments: `min(x, 0) − log1p(exp(−|x|))`.
 ///
 /// # Errors
 ///
 /// The type is not a float.
+#[doc(alias = "logsigmoid")]
 #[named]
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
@@ -217,7 +219,7 @@ pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `x` where it is positive, else `negative_slope · x`.
+/// Returns `x` if it is positive, else `negative_slope · x`. PyTorch's default slope is 0.01.
 ///
 /// # Errors
 ///
@@ -227,13 +229,14 @@ pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
 pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
     let x = &nan_sloped(x);
     let positive = compare(CompareKind::Gt, x, 0.0)?;
-    // The gradient too: as the sum of two, of which one is +0, it would lose the sign of -0.
+    // The gradient uses the same selection. A sum of two gradients, one of them +0, would lose the
+    // sign of -0.
     let leak = move |x: &Tensor| where_(&positive, x, &times(x, negative_slope)?);
     let value = leak(&x.detach())?.value().clone();
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(leak(grad)?)])))
 }
 
-/// `x` where it is positive, else `alpha · (exp(x) − 1)`.
+/// Returns `x` if it is positive, else `alpha · (exp(x) − 1)`. PyTorch's default `alpha` is 1.
 ///
 /// # Errors
 ///
@@ -246,14 +249,15 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let value = where_(&positive, &x.detach(), &curve)?.value().clone();
     let saved = x.clone();
     Ok(Tensor::computed(value, &[x], move |grad| {
-        // Large arguments would overflow, and the gradient of this gradient with them.
+        // Large arguments would overflow, and with them the second derivative.
         let below = where_(&positive, &scalar_like(&saved, 0.0)?, &saved)?;
         let slope = mul(&times(grad, alpha)?, &exp(&below)?)?;
         Ok(vec![Some(where_(&positive, grad, &slope)?)])
     }))
 }
 
-/// `x` kept within `[min, max]`: [`clamp`](super::clamp) with two bounds.
+/// Clamps `x` to `[min, max]`, as [`clamp`](super::clamp) with two bounds. PyTorch's defaults are
+/// −1 and 1.
 ///
 /// # Errors
 ///
@@ -261,7 +265,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
-    // Written so that NaN is refused too.
+    // This form rejects NaN, too.
     if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
         return Err(Error::invalid("hardtanh", format!("expected min < max, got {min} and {max}")));
     }
@@ -269,7 +273,7 @@ pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     clamp(x, Some(min), Some(max))
 }
 
-/// `x · tanh(softplus(x))`, the product rounded; −0 at −∞.
+/// Computes `x · tanh(softplus(x))`, the product rounded; −0 at −∞.
 ///
 /// # Errors
 ///
@@ -284,7 +288,7 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
     gated(x, &tanh(&softplus(x, 1.0, 20.0)?)?)
 }
 
-/// `relu6(x + 3) / 6`, each operation rounded.
+/// Computes `relu6(x + 3) / 6`, each operation rounded.
 ///
 /// # Errors
 ///
@@ -300,7 +304,7 @@ pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
     div(&gate, &scalar_like(&gate, 6.0)?)
 }
 
-/// `x · relu6(x + 3) / 6`, each operation rounded; −0 at −∞.
+/// Computes `x · relu6(x + 3) / 6`, each operation rounded; −0 at −∞.
 ///
 /// # Errors
 ///
@@ -316,8 +320,8 @@ pub fn hardswish(x: &Tensor) -> Result<Tensor> {
     div(&gated, &scalar_like(&gated, 6.0)?)
 }
 
-/// `scale · x`, or `scale · alpha · (exp(x) − 1)` where `x` is not above 0, with the `scale` and
-/// `alpha` that keep a mean of 0 and a variance of 1.
+/// Computes `scale · x`, or `scale · alpha · (exp(x) − 1)` if `x` is not positive, with the `scale`
+/// and `alpha` that preserve a mean of 0 and a variance of 1.
 ///
 /// # Errors
 ///
@@ -337,7 +341,8 @@ pub fn selu(x: &Tensor) -> Result<Tensor> {
     where_(&positive, &times(x, SCALE)?, &curve)
 }
 
-/// `x`, or `alpha · (exp(x / alpha) − 1)` where it is not above 0. PyTorch's default `alpha` is 1.
+/// Returns `x`, or `alpha · (exp(x / alpha) − 1)` if `x` is not positive. PyTorch's default `alpha`
+/// is 1.
 ///
 /// # Determinism
 ///
@@ -363,7 +368,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     where_(&positive, x, &curve)
 }
 
-/// `x / (1 + |x|)`; ±1 at ±∞.
+/// Computes `x / (1 + |x|)`; ±1 at ±∞.
 ///
 /// # Errors
 ///
@@ -375,7 +380,7 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn softsign(x: &Tensor) -> Result<Tensor> {
-    // From here on the quotient is ±1, and ∞ / ∞ would be NaN.
+    // From this magnitude on the quotient is ±1; ∞ / ∞ would be NaN.
     const STEADY: f64 = (1u128 << 120) as f64;
     let size = affine(&abs(x)?, 1.0, 1.0)?;
     let near = |x: &Tensor| clamp(x, Some(-STEADY), Some(STEADY));
@@ -389,7 +394,7 @@ pub fn softsign(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `x − tanh(x)`.
+/// Computes `x − tanh(x)`.
 ///
 /// # Errors
 ///
@@ -404,7 +409,7 @@ pub fn tanhshrink(x: &Tensor) -> Result<Tensor> {
     sub(x, &tanh(x)?)
 }
 
-/// `x` moved by `lambda` towards 0, and 0 where it is not further away than that. PyTorch's default
+/// Moves `x` towards 0 by `lambda`; returns 0 if `|x|` is at most `lambda`. PyTorch's default
 /// `lambda` is 0.5.
 ///
 /// # Errors
@@ -426,7 +431,7 @@ pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
     near_is_zero(x, lambda, &where_(&compare(CompareKind::Gt, x, 0.0)?, &nearer?, &higher?)?)
 }
 
-/// `x`, and 0 where it is not further away from 0 than `lambda`. PyTorch's default `lambda` is 0.5.
+/// Returns `x`, or 0 if `|x|` is at most `lambda`. PyTorch's default `lambda` is 0.5.
 ///
 /// # Errors
 ///
@@ -443,7 +448,7 @@ pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
     near_is_zero(x, lambda, x)
 }
 
-/// `x` where it is above the threshold, else `value`. NaN stays.
+/// Returns `x` if it exceeds the threshold, else `value`. NaN stays.
 ///
 /// # Errors
 ///
@@ -460,11 +465,12 @@ pub fn threshold(x: &Tensor, threshold: f64, value: f64) -> Result<Tensor> {
     where_(&compare(CompareKind::Le, x, threshold)?, &scalar_like(x, value)?, x)
 }
 
-/// `a · sigmoid(b)` of the two halves of `x` along a dimension. PyTorch's default is the last, −1.
+/// Computes `a · sigmoid(b)`, where `a` and `b` are the two halves of `x` along a dimension.
+/// PyTorch's default is the last, −1.
 ///
 /// # Shapes
 ///
-/// The dimension has an even size, and half of it in the result.
+/// The dimension has an even size; the result has half of it.
 ///
 /// # Errors
 ///
@@ -496,8 +502,8 @@ pub fn glu(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     mul(&a?, &sigmoid(&b?)?)
 }
 
-/// `x · gate` for a gate that falls to 0 at −∞ and is steady beyond ±1024, where its slope of 0 would meet
-/// an infinite `x`.
+/// Returns `x · gate`, for a gate that falls to 0 at −∞ and is constant beyond ±1024, where its
+/// slope of 0 would multiply an infinite `x`.
 #[track_caller]
 fn gated(x: &Tensor, gate: &Tensor) -> Result<Tensor> {
     let value = binary(BinaryKind::Weigh, x, gate)?;
@@ -508,7 +514,7 @@ fn gated(x: &Tensor, gate: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// Requires a float of functions that only choose among their arguments.
+/// Checks for a float type, for functions that only choose among their arguments.
 fn expect_float(op: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype().is_float() {
         return Ok(());
@@ -516,7 +522,7 @@ fn expect_float(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::DTypeMismatch { op, what: "the tensor", expected: DType::F32, got: x.dtype() })
 }
 
-/// `kept`, and 0 where `x` is not further away from 0 than `lambda`.
+/// Returns `kept`, or 0 if `|x|` is at most `lambda`.
 #[track_caller]
 fn near_is_zero(x: &Tensor, lambda: f64, kept: &Tensor) -> Result<Tensor> {
     let zero = scalar_like(x, 0.0)?;
@@ -524,7 +530,8 @@ fn near_is_zero(x: &Tensor, lambda: f64, kept: &Tensor) -> Result<Tensor> {
     where_(&compare(CompareKind::Le, x, lambda)?, &inside, kept)
 }
 
-/// `grad` where the result of relu is positive, NaN where it is. Linear in `grad`, so it is its own derivative.
+/// Returns `grad` if the result of relu is positive, NaN if it is NaN, else 0. Linear in `grad`, so
+/// it is its own derivative.
 fn relu_grad(grad: &Tensor, result: &Value) -> Result<Tensor> {
     let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
     let result = result.clone();

@@ -8,8 +8,8 @@ use super::{binary, mul, times, unary};
 use crate::functional::reduce::sum_to;
 use crate::{Tensor, run, untracked};
 
-/// `a` where the condition holds, else `b`, with broadcasting. A value that is not chosen has no
-/// influence, not even by a NaN, and gets the gradient +0.
+/// Returns `a` if the condition is true, else `b`, elementwise with broadcasting. An element that
+/// is not chosen has no influence, even if it is NaN, and gets gradient +0.
 ///
 /// # Errors
 ///
@@ -28,6 +28,7 @@ use crate::{Tensor, run, untracked};
 /// assert!(y[0] == 1.0 && y[1].is_nan());
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[doc(alias = "where")]
 #[named]
 #[track_caller]
 pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -46,11 +47,12 @@ pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `|x|`; the gradient at 0 is 0.
+/// Computes `|x|`; the gradient at 0 is 0.
 ///
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[doc(alias = "absolute")]
 #[named]
 #[track_caller]
 pub fn abs(x: &Tensor) -> Result<Tensor> {
@@ -60,11 +62,12 @@ pub fn abs(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// −1, +0 or 1 by the sign of `x`, NaN for NaN; not differentiable, its gradient is 0.
+/// Returns −1, +0 or 1 by the sign of `x`, and NaN for NaN; its gradient is 0.
 ///
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[doc(alias = "sgn")]
 #[named]
 #[track_caller]
 pub fn sign(x: &Tensor) -> Result<Tensor> {
@@ -77,13 +80,14 @@ pub fn sign(x: &Tensor) -> Result<Tensor> {
     where_(&positive, &one, &below)
 }
 
-/// `x` kept within `[min, max]`; a missing bound does not bind, and `max` wins if it is below
-/// `min`. NaN stays NaN. The gradient passes where `min < x < max`, is NaN where `x` is, and else 0: at a
-/// bound too, as in PyTorch from 2.15 on.
+/// Clamps `x` to `[min, max]`; a bound of `None` does not apply, and `max` takes precedence over a
+/// larger `min`. NaN stays NaN. The gradient passes if `min < x < max`, is NaN if `x` is, and is 0
+/// otherwise, also at a bound, as in PyTorch since 2.15.
 ///
 /// # Errors
 ///
-/// The type is neither f32, f64 nor i64, or a bound of integers is none.
+/// The type is neither f32, f64 nor i64, or a bound of an integer tensor has a fraction.
+#[doc(alias = "clip")]
 #[named]
 #[track_caller]
 pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
@@ -100,7 +104,7 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     hard_clamp(x, min, max, inside)
 }
 
-/// Replaces elements below `min` by `min`; see [`clamp`].
+/// Replaces elements below `min` with `min`; see [`clamp`].
 ///
 /// # Errors
 ///
@@ -121,7 +125,7 @@ pub fn clamp_min(x: &Tensor, min: f64) -> Result<Tensor> {
     clamp(x, Some(min), None)
 }
 
-/// Replaces elements above `max` by `max`; see [`clamp`].
+/// Replaces elements above `max` with `max`; see [`clamp`].
 ///
 /// # Errors
 ///
@@ -142,8 +146,8 @@ pub fn clamp_max(x: &Tensor, max: f64) -> Result<Tensor> {
     clamp(x, None, Some(max))
 }
 
-/// The larger of each pair; NaN counts as the largest. Where both are equal each gets half of
-/// the gradient.
+/// Returns the larger element of each pair, with broadcasting; NaN counts as the largest. Equal
+/// elements each get half of the gradient.
 ///
 /// # Errors
 ///
@@ -154,8 +158,8 @@ pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Maximum, CompareKind::Lt, a, b)
 }
 
-/// The smaller of each pair; a NaN in either gives NaN. Where both are equal each gets half of
-/// the gradient.
+/// Returns the smaller element of each pair, with broadcasting; a NaN in either gives NaN. Equal
+/// elements each get half of the gradient.
 ///
 /// # Errors
 ///
@@ -166,7 +170,7 @@ pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Minimum, CompareKind::Gt, a, b)
 }
 
-/// `loses` holds where the first operand is not chosen.
+/// Computes [`maximum`] or [`minimum`]. `loses` holds if the first operand is not chosen.
 #[track_caller]
 fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (a.clone(), b.clone());
@@ -182,7 +186,7 @@ fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Res
     }))
 }
 
-/// Keeps `x` within the bounds; the gradient passes where every condition holds, and is NaN where `x` is.
+/// Clamps `x` to the bounds. The gradient passes if every condition holds, and is NaN if `x` is.
 #[track_caller]
 pub(super) fn hard_clamp(
     x: &Tensor,
@@ -207,19 +211,19 @@ pub(super) fn hard_clamp(
     }))
 }
 
-/// `x` itself, with a gradient that is NaN where `x` is: for functions that choose among branches, which
-/// NaN would take like a number.
+/// Returns `x` with a gradient that is NaN if `x` is: for functions that choose among branches,
+/// which would treat NaN as a number.
 pub(super) fn nan_sloped(x: &Tensor) -> Tensor {
     let saved = x.detach();
     Tensor::computed(x.value().clone(), &[x], move |grad| Ok(vec![Some(nan_where(&saved, grad)?)]))
 }
 
-/// `grad`, and NaN where `x` is NaN.
+/// Returns `grad`, or NaN if `x` is NaN.
 fn nan_where(x: &Tensor, grad: &Tensor) -> Result<Tensor> {
     where_(&equal(x, x)?, grad, &scalar_like(grad, f64::NAN)?)
 }
 
-/// `x · weight`, and a zero where the weight is 0, also of an infinite `x`.
+/// Returns `x · weight`, or a zero if the weight is 0, even if `x` is infinite.
 #[track_caller]
 pub(in crate::functional) fn weigh(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (a, b) = (x.clone(), weight.clone());
@@ -231,25 +235,25 @@ pub(in crate::functional) fn weigh(x: &Tensor, weight: &Tensor) -> Result<Tensor
     }))
 }
 
-/// The comparison of each element with a number, which is first rounded to the element type.
+/// Compares each element with a number, which is first rounded to the element type.
 #[track_caller]
 pub(in crate::functional) fn compare(kind: CompareKind, x: &Tensor, bound: f64) -> Result<Tensor> {
     relation(kind, x, &scalar_like(x, bound)?)
 }
 
-/// Where the tensors are equal.
+/// Tests elementwise if the tensors are equal.
 #[track_caller]
 pub(in crate::functional) fn equal(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     relation(CompareKind::Eq, a, b)
 }
 
-/// Where `a` and `b` compare as `kind` says, with broadcasting.
+/// Compares `a` with `b` by `kind`, with broadcasting.
 #[track_caller]
 pub(in crate::functional) fn relation(kind: CompareKind, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     untracked(&Compare { kind, a: a.value().clone(), b: b.value().clone() })
 }
 
-/// Refuses a number with a fraction beside a tensor of integers.
+/// Rejects a number with a fraction beside an integer tensor.
 pub(super) fn expect_held(op: &'static str, x: &Tensor, number: f64) -> Result<()> {
     let dtype = x.dtype();
     if dtype.is_float() || number.fract() == 0.0 {
@@ -258,12 +262,12 @@ pub(super) fn expect_held(op: &'static str, x: &Tensor, number: f64) -> Result<(
     Err(Error::invalid(op, format!("{number} beside a tensor of type {dtype}")))
 }
 
-/// A constant without dimensions, of the type and on the device of `x`.
+/// Returns a constant without dimensions, with the type and device of `x`.
 pub(in crate::functional) fn scalar_like(x: &Tensor, value: f64) -> Result<Tensor> {
     Tensor::full(&[], value, x.dtype())?.to(x.device())
 }
 
-/// [`times`] for integers too; `x` itself for a factor of 1.
+/// Multiplies as [`times`] does, for integers, too; returns `x` itself for a factor of 1.
 #[track_caller]
 pub(in crate::functional) fn scaled(x: &Tensor, factor: f64) -> Result<Tensor> {
     if factor == 1.0 { Ok(x.clone()) } else { super::mul(x, &scalar_like(x, factor)?) }

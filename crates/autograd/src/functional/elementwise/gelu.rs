@@ -9,11 +9,11 @@ use samebits_tensor_core::ops::{Gelu, GeluForm, GeluGrad};
 use super::{add, affine, bell, erf, mul, square, tanh, times};
 use crate::{Tensor, is_recording, run, untracked};
 
-/// `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
+/// Computes `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
 ///
 /// # Determinism
 ///
-/// The gradient adds up in the order that [`GeluGrad`] states.
+/// The gradient is summed in the order that [`GeluGrad`] states.
 ///
 /// # Errors
 ///
@@ -24,12 +24,12 @@ pub fn gelu(x: &Tensor) -> Result<Tensor> {
     of(GeluForm::Erf, x)
 }
 
-/// PyTorch's `gelu(approximate="tanh")`: `x · (0.5 · tanh(√(2/π) · (x + 0.044715 · x³)) + 0.5)`,
-/// each operation rounded.
+/// Computes PyTorch's `gelu(approximate="tanh")`:
+/// `x · (0.5 · tanh(√(2/π) · (x + 0.044715 · x³)) + 0.5)`, each operation rounded.
 ///
 /// # Determinism
 ///
-/// The gradient adds up in the order that [`GeluGrad`] states.
+/// The gradient is summed in the order that [`GeluGrad`] states.
 ///
 /// # Errors
 ///
@@ -60,8 +60,8 @@ fn of(form: GeluForm, x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The shares of the gradient in the order of [`GeluGrad`], made of operations that can be
-/// differentiated again.
+/// Returns the terms of the gradient in the order of [`GeluGrad`], built from operations that can
+/// be differentiated again.
 fn composed(form: GeluForm, grad: &Tensor, x: &Tensor) -> Result<Vec<Tensor>> {
     let half_around = |odd: &Tensor| affine(odd, 0.5, 0.5);
     let inner = times(&mul(grad, x)?, 0.5)?;

@@ -1,4 +1,4 @@
-//! Division of integers.
+//! Integer division.
 
 use samebits_macros::named;
 use samebits_tensor_core::Result;
@@ -8,8 +8,8 @@ use super::binary;
 use crate::Tensor;
 use crate::functional::{Operand, constant};
 
-/// The quotient of i64 integers rounded down, with broadcasting: Python's `//`. The quotient of the
-/// smallest integer and −1 wraps around.
+/// Divides i64 integers and rounds down, with broadcasting: Python's `//`. The smallest integer
+/// divided by −1 wraps around.
 ///
 /// # Errors
 ///
@@ -35,8 +35,8 @@ pub fn floor_divide(x: &Tensor, other: impl Operand) -> Result<Tensor> {
     Ok(constant("floor_divide", binary(BinaryKind::FloorDivide, x, other)?, &[x, other]))
 }
 
-/// What [`floor_divide`] leaves, with the sign of the divisor: Python's `%`. Rust's `%` has the sign
-/// of the dividend.
+/// Returns the remainder of [`floor_divide`]; it has the divisor's sign, as Python's `%`. Rust's
+/// `%` has the sign of the dividend.
 ///
 /// # Errors
 ///

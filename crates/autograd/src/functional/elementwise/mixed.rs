@@ -1,4 +1,4 @@
-//! Functions of several tensors: stated compositions of the elementary ones.
+//! Functions of several tensors, composed of elementary functions as documented.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
@@ -12,22 +12,22 @@ use crate::functional::reduce::sum_to;
 use crate::functional::{Operand, isinf, logical_and, logical_or, masked_fill};
 use crate::{Tensor, no_grad};
 
-/// The numbers between `start` and `end`: `start + weight · (end − start)`, and from a weight of 1/2
-/// on `end − (end − start) · (1 − weight)`, so that a weight of 1 gives `end`. All broadcast.
+/// Interpolates linearly: `start + weight · (end − start)`, or from a weight of 1/2 on
+/// `end − (end − start) · (1 − weight)`, so a weight of 1 gives `end`. All arguments broadcast.
 ///
-/// An infinite end counts in full for any weight but 0, and not at all for a weight of 0: between 1
-/// and +∞ lies +∞, with weight 0 the result is 1. Between opposite infinities lies NaN. (PyTorch gives
-/// NaN in most of these cases.)
+/// An infinite end counts in full for every nonzero weight, and not at all for a weight of 0:
+/// between 1 and +∞ the result is +∞, or 1 with weight 0. Between opposite infinities it is NaN.
+/// (PyTorch gives NaN in most of these cases.)
 ///
 /// # Determinism
 ///
 /// Each operation is rounded. If `end − start` is infinite, also by overflow, the result is
-/// `(1 − weight) · start + weight · end`, where a weight of 0 gives 0; equal infinities differ by 0.
-/// The gradients of `start` and `end` are `lerp(grad, 0, weight)` and `lerp(0, grad, weight)`.
+/// `(1 − weight) · start + weight · end`, where a weight of 0 gives 0; equal infinities differ by
+/// 0. The gradients of `start` and `end` are `lerp(grad, 0, weight)` and `lerp(0, grad, weight)`.
 ///
 /// # Errors
 ///
-/// The shapes cannot be broadcast together, or the types differ or are no floats.
+/// The shapes cannot be broadcast together, or the types differ or are not floats.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor
     }))
 }
 
-/// The value of [`lerp`].
+/// Returns the value of [`lerp`].
 fn between(start: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let way = way(start, end)?;
     let near = compare(CompareKind::Lt, &abs(weight)?, 0.5)?;
@@ -72,13 +72,13 @@ fn between(start: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     where_(&isinf(&way)?, &mixed, &along)
 }
 
-/// `end − start`; equal infinities differ by 0.
+/// Returns `end − start`; equal infinities differ by 0.
 fn way(start: &Tensor, end: &Tensor) -> Result<Tensor> {
     let equal = logical_and(&isinf(start)?, &relation(CompareKind::Eq, start, end)?)?;
     masked_fill(&sub(end, start)?, &equal, 0.0)
 }
 
-/// `x + value · a · b`, with broadcasting. PyTorch's default for `value` is 1.
+/// Computes `x + value · a · b`, with broadcasting. PyTorch's default `value` is 1.
 ///
 /// # Determinism
 ///
@@ -107,7 +107,7 @@ pub fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
     add(x, &mul(&scaled(a, value)?, b)?)
 }
 
-/// `x + value · a / b`, with broadcasting. PyTorch's default for `value` is 1.
+/// Computes `x + value · a / b`, with broadcasting. PyTorch's default `value` is 1.
 ///
 /// # Determinism
 ///
@@ -136,7 +136,7 @@ pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
     add(x, &div(&scaled(a, value)?, b)?)
 }
 
-/// `log(exp(a) + exp(b))` without overflow, with broadcasting.
+/// Computes `log(exp(a) + exp(b))` without overflow, with broadcasting.
 ///
 /// # Determinism
 ///
@@ -144,7 +144,7 @@ pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
 ///
 /// # Errors
 ///
-/// The shapes cannot be broadcast together, or the types differ or are no floats.
+/// The shapes cannot be broadcast together, or the types differ or are not floats.
 ///
 /// # Examples
 ///
@@ -162,14 +162,15 @@ pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
 #[named]
 #[track_caller]
 pub fn logaddexp(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    // Equal infinities have no difference.
+    // The difference of equal infinities would be NaN.
     let equal = relation(CompareKind::Eq, a, b)?;
     let apart = where_(&equal, &scalar_like(a, 0.0)?, &sub(a, b)?)?;
     add(&maximum(a, b)?, &log1p(&exp(&neg(&abs(&apart)?)?)?)?)
 }
 
-/// `log(x / (1 − x))`, the inverse of [`sigmoid`](super::sigmoid); with `eps`, of `x` kept within
-/// `[eps, 1 − eps]`. Outside of `[0, 1]` the value and the gradient are NaN; at 0 and 1 they are infinite.
+/// Computes `log(x / (1 − x))`, the inverse of [`sigmoid`](super::sigmoid). With `eps`, `x` is
+/// first clamped to `[eps, 1 − eps]`. Outside `[0, 1]` the value and the gradient are NaN; at 0 and
+/// 1 they are infinite.
 ///
 /// # Determinism
 ///
@@ -209,7 +210,7 @@ pub fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     }
 }
 
-/// [`logit`] without bounds.
+/// Computes [`logit`] without bounds.
 #[track_caller]
 fn log_odds(x: &Tensor) -> Result<Tensor> {
     let odds = |x: &Tensor| -> Result<_> {
@@ -222,7 +223,7 @@ fn log_odds(x: &Tensor) -> Result<Tensor> {
         let (odds, rest) = odds(&saved)?;
         let of_odds = div(&div(grad, &odds)?, &rest)?;
         let of_rest = div(&mul(&of_odds, &saved)?, &rest)?;
-        // At 0 and 1 the slope is infinite, and outside of them there is none.
+        // At 0 and 1 the slope is infinite; outside [0, 1] there is none.
         let zero = scalar_like(grad, 0.0)?;
         let at = |end| compare(CompareKind::Eq, &saved, end);
         let end = logical_or(&at(0.0)?, &at(1.0)?)?;

@@ -9,7 +9,7 @@ use super::{affine, binary, div, log, mul, neg, square, times, unary, wanted};
 use crate::Tensor;
 use crate::functional::reduce::sum_to;
 
-/// `1 / √x`, rounded once.
+/// Computes `1 / √x`, rounded once.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn rsqrt(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `1 / x`.
+/// Computes `1 / x`.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn reciprocal(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// 2 to the power `x`.
+/// Computes 2 to the power `x`.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn exp2(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The logarithm to base 2.
+/// Computes the logarithm to base 2.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn log2(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The logarithm to base 10.
+/// Computes the logarithm to base 10.
 ///
 /// # Errors
 ///
@@ -82,15 +82,15 @@ pub fn log10(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// Each element to a power of its own, with broadcasting and the special values of C's `pow`.
+/// Raises each element to its own power, with broadcasting and the special values of C's `pow`.
 /// Integers are i64 and wrap around.
 ///
-/// The gradient with respect to the base is 0 where the exponent is 0, and that with respect to
-/// the exponent 0 where the base is 0 and the exponent is not negative.
+/// The gradient of the base is 0 if the exponent is 0. The gradient of the exponent is 0 if the
+/// base is 0 and the exponent is not negative.
 ///
 /// # Errors
 ///
-/// The shapes cannot be broadcast together, the types differ, or an exponent of integers is negative.
+/// The shapes cannot be broadcast together, the types differ, or an integer exponent is negative.
 #[named]
 #[track_caller]
 pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
@@ -113,11 +113,12 @@ pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// Each element to the power `exponent`, which is first rounded to the element type.
+/// Raises each element to the power `exponent`, which is first rounded to the element type.
 ///
 /// # Errors
 ///
-/// The type is neither f32, f64 nor i64, or the exponent of integers is negative or none.
+/// The type is neither f32, f64 nor i64, or the exponent of an integer tensor is negative or has a
+/// fraction.
 ///
 /// # Examples
 ///

@@ -1,4 +1,5 @@
-//! Rounding to integers. The gradients are 0, as PyTorch's are; integers stay as they are.
+//! Rounding to integers. The gradients are 0, as in PyTorch; integer tensors are returned
+//! unchanged.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
@@ -7,11 +8,11 @@ use samebits_tensor_core::{DType, Result};
 use super::{abs, affine, compare, neg, relation, scalar_like, sub, where_};
 use crate::Tensor;
 
-/// Rounds to the nearest integer, ties to the even one. The gradient is 0.
+/// Rounds to the nearest integer, ties to even. The gradient is 0.
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use crate::Tensor;
 #[track_caller]
 pub fn round(x: &Tensor) -> Result<Tensor> {
     let x = x.detach();
-    // From here on there are no fractions, and adding this leaves no bit for one.
+    // From this magnitude on there are no fractions, and the sum below leaves no bit for one.
     let whole = match x.dtype() {
         DType::F64 => 1.0 / f64::EPSILON,
         DType::F32 => f64::from(1.0 / f32::EPSILON),
@@ -40,7 +41,7 @@ pub fn round(x: &Tensor) -> Result<Tensor> {
     let nearest = affine(&affine(&size, 1.0, whole)?, 1.0, -whole)?;
     let nearest = where_(&compare(CompareKind::Lt, &x, 0.0)?, &neg(&nearest)?, &nearest)?;
     let nearest = where_(&compare(CompareKind::Lt, &size, whole)?, &nearest, &x)?;
-    // The sign of -0 stays.
+    // Keep the sign of -0.
     where_(&compare(CompareKind::Eq, &x, 0.0)?, &x, &nearest)
 }
 
@@ -48,7 +49,7 @@ pub fn round(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///
@@ -77,7 +78,7 @@ pub fn floor(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///
@@ -101,7 +102,7 @@ pub fn ceil(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///
@@ -115,17 +116,18 @@ pub fn ceil(x: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.trunc`.
+#[doc(alias = "fix")]
 #[named]
 #[track_caller]
 pub fn trunc(x: &Tensor) -> Result<Tensor> {
     where_(&compare(CompareKind::Lt, x, 0.0)?, &ceil(x)?, &floor(x)?)
 }
 
-/// What [`trunc`] leaves: `x − trunc(x)`, exactly. The gradient is 1.
+/// Returns the fractional part `x − trunc(x)`, exactly. The gradient is 1.
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///
@@ -145,12 +147,12 @@ pub fn frac(x: &Tensor) -> Result<Tensor> {
     sub(x, &trunc(x)?)
 }
 
-/// `x` with `nan` for NaN, and numbers for the infinities: the largest and the smallest finite ones
-/// of the type if not given. PyTorch's default for NaN is 0.
+/// Replaces NaN with `nan`, and the infinities with `posinf` and `neginf`; these default to the
+/// largest and smallest finite numbers of the type. PyTorch's default for NaN is 0.
 ///
 /// # Errors
 ///
-/// The type has no arithmetic.
+/// The type is not numeric.
 ///
 /// # Examples
 ///

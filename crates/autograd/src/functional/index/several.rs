@@ -1,4 +1,4 @@
-//! Several indices at once.
+//! Indexing by several tensors.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{Index, IndexPut, IndexPutAdd, indexed_shape};
@@ -10,9 +10,10 @@ use crate::functional::reduce::sum_to;
 use crate::functional::{expand, permute, reshape, zeros_for};
 use crate::{Tensor, run, untracked};
 
-/// What [`index`] and [`index_put`] take for a dimension: a tensor of indices, or `None` for all of it.
+/// An index of [`index`] and [`index_put`] for one dimension: a tensor of indices, or `None` for
+/// the whole dimension.
 pub trait IndexTensor {
-    /// The indices, unless the dimension is taken whole.
+    /// Returns the indices, or `None` for the whole dimension.
     fn tensor(&self) -> Option<&Tensor>;
 }
 
@@ -34,18 +35,19 @@ impl<I: IndexTensor> IndexTensor for Option<I> {
     }
 }
 
-/// The slices of `x` that several indices name together: `x[i0, i1, ..]`, and with `None` for a dimension
-/// that is taken whole, as in `x[:, i, j]`.
+/// Returns the slices of `x` at several index tensors: `x[i0, i1, ..]`. `None` takes a whole
+/// dimension, as in `x[:, i, j]`.
 ///
 /// # Shapes
 ///
-/// The indices are broadcast together. Their shape is in the place of the dimensions that they index if
-/// these are side by side, else in front; the other dimensions of `x` keep their order. Negative indices
+/// The indices broadcast together. Their shape replaces the dimensions that they index if these are
+/// adjacent, else it comes first; the other dimensions of `x` keep their order. Negative indices
 /// count from the end.
 ///
 /// # Errors
 ///
-/// There is no index or more than dimensions, they cannot be broadcast, or one is out of range.
+/// There is no index or more indices than dimensions, they cannot be broadcast together, or one is
+/// out of range.
 ///
 /// # Examples
 ///
@@ -68,7 +70,8 @@ impl<I: IndexTensor> IndexTensor for Option<I> {
 ///
 /// # References
 ///
-/// Indexing a `torch.Tensor` with tensors.
+/// Indexing of a `torch.Tensor` by tensors.
+#[doc(alias = "getitem")]
 #[named]
 #[track_caller]
 pub fn index(x: &Tensor, indices: &[impl IndexTensor]) -> Result<Tensor> {
@@ -79,7 +82,7 @@ pub fn index(x: &Tensor, indices: &[impl IndexTensor]) -> Result<Tensor> {
     permute(&y, placed(spread, at, y.rank()))
 }
 
-/// [`index`] of the first dimensions.
+/// Computes [`index`] for the first dimensions.
 #[track_caller]
 fn index_first(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
     let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
@@ -89,17 +92,17 @@ fn index_first(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
     }))
 }
 
-/// `input` with `values` assigned (or added, with `accumulate`) to the slices that several indices
-/// name together; see [`index`].
+/// Assigns `source` to the slices at several index tensors, or adds them with `accumulate`; see
+/// [`index`].
 ///
 /// # Shapes
 ///
-/// `values` is broadcast to the shape that [`index`] gives.
+/// `source` broadcasts to the shape that [`index`] returns.
 ///
 /// # Determinism
 ///
-/// Portable. Sums are exact and rounded once. Of several values assigned to one slice the last
-/// wins, and only it has a gradient.
+/// Portable. Sums are exact and rounded once. If several values are assigned to one slice, the last
+/// one is kept and receives the gradient.
 ///
 /// # Errors
 ///
@@ -126,7 +129,7 @@ pub fn index_put(
     permute(&put_first(&x, &indices, &source, accumulate)?, inverse(&order))
 }
 
-/// [`index_put`] of the first dimensions.
+/// Computes [`index_put`] for the first dimensions.
 #[track_caller]
 fn put_first(
     input: &Tensor,
@@ -163,7 +166,7 @@ fn put_first(
     }))
 }
 
-/// The elements of `x` that `index` names, counted in row-major order.
+/// Returns the elements of `x` at `index`, counted in row-major order.
 ///
 /// # Shapes
 ///
@@ -182,8 +185,8 @@ pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     index_first(&reshape(x, [x.numel()])?, std::slice::from_ref(index))
 }
 
-/// `input` with `source` assigned (or added, with `accumulate`) to the elements that `index`
-/// names, counted in row-major order.
+/// Assigns `source` to the elements at `index`, or adds it with `accumulate`; indices count in
+/// row-major order.
 ///
 /// # Shapes
 ///
@@ -208,12 +211,12 @@ pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
     reshape(&put_first(&flat, std::slice::from_ref(index), &source, accumulate)?, input.shape())
 }
 
-/// Which dimensions several indices are for.
+/// The dimensions that several indices apply to.
 struct Places {
     indices: Vec<Tensor>,
-    /// All dimensions, those that are indexed first; `None` if they are the first.
+    /// All dimensions, indexed ones first; `None` if that is their order already.
     order: Option<Vec<usize>>,
-    /// Where the dimensions of the indices are in the result.
+    /// The position of the indices' dimensions in the result.
     at: usize,
 }
 
@@ -241,12 +244,12 @@ impl Places {
     }
 }
 
-/// The order of `rank` dimensions that brings the first `spread` of them behind `at` others.
+/// Returns the order of `rank` dimensions that moves the first `spread` behind `at` others.
 fn placed(spread: usize, at: usize, rank: usize) -> Vec<usize> {
     (spread..spread + at).chain(0..spread).chain(spread + at..rank).collect()
 }
 
-/// The order that undoes `order`.
+/// Returns the order that undoes `order`.
 fn inverse(order: &[usize]) -> Vec<usize> {
     let mut inverse = vec![0; order.len()];
     for (to, &from) in order.iter().enumerate() {
@@ -255,12 +258,12 @@ fn inverse(order: &[usize]) -> Vec<usize> {
     inverse
 }
 
-/// The elements of each.
+/// Returns the values of tensors.
 fn values(tensors: &[Tensor]) -> Vec<Value> {
     tensors.iter().map(|x| x.value().clone()).collect()
 }
 
-/// Whether each place of the indices is the last one for its slice.
+/// Tests elementwise if each position of the indices is the last one for its slice.
 pub(super) fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
     let first = &indices[0];
     let input = Tensor::zeros(sizes, DType::I64)?.to(first.device())?;

@@ -7,35 +7,35 @@ use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 use crate::functional::{Lengths, once, reshape};
 use crate::{Tensor, run};
 
-/// What [`ctc_loss`] can be told; the default is PyTorch's.
+/// Options of [`ctc_loss`], with PyTorch's defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CtcOptions {
-    /// The class that stands for no label.
+    /// The blank class.
     pub blank: usize,
-    /// How the losses are put together; the mean is that of the losses divided by their target
-    /// lengths.
+    /// The reduction; the mean first divides each loss by its target's length.
     pub reduction: Reduction,
-    /// Whether an infinite loss counts as 0.
+    /// Treats infinite losses (target longer than input) as 0.
     pub zero_infinity: bool,
 }
 
-/// The negative log-likelihood of label sequences under all their alignments to longer inputs.
+/// Computes the negative log-likelihood of label sequences over all alignments to longer inputs.
 ///
 /// # Shapes
 ///
-/// `log_probs` is `[steps, n, classes]`, `targets` (i64) `[n, s]`, padded at the end of each row,
-/// or all labels one after the other. A single sequence may come as `[steps, classes]` and
-/// `[s]`. There are `n` lengths of each kind, numbers or a tensor of them. The result is `[n]` (or `[]`) without a reduction, else without dimensions.
+/// `log_probs` is `[steps, n, classes]`. `targets` (i64) is `[n, s]`, padded at the end of each
+/// row, or all labels concatenated. A single sequence may be `[steps, classes]` and `[s]`. Each
+/// list of lengths has `n` entries, as numbers or a tensor. The result is `[n]` (or `[]`) without a
+/// reduction, else without dimensions.
 ///
 /// # Determinism
 ///
-/// Portable: every sequence is a written order of f64 operations, rounded once. The
-/// gradient is PyTorch's, `exp(log_probs) − posterior`: that with respect to log-probabilities
-/// which [`log_softmax`](super::log_softmax) made.
+/// Portable: each sequence is a documented order of f64 operations, rounded once. The gradient is
+/// PyTorch's, `exp(log_probs) − posterior`: it assumes log-probabilities made by
+/// [`log_softmax`](super::log_softmax).
 ///
 /// # Errors
 ///
-/// Lengths that do not fit the shapes, a label or a blank that is not a class.
+/// A length does not fit the shapes, or a label or the blank is not a class.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Likelihoods of distributions whose parameters a model tells.
+//! Likelihoods of distributions whose parameters a model predicts.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, ReduceKind};
@@ -12,14 +12,14 @@ use crate::functional::elementwise::{
 };
 use crate::functional::{full_like, unsqueeze, zeros_like};
 
-/// The negative log-likelihood of counts that a Poisson distribution gives: `exp(input) − target ·
-/// input`, or `input − target · log(input + eps)` if `log_input` is false. With `full`, Stirling's
-/// approximation of the logarithm of the factorial is added where the target is above 1. PyTorch's
-/// defaults are a `log_input`, not `full`, and 1e-8.
+/// Computes the negative log-likelihood of counts under a Poisson distribution:
+/// `exp(input) − target · input`, or `input − target · log(input + eps)` if `log_input` is false.
+/// With `full`, it adds Stirling's approximation of the logarithm of the factorial for targets
+/// above 1. PyTorch's defaults are a `log_input`, not `full`, and 1e-8.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn poisson_nll_loss(
     };
     if full {
         let many = compare(CompareKind::Gt, target, 1.0)?;
-        // What the approximation is not for does not enter the logarithm.
+        // Keep targets outside the approximation's domain out of the logarithm.
         let t = where_(&many, target, &full_like(target, 1.0)?)?;
         let stirling = add(
             &sub(&mul(&t, &log(&t)?)?, &t)?,
@@ -57,15 +57,16 @@ pub fn poisson_nll_loss(
     reduced(&losses, reduction)
 }
 
-/// The negative log-likelihood of targets that a normal distribution gives: `(log(var) + (input −
-/// target)² / var) / 2`, with variances of at least `eps`; with `full`, `log(2π) / 2` is added.
-/// PyTorch's defaults are not `full`, and 1e-6.
+/// Computes the negative log-likelihood of targets under a normal distribution:
+/// `(log(var) + (input − target)² / var) / 2`, with variances of at least `eps`. With `full`, it
+/// adds `log(2π) / 2`. PyTorch's defaults are not `full`, and 1e-6.
 ///
-/// The gradient by a variance is that of the formula, also where `eps` takes its place.
+/// The gradient of a variance is that of the formula, even if `eps` replaces the variance.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike. `var` is too, or has a last dimension of size 1, or lacks it.
+/// `input` and `target` have the same shape. `var` has it, too, or its last dimension has size 1 or
+/// is missing.
 ///
 /// # Errors
 ///
@@ -106,7 +107,7 @@ pub fn gaussian_nll_loss(
         return Err(Error::invalid(OP, format!("a variance is negative: {least}")));
     }
     let raised = clamp_min(&var.detach(), eps)?.value().clone();
-    // The clamp is no part of the graph.
+    // The clamp is not part of the graph.
     let var = Tensor::computed(raised, &[&var], |grad| Ok(vec![Some(grad.clone())]));
     let distance = square(&sub(input, target)?)?;
     let mut losses = times(&add(&log(&var)?, &div(&distance, &var)?)?, 0.5)?;

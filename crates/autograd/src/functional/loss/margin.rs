@@ -1,4 +1,4 @@
-//! Losses that are 0 once a score or a distance is far enough on the right side.
+//! Margin losses: 0 once a score or distance is beyond the margin.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
@@ -17,12 +17,12 @@ use crate::functional::{
     reshape, squeeze, sum, to_dtype, unsqueeze, zeros_like,
 };
 
-/// `input` where the target is 1, and `max(margin − input, 0)` where it is −1. PyTorch's default
-/// margin is 1.
+/// Computes the hinge embedding loss: `input` if the target is 1, `max(margin − input, 0)` if it is
+/// −1. PyTorch's default margin is 1.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -44,12 +44,12 @@ pub fn hinge_embedding_loss(
     reduced(&by_sign(target, input, &far)?, reduction)
 }
 
-/// `max(−target · (a − b) + margin, 0)`: the target is 1 where `a` is to be larger, else −1.
-/// PyTorch's default margin is 0.
+/// Computes `max(−target · (a − b) + margin, 0)`: a target of 1 asks for a larger `a`, −1 for a
+/// larger `b`. PyTorch's default margin is 0.
 ///
 /// # Shapes
 ///
-/// `a`, `b` and `target` broadcast and have as many dimensions.
+/// `a`, `b` and `target` broadcast and have equally many dimensions.
 ///
 /// # Errors
 ///
@@ -74,8 +74,8 @@ pub fn margin_ranking_loss(
     reduced(&clamp_min(&affine(&wrong, 1.0, margin)?, 0.0)?, reduction)
 }
 
-/// `1 − cos` of the angle between vectors where the target is 1, and `max(cos − margin, 0)` where it
-/// is −1; 1e-12 is added to the squares of both norms. PyTorch's default margin is 0.
+/// Computes `1 − cos` of the angle between vectors if the target is 1, and `max(cos − margin, 0)`
+/// if it is −1. The squares of both norms are increased by 1e-12. PyTorch's default margin is 0.
 ///
 /// # Shapes
 ///
@@ -107,7 +107,7 @@ pub fn cosine_embedding_loss(
     const EPS: f64 = 1e-12;
     let dot = |x: &Tensor, y: &Tensor| sum(&mul(x, y)?, -1, false);
     let last = [outer.len()];
-    // Powers of two, in which the cosine does not change.
+    // The scales are powers of two, so the cosine is unchanged.
     let (a, scale_a) = scaled(a, &last, EPS.sqrt())?;
     let (b, scale_b) = scaled(b, &last, EPS.sqrt())?;
     let square = |x: &Tensor, scale: &Tensor| {
@@ -121,11 +121,11 @@ pub fn cosine_embedding_loss(
     reduced(&by_sign(target, &affine(&cos, -1.0, 1.0)?, &apart)?, reduction)
 }
 
-/// `log(1 + exp(−target · input))`, without overflow.
+/// Computes `log(1 + exp(−target · input))` without overflow.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -141,13 +141,13 @@ pub fn soft_margin_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -
     reduced(&neg(&log_sigmoid(&mul(target, input)?)?)?, reduction)
 }
 
-/// Of each sample the mean over the classes of `−weight · (target · log_sigmoid(input) +
-/// (1 − target) · log_sigmoid(−input))`.
+/// Computes, for each sample, the mean over the classes of
+/// `−weight · (target · log_sigmoid(input) + (1 − target) · log_sigmoid(−input))`.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are `[.., classes]`; `weight` broadcasts to them. A loss has the dimensions
-/// before the classes.
+/// `input` and `target` are `[.., classes]`; `weight` broadcasts to them. The losses have the
+/// dimensions before the classes.
 ///
 /// # Errors
 ///
@@ -172,9 +172,9 @@ pub fn multilabel_soft_margin_loss(
     reduced(&mean(&losses, -1, false)?, reduction)
 }
 
-/// Of each sample the mean over the classes of `weight[target] · max(margin − input[target] +
-/// input, 0)^p`, which is 0 for the target itself. PyTorch's defaults are a `p` of 1, a margin of 1
-/// and no weight.
+/// Computes, for each sample, the mean over the classes of
+/// `weight[target] · max(margin − input[target] + input, 0)^p`, with 0 for the target itself.
+/// PyTorch's defaults are a `p` of 1, a margin of 1 and no weight.
 ///
 /// # Shapes
 ///
@@ -183,7 +183,7 @@ pub fn multilabel_soft_margin_loss(
 ///
 /// # Errors
 ///
-/// The shapes do not match, a target is no class, or `p` is neither 1 nor 2.
+/// The shapes do not match, a target is not a class, or `p` is neither 1 nor 2.
 ///
 /// # References
 ///
@@ -227,21 +227,22 @@ pub fn multi_margin_loss(
     reduced(&mean(&others, 1, false)?, reduction)
 }
 
-/// Of each sample the sum of `max(1 − (input[j] − input[k]), 0)` over its target classes `j` and all
-/// other classes `k`, divided by the number of classes.
+/// Computes, for each sample, the sum of `max(1 − (input[j] − input[k]), 0)` over its target
+/// classes `j` and all other classes `k`, divided by the number of classes.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are `[n, classes]` or `[classes]`. A row of `target`, of type i64, is a list
-/// of classes that a −1 ends.
+/// `input` and `target` are `[n, classes]` or `[classes]`. A row of `target`, of type i64, lists
+/// classes and ends at a −1.
 ///
 /// # Errors
 ///
-/// The shapes differ, or a target is no class.
+/// The shapes differ, or a target is not a class.
 ///
 /// # References
 ///
 /// `torch.nn.functional.multilabel_margin_loss`.
+#[doc(alias = "multi_label_margin_loss")]
 #[named]
 #[track_caller]
 pub fn multilabel_margin_loss(
@@ -260,11 +261,11 @@ pub fn multilabel_margin_loss(
         let message = format!("expected shape [n, classes] or [classes], got {:?}", input.shape());
         return Err(Error::invalid(OP, message));
     };
-    // The lists up to their ends, which class 0 takes the place of.
+    // The lists up to their ends; entries from the end on become class 0.
     let ended = cumsum(&to_dtype(&target.lt(0)?, DType::I64)?, 1)?;
     let listed = ended.eq(0)?;
     let list = where_(&listed, target, &scalar_like(target, 0.0)?)?;
-    // `[n, place, class]`
+    // Shape `[n, position, class]`.
     let place = unsqueeze(&listed, 2)?;
     let named = logical_and(&one_hot(&list, classes)?.ne(0)?, &place)?;
     let other = logical_not(&amax(&to_dtype(&named, DType::I64)?, 1, true)?.ne(0)?)?;
@@ -275,14 +276,14 @@ pub fn multilabel_margin_loss(
     reduced(&div(&losses, &scalar_like(&losses, classes as f64)?)?, reduction)
 }
 
-/// `max(d(anchor, positive) − d(anchor, negative) + margin, 0)`, where `d` is
-/// [`pairwise_distance`] with exponent `p` and `eps`. With `swap`, `d(positive, negative)` takes the
-/// place of a larger `d(anchor, negative)`. PyTorch's defaults are a margin of 1, 2, 1e-6 and no
+/// Computes `max(d(anchor, positive) − d(anchor, negative) + margin, 0)`, where `d` is
+/// [`pairwise_distance`] with exponent `p` and `eps`. With `swap`, `d(positive, negative)` replaces
+/// `d(anchor, negative)` if it is smaller. PyTorch's defaults are a margin of 1, 2, 1e-6 and no
 /// swap.
 ///
 /// # Shapes
 ///
-/// All are `[n, d]` or `[d]`.
+/// All tensors are `[n, d]` or `[d]`.
 ///
 /// # Errors
 ///
@@ -308,11 +309,11 @@ pub fn triplet_margin_loss(
     triplets("triplet_margin_loss", inputs, distance, margin, swap, reduction)
 }
 
-/// [`triplet_margin_loss`] with a distance of the caller's.
+/// Computes [`triplet_margin_loss`] with a custom distance.
 ///
 /// # Errors
 ///
-/// The shapes do not match; whatever `distance` returns.
+/// The shapes do not match; or errors of `distance`.
 ///
 /// # References
 ///
@@ -351,8 +352,8 @@ fn triplets(
     reduced(&clamp_min(&affine(&sub(&near, &far)?, 1.0, margin)?, 0.0)?, reduction)
 }
 
-/// `positive` where the target is 1, `negative` where it is −1; both where it is neither, as
-/// PyTorch's hinge embedding loss has it.
+/// Returns `positive` if the target is 1, `negative` if it is −1, and their sum for any other
+/// target, as in PyTorch's hinge embedding loss.
 #[track_caller]
 fn by_sign(target: &Tensor, positive: &Tensor, negative: &Tensor) -> Result<Tensor> {
     let zero = scalar_like(positive, 0.0)?;

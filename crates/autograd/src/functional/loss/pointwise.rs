@@ -1,4 +1,4 @@
-//! Losses of one element each, as compositions of elementwise operations.
+//! Elementwise losses, composed of elementwise operations.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Reduce, ReduceKind};
@@ -12,11 +12,11 @@ use crate::functional::elementwise::{
 use crate::functional::index::{masked, masked_fill};
 use crate::{Tensor, untracked};
 
-/// `(input − target)²`.
+/// Computes the squared error `(input − target)²`.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -28,11 +28,11 @@ pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result
     reduced(&square(&sub(input, target)?)?, reduction)
 }
 
-/// `|input − target|`; its gradient where they are equal is 0.
+/// Computes the absolute error `|input − target|`; its gradient is 0 if they are equal.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -44,11 +44,11 @@ pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<
     reduced(&abs(&sub(input, target)?)?, reduction)
 }
 
-/// With `d = |input − target|`: `d² / (2 · beta)` where `d < beta`, else `d − beta / 2`.
+/// Computes `d² / (2 · beta)` if `d < beta`, else `d − beta / 2`, where `d = |input − target|`.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -75,11 +75,11 @@ pub fn smooth_l1_loss(
     reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
 }
 
-/// With `d = |input − target|`: `d² / 2` where `d < delta`, else `delta · (d − delta / 2)`.
+/// Computes `d² / 2` if `d < delta`, else `delta · (d − delta / 2)`, where `d = |input − target|`.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
@@ -104,12 +104,12 @@ pub fn huber_loss(
     reduced(&where_(&near, &bowl, &line)?, reduction)
 }
 
-/// `−weight · (target · log(input) + (1 − target) · log(1 − input))`, each logarithm at least
-/// −100, as in PyTorch.
+/// Computes `−weight · (target · log(input) + (1 − target) · log(1 − input))`, with each logarithm
+/// at least −100, as in PyTorch.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike; `weight` broadcasts to them.
+/// `input` and `target` have the same shape; `weight` broadcasts to it.
 ///
 /// # Determinism
 ///
@@ -151,13 +151,13 @@ pub fn binary_cross_entropy(
     reduced(&weighted(OP, &losses, weight)?, reduction)
 }
 
-/// [`binary_cross_entropy`] of the sigmoid of the input, without overflow for any logit:
-/// `(1 − target) · input − (1 + (pos_weight − 1) · target) · log_sigmoid(input)`. At infinite logits the
-/// loss is the limit: +∞, or 0 where the target agrees.
+/// Computes [`binary_cross_entropy`] of the sigmoid of the input, without overflow for any logit:
+/// `(1 − target) · input − (1 + (pos_weight − 1) · target) · log_sigmoid(input)`. At infinite
+/// logits the loss is the limit: +∞, or 0 if the target agrees.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike; `weight` and `pos_weight` broadcast to them.
+/// `input` and `target` have the same shape; `weight` and `pos_weight` broadcast to it.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ pub fn binary_cross_entropy_with_logits(
         expect_shape(OP, "pos_weight times the target", &share, input.shape())?;
     }
     let losses = sub(&weigh(input, &affine(target, -1.0, 1.0)?)?, &share)?;
-    // ∞ − ∞ is no number; the gradient is right.
+    // ∞ − ∞ is not a number; the gradient is right.
     let lowest = compare(CompareKind::Eq, input, f64::NEG_INFINITY)?;
     let limit = weigh(&scalar_like(input, f64::INFINITY)?, &hit)?;
     let value = where_(&lowest, &limit, &losses.detach())?.value().clone();
@@ -191,26 +191,26 @@ pub fn binary_cross_entropy_with_logits(
     reduced(&weighted(OP, &losses, weight)?, reduction)
 }
 
-/// How [`kl_div`] puts its losses together.
+/// The reduction of [`kl_div`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchReduction {
-    /// As the other losses do.
+    /// A reduction as in the other losses.
     Of(Reduction),
     /// The sum divided by the size of the first dimension: the mathematical mean.
     BatchMean,
 }
 
-/// The Kullback–Leibler divergence `target · (log(target) − input)` of log-probabilities from
-/// probabilities, +0 where the target is 0; with `log_target` the target is a logarithm
+/// Computes the Kullback–Leibler divergence `target · (log(target) − input)` of log-probabilities
+/// from probabilities; it is +0 if the target is 0. With `log_target` the target is a logarithm,
 /// too: `exp(target) · (target − input)`.
 ///
 /// # Shapes
 ///
-/// `input` and `target` are alike.
+/// `input` and `target` have the same shape.
 ///
 /// # Errors
 ///
-/// The shapes differ, or there is no first dimension to take a batch mean over.
+/// The shapes differ, or a batch mean is asked for a tensor without dimensions.
 #[named]
 #[track_caller]
 pub fn kl_div(
@@ -226,8 +226,7 @@ pub fn kl_div(
         mul(&exp(target)?, &masked_fill(&sub(target, input)?, &nothing, 0.0)?)?
     } else {
         let nothing = compare(CompareKind::Eq, target, 0.0)?;
-        // The logarithm of 0 must not be taken even where its value is not used: its gradient
-        // would be NaN.
+        // Do not take the logarithm of 0 even if its value is unused: its gradient would be NaN.
         let argument = where_(&nothing, &scalar_like(target, 1.0)?, target)?;
         sub(&mul(target, &log(&argument)?)?, &weigh(input, target)?)?
     };
@@ -243,7 +242,7 @@ pub fn kl_div(
     }
 }
 
-/// Losses times a weight that broadcasts to them.
+/// Multiplies losses by a weight that broadcasts to them.
 #[track_caller]
 pub(super) fn weighted(
     op: &'static str,
@@ -268,7 +267,7 @@ fn check_probabilities(op: &'static str, x: &Tensor) -> Result<()> {
     ))
 }
 
-/// The smallest or largest element, if there are any.
+/// Returns the smallest or largest element, or `None` if there are none.
 #[track_caller]
 pub(super) fn extreme(kind: ReduceKind, x: &Tensor) -> Result<Option<f64>> {
     if x.numel() == 0 {

@@ -6,8 +6,8 @@ use super::indexed::{Windows, sum_by_index};
 use crate::functional::spatial::{batched, batched_with_indices, by_dims};
 use crate::{Tensor, run};
 
-/// The mean of each window, for a given size of the result: output `o` of a dimension covers the
-/// inputs from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
+/// Averages windows for a given size of the result: output `o` of a dimension covers the inputs
+/// from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
 ///
 /// # Shapes
 ///
@@ -16,7 +16,7 @@ use crate::{Tensor, run};
 ///
 /// # Errors
 ///
-/// The output size does not go with the shape, or a spatial dimension of the input is empty.
+/// The output size does not match the shape, or a spatial dimension of the input is empty.
 ///
 /// # Examples
 ///
@@ -34,8 +34,8 @@ pub fn adaptive_avg_pool(input: &Tensor, output_size: &[usize]) -> Result<Tensor
     batched(input, output_size.len(), |input| averaged(input, output_size))
 }
 
-/// The largest element of each window, the windows being those of [`adaptive_avg_pool`], and
-/// its index in the flattened spatial dimensions.
+/// Returns the largest element of each window of [`adaptive_avg_pool`], and its index in the
+/// flattened spatial dimensions.
 ///
 /// # Shapes
 ///

@@ -9,19 +9,19 @@ use crate::functional::spatial::{batched_with_indices, by_dims};
 use crate::nn::with_generator_if;
 use crate::{Tensor, run, untracked};
 
-/// The largest element of each window, and its index in the flattened spatial dimensions; the
-/// windows are at places that random samples decide, about evenly apart.
+/// Returns the largest element of each window, and its index in the flattened spatial dimensions.
+/// Random samples set the positions of the windows, which are about evenly spaced.
 ///
 /// # Shapes
 ///
-/// `input` is `[n, channels, ..]` or `[channels, ..]` with two or three spatial dimensions, for
-/// each of which `kernel` and `output_size` have an entry. `samples` is
-/// `[n, channels, dimensions]`, numbers in `[0, 1)`: those of [`fractional_samples`] if missing.
+/// `input` is `[n, channels, ..]` or `[channels, ..]` with two or three spatial dimensions;
+/// `kernel` and `output_size` have one entry for each. `samples` is `[n, channels, dimensions]`,
+/// with numbers in `[0, 1)`; if missing, [`fractional_samples`] draws them.
 ///
 /// # Errors
 ///
-/// The sizes do not match, a sample is not in `[0, 1)`, or none are given and nobody seeded
-/// this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
+/// The sizes do not match, a sample is not in `[0, 1)`, or none are given and this thread was not
+/// seeded (see [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # References
 ///
@@ -55,12 +55,12 @@ pub fn fractional_max_pool(
     })
 }
 
-/// Samples for [`fractional_max_pool`] over `dims` dimensions, from the generator in force.
+/// Draws samples for [`fractional_max_pool`] over `dims` dimensions, from the generator in force.
 ///
 /// # Errors
 ///
-/// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type; nobody
-/// seeded this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
+/// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not a float, or this thread
+/// was not seeded (see [`with_default`](samebits_tensor_core::random::with_default)).
 #[named]
 pub fn fractional_samples(input: &Tensor, dims: usize) -> Result<Tensor> {
     with_generator_if(input.numel() != 0, "fractional_samples", input.device(), |generator| {
@@ -68,8 +68,8 @@ pub fn fractional_samples(input: &Tensor, dims: usize) -> Result<Tensor> {
     })
 }
 
-/// [`fractional_samples`] from `generator`, which moves on by a quarter of their number, or half of
-/// it for f64, rounded up.
+/// Draws [`fractional_samples`] from `generator`, which advances by a quarter of their number, or
+/// half of it for f64, rounded up.
 ///
 /// # Errors
 ///

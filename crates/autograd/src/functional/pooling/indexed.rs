@@ -1,4 +1,4 @@
-//! Sums and picks by index: the gradients of maximum pooling and of its inverse, of any order.
+//! Sums and selections by index: the gradients, of any order, of max pooling and its inverse.
 
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{
@@ -7,18 +7,18 @@ use samebits_tensor_core::ops::{
 
 use crate::{Tensor, run};
 
-/// What is known of the windows that some indices come from.
+/// The kind of windows that some indices come from.
 #[derive(Clone, Debug)]
 pub(super) enum Windows {
-    /// They move in even steps.
+    /// Windows at even steps.
     Moving(PoolParams),
-    /// They cover the input evenly.
+    /// Windows that cover the input evenly.
     Adaptive,
-    /// They are at pseudo-random places.
+    /// Windows at pseudo-random positions.
     Fractional,
 }
 
-/// The gradient of a maximum pooling: each element of `grad` is added where its index says.
+/// Returns the gradient of max pooling: adds each element of `grad` at its index.
 #[track_caller]
 pub(super) fn sum_by_index(
     grad: &Tensor,
@@ -40,7 +40,7 @@ pub(super) fn sum_by_index(
     }))
 }
 
-/// The gradient of the inverse of a maximum pooling: the elements of `x` that the indices name.
+/// Returns the gradient of the inverse of max pooling: the elements of `x` at the indices.
 #[track_caller]
 pub(super) fn pick_by_index(x: &Tensor, indices: &Tensor, windows: &Windows) -> Result<Tensor> {
     let value = run(&MaxUnpoolGrad { grad: x.value().clone(), indices: indices.value().clone() })?;

@@ -1,4 +1,4 @@
-//! Pooling by norms.
+//! Power-average pooling.
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
@@ -18,7 +18,7 @@ use crate::functional::reduce::{has_any, sum};
 use crate::functional::shape::reshape;
 use crate::functional::windows::windows;
 
-/// The p-norm of each window: the p-th root of the sum of the p-th powers.
+/// Computes the p-norm of each window: the p-th root of the sum of the p-th powers.
 ///
 /// # Shapes
 ///
@@ -26,23 +26,22 @@ use crate::functional::windows::windows;
 ///
 /// # Determinism
 ///
-/// The powers are averaged by [`avg_pool`], the mean's size is multiplied with the number of
-/// elements of a window and the p-th root taken, each operation rounded. As in PyTorch, a window
-/// that hangs over the end counts as if it were full, and a sum below 0, which odd powers allow,
-/// has the root NaN.
+/// [`avg_pool`] averages the powers; the magnitude of the mean is multiplied by the number of
+/// elements of a window, and the p-th root taken, each operation rounded. As in PyTorch, a window
+/// that extends past the end counts as if it were full. A sum below 0, which odd powers allow, has
+/// the root NaN.
 ///
-/// If powers of a window leave the range of the type, its elements are divided by the magnitude that
-/// counts most (the largest, or for a negative norm the smallest), the powers added as by
-/// [`sum`](crate::functional::sum), and the root multiplied with that magnitude. To learn whether a
-/// window needs
-/// this, the host waits for the device.
+/// If powers of a window leave the range of the type, its elements are divided by the dominant
+/// magnitude (the largest, or for a negative norm the smallest). The powers are then added as by
+/// [`sum`](crate::functional::sum), and the root is multiplied by that magnitude. To find out
+/// whether a window needs this, the host waits for the device.
 ///
-/// The gradient of a window whose norm is 0 is 0, except for a norm of 1; that of a zero is 0 for
-/// norms below 1.
+/// If the norm of a window is 0, its gradient is 0, except for a norm of 1. The gradient of a zero
+/// element is 0 for norms below 1.
 ///
 /// # Errors
 ///
-/// `norm` is 0, the parameters do not fit the shape, or padding or dilation is asked for.
+/// `norm` is 0, the parameters do not fit the shape, or padding or dilation is set.
 #[named]
 #[track_caller]
 pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor> {
@@ -65,8 +64,8 @@ pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor>
     if !has_any(&far)? {
         return root(&total, norm);
     }
-    // Elements whose powers are infinite are in windows that count on their own: 1 in their place
-    // keeps gradients of the others finite.
+    // Elements with infinite powers are in windows that are computed separately: a 1 in their place
+    // keeps the gradients of the others finite.
     let x = input.detach();
     let beyond = logical_and(&isinf(&pow_scalar(&x, norm)?)?, &isfinite(&x)?)?;
     let near = masked_fill(&sums(&masked_fill(input, &beyond, 1.0)?)?, &far, 1.0)?;
@@ -78,7 +77,7 @@ pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor>
     where_(&far, &mul(&root(&total, norm)?, &scale)?, &root(&near, norm)?)
 }
 
-/// The powers of elements. Of a power below 1 the slope at 0 is infinite, and left out.
+/// Returns the powers of elements. The slope of a power below 1 is infinite at 0; it is dropped.
 fn powers(x: &Tensor, p: f64) -> Result<Tensor> {
     if p >= 1.0 {
         return pow_scalar(x, p);
@@ -88,7 +87,7 @@ fn powers(x: &Tensor, p: f64) -> Result<Tensor> {
     where_(&zero, &pow_scalar(&x.detach(), p)?, &power)
 }
 
-/// The root of a sum of powers; its slope where it is 0 is infinite, and left out.
+/// Returns the root of a sum of powers. Its slope is infinite at 0; it is dropped.
 fn root(total: &Tensor, p: f64) -> Result<Tensor> {
     if p == 1.0 {
         return pow_scalar(total, 1.0);
@@ -99,7 +98,7 @@ fn root(total: &Tensor, p: f64) -> Result<Tensor> {
     masked_fill(&root, &nothing, 0.0)
 }
 
-/// The magnitude of each window that counts most in its norm.
+/// Returns the magnitude of each window that dominates its norm.
 fn most(input: &Tensor, p: f64, params: &PoolParams) -> Result<Tensor> {
     let size = abs(&input.detach())?;
     if p > 0.0 {
@@ -108,8 +107,9 @@ fn most(input: &Tensor, p: f64, params: &PoolParams) -> Result<Tensor> {
     neg(&max_pool(&neg(&size)?, params)?.0)
 }
 
-/// The elements of each window divided by its scale, in further dimensions at the end; 1 in windows
-/// that are not `far`, and what adds no power after the end of the input.
+/// Returns the elements of each window divided by its scale, in additional dimensions at the end.
+/// Windows that are not `far` hold 1; positions after the end of the input hold a number that adds
+/// no power.
 fn scaled_windows(
     input: &Tensor,
     p: f64,
@@ -123,7 +123,7 @@ fn scaled_windows(
     where_(&apart(far)?, &div(&each, &apart(scale)?)?, &scalar_like(scale, 1.0)?)
 }
 
-/// How many elements of the input each window has, in the spatial dimensions.
+/// Counts the elements of the input in each window, in the spatial dimensions.
 fn elements(result: &Tensor, input: &Tensor, params: &PoolParams) -> Result<Tensor> {
     let dims = params.kernel.len();
     let spatial = |x: &Tensor| x.shape()[x.rank() - dims..].to_vec();
@@ -132,8 +132,8 @@ fn elements(result: &Tensor, input: &Tensor, params: &PoolParams) -> Result<Tens
     sum(&inside, (dims..2 * dims).collect::<Vec<_>>(), false)
 }
 
-/// The windows along the last dimensions, their elements in further dimensions at the end. `value`
-/// stands after the end of the input.
+/// Returns the windows along the last dimensions, with their elements in additional dimensions at
+/// the end. `value` fills positions after the end of the input.
 fn windows_of(x: &Tensor, params: &PoolParams, result: &[usize], value: f64) -> Result<Tensor> {
     let dims = params.kernel.len();
     let (inputs, counts) = (&x.shape()[x.rank() - dims..], &result[result.len() - dims..]);

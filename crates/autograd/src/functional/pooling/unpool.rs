@@ -8,19 +8,19 @@ use crate::functional::shape::reshape;
 use crate::functional::spatial::{batched, by_dims, expect_dims};
 use crate::{Tensor, run};
 
-/// The partial inverse of [`max_pool`](super::max_pool) with `params`: each element goes where
-/// its index says, into zeros. Of several with one index the last one is kept and receives the
-/// gradient; that of the others is 0.
+/// Computes the partial inverse of [`max_pool`](super::max_pool) with `params`: writes each element
+/// to its index, in a tensor of zeros. If several elements have one index, the last is kept and
+/// receives the gradient; the others get 0.
 ///
 /// # Shapes
 ///
-/// `input` and `indices` are `[n, channels, ..]` or `[channels, ..]`. The result has the given
-/// size, or else the smallest that the pooling would take to the input's.
+/// `input` and `indices` are `[n, channels, ..]` or `[channels, ..]`. The result has `output_size`,
+/// or else the smallest size that the pooling maps to the input's.
 ///
 /// # Errors
 ///
-/// The shapes do not match, an index is outside the result, or `output_size` is not less
-/// than a stride away from that smallest size.
+/// The shapes do not match, an index is outside the result, or `output_size` is a stride or more
+/// away from that smallest size.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ pub fn max_unpool(
             };
             let flat = reshape(&indices, by_plane(indices.shape()))?;
             let kept = last_writers(&by_plane(grad.shape()), 2, &flat)?;
-            // Nothing is known of where the indices come from.
+            // The windows that the indices come from are unknown.
             let picked = pick_by_index(grad, &indices, &Windows::Adaptive)?;
             Ok(vec![Some(masked(&reshape(&kept, indices.shape())?, &picked)?)])
         }))

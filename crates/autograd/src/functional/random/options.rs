@@ -4,10 +4,10 @@ use super::{normals, randint_with, to_dtype, uniform};
 use crate::Tensor;
 use crate::nn::with_generator;
 
-/// The element type and device of random tensors: f32 on the host, if not set.
+/// The element type and device of random tensors (default: f32 on the host).
 ///
-/// The numbers come from the generator in force, which is that of [`nn::draw_from`], else this
-/// thread's default generator of the device.
+/// The numbers come from the generator in force: that of [`nn::draw_from`], else this thread's
+/// default generator of the device.
 ///
 /// [`nn::draw_from`]: crate::nn::draw_from
 ///
@@ -25,7 +25,8 @@ use crate::nn::with_generator;
 ///
 /// # References
 ///
-/// The arguments `dtype` and `device` of `torch.rand` and its kin.
+/// The arguments `dtype` and `device` of `torch.rand`, `torch.randn`, `torch.normal` and
+/// `torch.randint`.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomOptions {
     dtype: Option<DType>,
@@ -39,24 +40,25 @@ impl Default for RandomOptions {
 }
 
 impl RandomOptions {
-    /// PyTorch's defaults: f32, for [`randint`](RandomOptions::randint) i64, on the host.
+    /// Returns PyTorch's defaults: f32 on the host, but i64 for
+    /// [`randint`](RandomOptions::randint).
     pub fn new() -> RandomOptions {
         RandomOptions::default()
     }
 
-    /// The element type.
+    /// Sets the element type.
     #[must_use]
     pub fn dtype(self, dtype: DType) -> RandomOptions {
         RandomOptions { dtype: Some(dtype), ..self }
     }
 
-    /// The device.
+    /// Sets the device.
     #[must_use]
     pub fn device(self, device: Device) -> RandomOptions {
         RandomOptions { device, ..self }
     }
 
-    /// Uniform numbers in [0, 1), as [`rand`](super::rand).
+    /// Draws uniform numbers in [0, 1), as [`rand`](super::rand) does.
     ///
     /// # Errors
     ///
@@ -68,7 +70,7 @@ impl RandomOptions {
         })
     }
 
-    /// Standard normal numbers, as [`randn`](super::randn).
+    /// Draws standard normal numbers, as [`randn`](super::randn) does.
     ///
     /// # Errors
     ///
@@ -77,21 +79,22 @@ impl RandomOptions {
         self.normals("randn", [0.0, 1.0], shape)
     }
 
-    /// Normal numbers with one mean and one standard deviation, as
-    /// [`normal_scalar`](super::normal_scalar).
+    /// Draws normal numbers with one mean and one standard deviation, as
+    /// [`normal_scalar`](super::normal_scalar) does.
     ///
     /// # Errors
     ///
-    /// As there; the type is not a float.
+    /// As [`normal_scalar`](super::normal_scalar); or the type is not a float.
     pub fn normal(self, mean: f64, std: f64, shape: &[usize]) -> Result<Tensor> {
         self.normals("normal", [mean, std], shape)
     }
 
-    /// Uniform integers in `low..high`, as [`randint`](super::randint), converted to the type.
+    /// Draws uniform integers in `low..high`, as [`randint`](super::randint) does, converted to the
+    /// type.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`randint`](super::randint).
     pub fn randint(self, low: i64, high: i64, shape: &[usize]) -> Result<Tensor> {
         let numbers = with_generator("randint", self.device, |generator| {
             randint_with(low, high, shape, generator)

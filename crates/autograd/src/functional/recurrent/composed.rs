@@ -1,5 +1,5 @@
-//! One direction of one layer, made of differentiable operations: what the gradients of
-//! [`Direction`] are differentiated by.
+//! One direction of a layer, composed of differentiable operations. The gradients of [`Direction`]
+//! are differentiated through it.
 
 use samebits_tensor_core::Result;
 
@@ -10,7 +10,7 @@ use crate::functional::linear::linear;
 use crate::functional::shape::{cat, narrow, reshape};
 use crate::functional::zeros_for;
 
-/// The gradients of the inputs of `direction`, each flat, one after the other.
+/// Returns the gradients of the inputs of `direction`, each flat, concatenated.
 pub(super) fn gradients(direction: &Direction, grad: &Tensor) -> Result<Tensor> {
     let found = forward(direction)?.backward_from(grad.clone(), true)?;
     let flat = |input: &Tensor| match found.of(input) {
@@ -20,7 +20,7 @@ pub(super) fn gradients(direction: &Direction, grad: &Tensor) -> Result<Tensor> 
     cat(&direction.inputs().iter().map(flat).collect::<Result<Vec<Tensor>>>()?, 0)
 }
 
-/// Outputs, last hidden and last cell states, flat.
+/// Returns outputs, last hidden and last cell states, flat.
 fn forward(direction: &Direction) -> Result<Tensor> {
     let order = direction.order(direction.reverse);
     let first = order.first().map_or(0, |place| place.count);
@@ -71,7 +71,7 @@ fn biased(gates: &Tensor, bias: &Option<Tensor>) -> Result<Tensor> {
     bias.as_ref().map_or_else(|| Ok(gates.clone()), |bias| add(gates, bias))
 }
 
-/// One of the gates that lie side by side.
+/// Returns one of the gates that lie side by side.
 fn part(gates: &Tensor, gate: usize, gates_in_all: usize) -> Result<Tensor> {
     let width = gates.shape()[1] / gates_in_all;
     narrow(gates, 1, gate * width, width)
@@ -79,10 +79,10 @@ fn part(gates: &Tensor, gate: usize, gates_in_all: usize) -> Result<Tensor> {
 
 /// A state whose rows join or leave between steps.
 struct Rows {
-    /// What rows that join begin with.
+    /// The initial values of rows that join.
     full: Tensor,
     current: Tensor,
-    /// Rows that have left, the last ones first.
+    /// Rows that have left; the last ones come first.
     left: Vec<Tensor>,
 }
 

@@ -1,5 +1,5 @@
-//! One direction of one layer, forward and backward through time: one operation where the device
-//! has it, otherwise a loop over steps.
+//! One direction of a layer, forward and backward through time: a single operation if the device
+//! has it, else a loop over steps.
 
 use samebits_tensor_core::ops::{
     Binary, BinaryKind, Cat, GruCell, GruCellGrad, LstmCell, LstmCellGrad, Matmul, RecurrentLayer,
@@ -14,7 +14,7 @@ use crate::functional::shape::{narrow, reshape};
 use crate::functional::twice;
 use crate::{Tensor, is_recording, run};
 
-/// PyTorch's name.
+/// Returns PyTorch's name.
 pub(super) fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Tanh => "rnn_tanh",
@@ -24,14 +24,14 @@ pub(super) fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// A loop over packed rows; all shapes have been checked.
+/// A loop over packed rows. All shapes have been checked.
 #[derive(Clone)]
 pub(super) struct Direction {
     pub(super) kind: Kind,
     pub(super) reverse: bool,
-    /// Sequences that are still running at each step, never ascending.
+    /// The number of sequences still running at each step; it never ascends.
     pub(super) batch_sizes: Vec<usize>,
-    /// `[rows, gates · hidden]`: the inputs times their weights.
+    /// The inputs times their weights, `[rows, gates · hidden]`.
     pub(super) gates: Tensor,
     pub(super) weight_hh: Tensor,
     pub(super) bias_x: Option<Tensor>,
@@ -41,27 +41,27 @@ pub(super) struct Direction {
     pub(super) c0: Option<Tensor>,
 }
 
-/// What the forward pass leaves for the gradient.
+/// Values that the forward pass saves for the gradient.
 enum Kept {
-    /// The result, and what the operation returned beside it.
+    /// The result, and the values that the operation returned beside it.
     Layer(Value, Vec<Value>),
     Steps(Vec<Step>),
 }
 
-/// What a step leaves for its gradient.
+/// Values that a step saves for its gradient.
 struct Step {
-    /// The hidden state before.
+    /// The hidden state before the step.
     before: Value,
-    /// The hidden state after, without projection.
+    /// The hidden state after the step, before projection.
     after: Value,
-    /// The cells before and after.
+    /// The cells before and after the step.
     cells: Option<[Value; 2]>,
     /// The activations of gated cells.
     activations: Option<Value>,
 }
 
 impl Direction {
-    /// The outputs of all steps, and the last hidden and cell states.
+    /// Returns the outputs of all steps, and the last hidden and cell states.
     pub(super) fn run(self) -> Result<(Tensor, States)> {
         let inputs = self.inputs();
         let keep = is_recording() && inputs.iter().any(Tensor::requires_grad);
@@ -78,7 +78,7 @@ impl Direction {
             (self.h0.shape().to_vec(), self.c0.as_ref().map(|c| c.shape().to_vec()));
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let op = name(self.kind);
-        // One flat result, because a step of the graph has one.
+        // The result is one flat tensor: a step of the graph has one result.
         let flat = Tensor::computed(value, &inputs, move |grad| {
             let grads = match &kept {
                 Kept::Layer(result, kept) => self.layer_backward(grad.value(), result, kept)?,
@@ -87,7 +87,7 @@ impl Direction {
             if !is_recording() {
                 return Ok(grads.into_iter().map(|grad| Some(Tensor::from(grad))).collect());
             }
-            // One flat gradient, because all of them are differentiated together.
+            // The gradients are one flat tensor: they are differentiated together.
             let shapes: Vec<Vec<usize>> = grads.iter().map(|x| x.shape().to_vec()).collect();
             let flat = grads.into_iter().map(|x| x.reshape(&[x.numel()]));
             let flat = cat(flat.collect::<Result<_>>()?)?;
@@ -135,7 +135,7 @@ impl Direction {
         }
     }
 
-    /// As [`backward`](Self::backward), from what the one operation left.
+    /// Computes [`backward`](Self::backward) from the values saved by the single operation.
     fn layer_backward(&self, grad: &Value, result: &Value, kept: &[Value]) -> Result<Vec<Value>> {
         let rows = self.gates.shape()[0];
         let width = self.h0.shape()[1];
@@ -156,7 +156,7 @@ impl Direction {
         self.collect(Sums { gates_x, gates_h, before, projected, h0, c0 })
     }
 
-    /// The hidden states that the steps began with, `[rows, state]`.
+    /// Returns the hidden states before each step, `[rows, state]`.
     fn states_before(&self, output: &Value) -> Result<Value> {
         let order = self.order(false);
         let first = self.h0.value();
@@ -177,7 +177,7 @@ impl Direction {
         cat(pieces)
     }
 
-    /// What the result depends on, in the order of the gradients.
+    /// Returns the tensors that the result depends on, in the order of the gradients.
     pub(super) fn inputs(&self) -> Vec<Tensor> {
         [Some(&self.gates), Some(&self.weight_hh), Some(&self.h0)]
             .into_iter()
@@ -187,7 +187,7 @@ impl Direction {
             .collect()
     }
 
-    /// The same with other [`inputs`](Direction::inputs).
+    /// Returns this direction with other [`inputs`](Direction::inputs).
     fn with_inputs(&self, inputs: &[Tensor]) -> Direction {
         let mut next = inputs.iter().cloned();
         let mut take = || next.next().expect("as many inputs as there were");
@@ -207,8 +207,8 @@ impl Direction {
         }
     }
 
-    /// Outputs, last hidden and last cell states in one flat tensor, and what the gradient needs
-    /// in the order of the steps.
+    /// Returns outputs, last hidden and last cell states in one flat tensor, and the values that
+    /// the gradient needs, in the order of the steps.
     fn forward(&self, keep: bool) -> Result<(Value, Vec<Step>)> {
         let gates = self.gates.value().contiguous()?;
         let weight_hh = self.weight_hh.value().transpose(0, 1)?.contiguous()?;
@@ -301,8 +301,8 @@ impl Direction {
         }
     }
 
-    /// The gradients of gates, recurrent weights and first hidden state, then of the biases, the
-    /// projection and the first cell if there are.
+    /// Returns the gradients of gates, recurrent weights and initial hidden state, then those of
+    /// the biases, the projection and the initial cell, if present.
     fn backward(&self, grad: &Value, steps: &[Step]) -> Result<Vec<Value>> {
         let rows = self.gates.shape()[0];
         let (n, width) = (self.h0.shape()[0], self.h0.shape()[1]);
@@ -365,8 +365,8 @@ impl Direction {
         })
     }
 
-    /// The gradients of both sums of gates, and the part of the hidden state's that does not come
-    /// through them.
+    /// Returns the gradients of both sums of gates, and the part of the hidden state's gradient
+    /// that does not pass through them.
     fn cell_grad(
         &self,
         grad: Value,
@@ -404,7 +404,7 @@ impl Direction {
         }
     }
 
-    /// All gradients, in the order of [`backward`](Self::backward).
+    /// Returns all gradients, in the order of [`backward`](Self::backward).
     fn collect(&self, sums: Sums) -> Result<Vec<Value>> {
         let weight_hh = wide_product(&sums.gates_h, &sums.before)?;
         let mut grads = vec![sums.gates_x.clone(), weight_hh, sums.h0];
@@ -421,7 +421,7 @@ impl Direction {
         Ok(grads)
     }
 
-    /// The steps with their rows, from the first to the last or the other way round.
+    /// Returns the steps with their rows, from first to last or reversed.
     pub(super) fn order(&self, reverse: bool) -> Vec<Place> {
         let mut row = 0;
         let mut places: Vec<Place> = self
@@ -448,12 +448,12 @@ pub(super) struct Place {
     pub(super) count: usize,
 }
 
-/// A state of which the leading rows take part in a step.
+/// A state whose leading rows take part in a step.
 struct Rows {
-    /// What rows that join begin with.
+    /// The initial values of rows that join.
     full: Value,
     current: Value,
-    /// Rows that have left, the last ones first.
+    /// Rows that have left; the last ones come first.
     left: Vec<Value>,
 }
 
@@ -482,12 +482,12 @@ impl Rows {
     }
 }
 
-/// Gradients and states of all rows and of the first states.
+/// Gradients and states of all rows, and the gradients of the initial states.
 struct Sums {
     gates_x: Value,
     gates_h: Value,
     before: Value,
-    /// The gradient of the projected states, and the states before their projection.
+    /// The gradient of the projected states, and the states before projection.
     projected: Option<[Value; 2]>,
     h0: Value,
     c0: Option<Value>,
@@ -517,7 +517,7 @@ fn add(a: &Value, b: &Value) -> Result<Value> {
     run(&Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() })
 }
 
-/// `aᵀ · b`
+/// Returns `aᵀ · b`.
 fn wide_product(a: &Value, b: &Value) -> Result<Value> {
     run(&Matmul { a: a.transpose(0, 1)?, b: b.clone() })
 }

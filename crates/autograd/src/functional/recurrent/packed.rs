@@ -8,49 +8,49 @@ use crate::functional::elementwise::scalar_like;
 use crate::functional::shape::{cat, expand, reshape, transpose};
 use crate::functional::{Lengths, index_select};
 
-/// Sequences of different lengths without padding: the elements of the first step of all
-/// sequences, longest first, then those of the second step, and so on.
+/// Sequences of different lengths without padding: the first elements of all sequences, longest
+/// sequence first, then the second elements, and so on.
 #[derive(Clone, Debug)]
 pub struct PackedSequence {
     data: Tensor,
     batch_sizes: Vec<usize>,
-    /// Which sequence each place holds.
+    /// The index of the sequence at each position of a step.
     sorted: Vec<usize>,
     lengths: Vec<usize>,
 }
 
 impl PackedSequence {
-    /// `[elements, width]`
+    /// Returns the elements, `[elements, width]`.
     pub fn data(&self) -> &Tensor {
         &self.data
     }
 
-    /// How many sequences have an element at each step.
+    /// Returns the number of sequences that have an element at each step.
     pub fn batch_sizes(&self) -> &[usize] {
         &self.batch_sizes
     }
 
-    /// The length of each sequence, in the order before packing.
+    /// Returns the length of each sequence, in the order before packing.
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
-    /// Which sequence each place in a step holds.
+    /// Returns, for each position of a step, the index of its sequence in the batch.
     pub fn sorted_indices(&self) -> &[usize] {
         &self.sorted
     }
 
-    /// The number of sequences.
+    /// Returns the number of sequences.
     pub(super) fn sequences(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Another value for each element.
+    /// Returns the same sequences with other elements.
     pub(super) fn with_data(&self, data: Tensor) -> PackedSequence {
         PackedSequence { data, ..self.clone() }
     }
 
-    /// A state `[layers, n, width]` in the order of the places.
+    /// Reorders a state `[layers, n, width]` to the order of the packed sequences.
     pub(super) fn sort(&self, state: &Tensor) -> Result<Tensor> {
         if self.is_sorted() {
             return Ok(state.clone());
@@ -58,7 +58,7 @@ impl PackedSequence {
         select(state, 1, &self.sorted)
     }
 
-    /// A state `[layers, n, width]` in the order before packing.
+    /// Reorders a state `[layers, n, width]` to the order before packing.
     pub(super) fn unsort(&self, state: &Tensor) -> Result<Tensor> {
         if self.is_sorted() {
             return Ok(state.clone());
@@ -70,7 +70,7 @@ impl PackedSequence {
         self.sorted.iter().enumerate().all(|(place, &sequence)| place == sequence)
     }
 
-    /// The place of each sequence.
+    /// Returns the position of each sequence.
     fn places(&self) -> Vec<usize> {
         let mut places = vec![0; self.sorted.len()];
         for (place, &sequence) in self.sorted.iter().enumerate() {
@@ -80,18 +80,18 @@ impl PackedSequence {
     }
 }
 
-/// Packs padded sequences, PyTorch's `pack_padded_sequence`. Of equally long sequences the first
-/// stays first.
+/// Packs padded sequences, as PyTorch's `pack_padded_sequence` does. Sequences of equal length keep
+/// their order.
 ///
 /// # Shapes
 ///
-/// `input` is `[steps, n, width]`, or `[n, steps, width]` with `batch_first`. There are `n` lengths,
-/// numbers or a tensor of them.
+/// `input` is `[steps, n, width]`, or `[n, steps, width]` with `batch_first`. There are `n`
+/// lengths, as numbers or a tensor.
 ///
 /// # Errors
 ///
-/// A length is 0 or more than the steps, their number is not `n`, or they ascend although
-/// `enforce_sorted` says that they do not.
+/// A length is 0 or exceeds the steps, the number of lengths is not `n`, or the lengths ascend
+/// although `enforce_sorted` is true.
 ///
 /// # Examples
 ///
@@ -152,8 +152,8 @@ pub fn pack_padded_sequence(
     Ok(PackedSequence { data, batch_sizes, sorted, lengths })
 }
 
-/// Unpacks sequences, PyTorch's `pad_packed_sequence`: returns them padded with a value, and
-/// their lengths.
+/// Unpacks sequences, as PyTorch's `pad_packed_sequence` does: returns them padded with a value,
+/// and their lengths.
 ///
 /// # Errors
 ///
@@ -188,7 +188,7 @@ pub fn pad_packed_sequence(
     let mut rows = Vec::new();
     for t in 0..steps {
         let count = packed.batch_sizes.get(t).copied().unwrap_or(0);
-        // The row behind the last holds the padding.
+        // The row after the last holds the padding.
         rows.extend(places.iter().map(|&p| if p < count { first + p } else { elements }));
         first += count;
     }
