@@ -189,8 +189,7 @@ impl<'a, T: Real> Matrix<'a, T> {
 
     fn row_lanes(&self, offset: usize) -> Lanes<'a, T> {
         let data = self.data.get(offset..).unwrap_or(&[]);
-        // A stride beyond the slice has nothing to step over, and may be a number with which
-        // nothing can be computed.
+        // A stride beyond the slice is never used, so it is limited to avoid overflow.
         let stride = |stride: usize| stride.min(data.len());
         Lanes {
             data,
@@ -204,7 +203,7 @@ impl<'a, T: Real> Matrix<'a, T> {
     }
 }
 
-/// `out = a · b`, row-major.
+/// Computes `out = a · b`, row-major.
 ///
 /// # Shapes
 ///
@@ -212,11 +211,11 @@ impl<'a, T: Real> Matrix<'a, T> {
 ///
 /// # Determinism
 ///
-/// Portable. Element (i, j) is formed by itself from row i and column j: within each block of
+/// Portable. Element (i, j) is computed from row i and column j alone. Within each block of
 /// [`K_BLOCK`] consecutive k, ascending, `acc = fma(a[i][k], b[k][j], acc)` from +0; then the
-/// blocks are added in ascending order, one rounding each. An empty sum is +0 and a NaN is the
-/// canonical one. Neither the other rows and columns, nor strides, threads or instructions
-/// can change a bit.
+/// blocks are added in ascending order, one rounding each. An empty sum is +0, and a NaN is the
+/// canonical one. The other rows and columns, strides, threads and instructions cannot change a
+/// bit.
 ///
 /// # Errors
 ///
@@ -237,10 +236,10 @@ pub fn matmul<T: Real>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Res
     matmul_batched(a, &[0], b, &[0], out)
 }
 
-/// Many products of one shape: `out[p] = a[p] · b[p]`, matrices of `out` one after the other.
+/// Computes many products of one shape, `out[p] = a[p] · b[p]`, into consecutive matrices of `out`.
 ///
 /// `a` and `b` give shape and strides; factor p begins at `a_offsets[p]` and `b_offsets[p]`, so
-/// that broadcasting over batch dimensions needs no copy.
+/// broadcasting over batch dimensions needs no copy.
 ///
 /// # Shapes
 ///
@@ -248,11 +247,11 @@ pub fn matmul<T: Real>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Res
 ///
 /// # Determinism
 ///
-/// Portable: each product has the bits that [`matmul`] gives it alone.
+/// Portable: each product has the bits that [`matmul`] gives for it alone.
 ///
 /// # Errors
 ///
-/// Those of [`matmul`], [`Error::BatchSize`] if the lists differ in length, and
+/// The errors of [`matmul`]; [`Error::BatchSize`] if the lists differ in length;
 /// [`Error::OutOfBounds`] if an offset moves a factor out of its slice.
 ///
 /// # Examples

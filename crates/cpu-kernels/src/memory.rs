@@ -1,5 +1,5 @@
-//! Buffers that kernels need besides their arguments: [`samebits_numerics::memory`] with errors that
-//! name the operation.
+//! Buffers that kernels need besides their arguments: [`samebits_numerics::memory`] with errors
+//! that name the operation.
 
 use bytemuck::{Pod, Zeroable};
 pub(crate) use samebits_numerics::memory::product;
@@ -8,19 +8,19 @@ use samebits_tensor_core::buffer::Buffer;
 
 use crate::{Error, Result};
 
-/// `len` zeros for `op`.
+/// Returns `len` zeros for `op`.
 pub(crate) fn zeroed<T: Zeroable>(op: &'static str, len: usize) -> Result<Vec<T>> {
     memory::zeroed(len).map_err(named(op))
 }
 
-/// `len` elements of unspecified content for `op`, of memory that tensors no longer need: new pages
-/// take longer than most of what is done to them.
+/// Returns `len` elements of unspecified content for `op`, from memory that tensors have freed:
+/// getting new pages takes longer than most kernels work on them.
 pub(crate) fn scratch<T: Pod>(op: &'static str, len: usize) -> Result<Buffer> {
     let bytes = volume(op, &[len, size_of::<T>()])?;
     Buffer::scratch(bytes).map_err(named(op))
 }
 
-/// `len` copies of `value` for `op`.
+/// Returns `len` copies of `value` for `op`.
 pub(crate) fn filled<T: Clone>(op: &'static str, len: usize, value: T) -> Result<Vec<T>> {
     memory::filled(len, value).map_err(named(op))
 }
@@ -30,7 +30,7 @@ pub(crate) fn with_capacity<T>(op: &'static str, capacity: usize) -> Result<Vec<
     memory::with_capacity(capacity).map_err(named(op))
 }
 
-/// Room for `additional` more elements of `vec`, which grows by at least the half.
+/// Reserves room for `additional` more elements of `vec`, which grows by at least half.
 pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) -> Result<()> {
     if vec.capacity() - vec.len() < additional {
         let capacity = (vec.len() + additional).max(vec.capacity() / 2 * 3);
@@ -41,7 +41,7 @@ pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) 
     Ok(())
 }
 
-/// Returns the items of an iterator that knows how many it has, for `op`.
+/// Collects the items of an iterator of known length, for `op`.
 pub(crate) fn collected<T>(
     op: &'static str,
     items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
@@ -49,12 +49,12 @@ pub(crate) fn collected<T>(
     memory::collected(items).map_err(named(op))
 }
 
-/// Returns the number of elements of `sizes`; as many as cannot be counted cannot be had either.
+/// Returns the product of `sizes`, or the error for a lack of memory if it overflows.
 pub(crate) fn volume(op: &'static str, sizes: &[usize]) -> Result<usize> {
     memory::product(sizes).ok_or(Error::OutOfMemory { op, bytes: usize::MAX })
 }
 
-/// Returns a shortage of memory during `op`.
+/// Returns a function that maps an allocation failure to the error of `op`.
 pub(crate) fn named(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
     move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
 }

@@ -2,9 +2,9 @@
 //!
 //! # Determinism
 //!
-//! `Portable`. Statistics run in f64 over the contract's fixed tree, in the logical order of the
-//! elements they are taken over, and are rounded to the element type once; what is done to each
-//! element afterwards is written at each function.
+//! `Portable`. Statistics run in f64 over the contract's fixed tree, in the logical order of their
+//! elements, and are rounded to the element type once. Each function documents the operations on
+//! single elements.
 
 use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
@@ -18,11 +18,11 @@ use samebits_numerics::fpenv;
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
-    /// Samples.
+    /// The number of samples.
     pub n: usize,
-    /// Channels.
+    /// The number of channels.
     pub channels: usize,
-    /// Elements per sample and channel.
+    /// The number of elements per sample and channel.
     pub spatial: usize,
 }
 
@@ -35,11 +35,11 @@ impl Batch {
 const BATCH: &str = "batch_norm";
 const LAYER: &str = "layer_norm";
 
-/// Mean, biased variance and `1 / sqrt(variance + eps)` of each channel, in f64.
+/// Computes mean, biased variance and `1 / sqrt(variance + eps)` of each channel, in f64.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if `x` does not fit the shape;
+/// [`Error::Length`](crate::Error::Length) if `x` does not have the shape;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<[f64; 3]>> {
     shape.expect_size(BATCH, "x", x.len())?;
@@ -48,11 +48,11 @@ pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec
     })
 }
 
-/// `out = fma((x − mean) · rstd, weight, bias)` per channel.
+/// Computes `out = fma((x − mean) · rstd, weight, bias)` per channel.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length.
 pub fn batch_normalize<T: Float>(
     x: &[T],
     shape: Batch,
@@ -81,11 +81,12 @@ pub fn batch_normalize<T: Float>(
     Ok(())
 }
 
-/// Returns the gradients of batch normalisation with respect to input, weight and bias.
+/// Computes the gradients of batch normalisation with respect to input, weight and bias.
 ///
-/// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
-/// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) · (weight ·
-/// rstd)` with both quotients taken in f64 and rounded once.
+/// Let `h = (x − mean) · rstd`. The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
+/// product in f64), each rounded once. The input gradient is
+/// `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd)`, with both quotients computed in f64 and
+/// rounded once.
 ///
 /// # Errors
 ///
@@ -141,13 +142,13 @@ pub fn batch_norm_backward<T: Float>(
     ))
 }
 
-/// Each number rounded to the element type.
+/// Rounds each number to the element type.
 fn rounded<T: Float>(op: &'static str, wide: impl ExactSizeIterator<Item = f64>) -> Result<Vec<T>> {
     fpenv::ieee(|| memory::collected(op, wide.map(|x| T::from_f64(x).canonical())))
 }
 
-/// Layer normalisation of each row: `out = fma((x − mean) · rstd, weight, bias)`. Fills in the
-/// mean and rstd of each row.
+/// Normalises each row: `out = fma((x − mean) · rstd, weight, bias)`. Also writes the mean and rstd
+/// of each row.
 ///
 /// # Errors
 ///
@@ -176,7 +177,7 @@ pub fn layer_norm<T: Float>(
         fpenv::ieee(|| mean.iter_mut().zip(rstd).for_each(|(m, r)| each(&[], m, r, &mut [])));
         return Ok(());
     }
-    // A row is normalised while it is still in a cache.
+    // Normalises a row while it is still in a cache.
     let rows = parallel::CHUNK.div_ceil(width);
     parallel::chunks_mut(out, rows * width)
         .zip(parallel::chunks_mut(mean, rows))
@@ -191,10 +192,10 @@ pub fn layer_norm<T: Float>(
     Ok(())
 }
 
-/// Returns the gradients of layer normalisation with respect to input, weight and bias.
+/// Computes the gradients of layer normalisation with respect to input, weight and bias.
 ///
-/// As [`batch_norm_backward`], with the row's sums taken over `g · weight` (rounded to the element
-/// type), and the weight and bias gradients summed down the rows.
+/// As [`batch_norm_backward`], with two differences: the sums of a row run over `g · weight`
+/// (rounded to the element type), and the weight and bias gradients are sums down the rows.
 ///
 /// # Errors
 ///
@@ -216,8 +217,8 @@ pub fn layer_norm_backward<T: Float>(
     if x.is_empty() {
         return Ok((zeros()?, zeros()?));
     }
-    // Rows that meet in a lane of the tree go together: what their weight and bias gradients are
-    // added to stays in a cache, and each row for all that is computed from it.
+    // Rows that share a lane of the tree are processed together: the sums of their weight and bias
+    // gradients stay in a cache, and so does each row while all its results are computed.
     let count = mean.len();
     let per_block = LANES.min(count);
     let lanes = reduce::blocks(count) * per_block;
@@ -295,7 +296,7 @@ struct ChannelGradients<'a, T> {
     channel: usize,
     mean: T,
     rstd: T,
-    /// Scratch memory for those of a plane.
+    /// Scratch memory for the products of a plane.
     products: &'a mut [f64],
 }
 
@@ -319,7 +320,7 @@ impl<T: Float> Kernel for ChannelGradients<'_, T> {
     }
 }
 
-/// Sample `n` of one channel.
+/// Returns sample `n` of one channel.
 #[inline(always)]
 fn plane<T>(x: &[T], shape: Batch, n: usize, channel: usize) -> &[T] {
     &x[(n * shape.channels + channel) * shape.spatial..][..shape.spatial]

@@ -2,9 +2,9 @@
 //!
 //! # Determinism
 //!
-//! `Portable`: each element on its own, in the order of operations that
+//! `Portable`: each element is independent, in the order of operations that
 //! [`SgdStep`](samebits_tensor_core::ops::SgdStep) and
-//! [`AdamStep`](samebits_tensor_core::ops::AdamStep) state.
+//! [`AdamStep`](samebits_tensor_core::ops::AdamStep) define.
 
 use samebits_numerics::math::f64::powi;
 use samebits_numerics::simd::{self, Kernel};
@@ -15,7 +15,7 @@ use crate::float::Float;
 use crate::parallel::{CHUNK, chunks_mut};
 use samebits_numerics::fpenv;
 
-/// Returns a step of stochastic gradient descent; `velocity` is `None` in the first step.
+/// Computes a step of stochastic gradient descent; `velocity` is `None` in the first step.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub fn sgd_step<T: Float>(
     Ok(())
 }
 
-/// Returns a step of Adam, counted from 1.
+/// Computes a step of Adam; steps count from 1.
 ///
 /// # Errors
 ///
@@ -205,7 +205,7 @@ impl<T: Float> Kernel for Adam<'_, T> {
         let (new_mean, new_square) = (&mut self.new_mean[..n], &mut self.new_square[..n]);
         for i in 0..n {
             // With a decay of 0 the fma returns the gradient itself, unless the parameter is
-            // infinite or NaN and the run is lost anyway.
+            // infinite or NaN, in which case training has already failed.
             let p = self.param[i] * c.keep;
             let g = c.decay.mul_add(self.param[i], grad[i]);
             let m = c.fresh1.mul_add(g, c.beta1 * mean[i]);

@@ -2,13 +2,13 @@
 //!
 //! # Layouts
 //!
-//! Tensors are contiguous and are seen as `planes` planes of one to three dimensions each.
+//! Tensors are contiguous, and are treated as `planes` planes of one to three dimensions each.
 //! Negative padding cuts elements off.
 //!
 //! # What is computed
 //!
-//! Forward, values are moved and keep their bits. A gradient element starts from `+0` and adds
-//! the gradients of the outputs that copied it, in ascending output index.
+//! The forward pass moves values, which keep their bits. A gradient element starts from `+0` and
+//! adds the gradients of the outputs that copied it, in ascending output index.
 
 use crate::error::{Result, expect_len};
 use crate::memory::{self, named};
@@ -19,7 +19,7 @@ use std::ops::Range;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
 
-/// Pads `input`; `value` is what [`PadMode::Constant`] fills with.
+/// Pads `input`; `value` is the fill value of [`PadMode::Constant`].
 ///
 /// # Shapes
 ///
@@ -27,11 +27,11 @@ pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
 ///
 /// # Determinism
 ///
-/// Portable: values are moved.
+/// Portable: values are only moved.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -87,7 +87,7 @@ pub fn pad<T: Copy + Send + Sync>(
     Ok(())
 }
 
-/// Returns the gradient of [`pad`].
+/// Computes the gradient of [`pad`].
 ///
 /// # Shapes
 ///
@@ -123,7 +123,7 @@ pub fn pad_backward<T: Float>(
     Ok(())
 }
 
-/// In the place of an input position: an output that is filled with the value.
+/// A marker in place of an input position, for an output with the fill value.
 const FILL: usize = usize::MAX;
 
 /// Returns the input position that each output of a dimension copies, or [`FILL`].
@@ -166,7 +166,7 @@ impl<T: Float> Kernel for GradRows<'_, T> {
             for (d, ()) in self.outer[0].of(row / height % depth) {
                 for (h, ()) in self.outer[1].of(row % height) {
                     let line = &plane[(d * out_height + h) * out_width..][..out_width];
-                    // Ascending: what is padded on the left, the inside, what is on the right.
+                    // Ascending: the padding on the left, the inside, the padding on the right.
                     add(sums, left, line);
                     if let Some(&first) = self.sources[inside.clone()].first() {
                         let sums = &mut sums[first..first + inside.len()];

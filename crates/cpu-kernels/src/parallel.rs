@@ -1,15 +1,15 @@
-//! Sharing work among threads without the number of threads showing in any bit.
+//! Distribution of work to threads, with results that do not depend on the number of threads.
 //!
-//! Work is cut into pieces whose borders depend on sizes alone; which thread computes a piece
+//! Work is cut into pieces whose borders depend on sizes alone. The thread that computes a piece
 //! decides neither its value nor its place. Small work stays on the calling thread.
 //!
 //! Other libraries share the pool and may have switched a thread to flush-to-zero. This module is
-//! the crate's only user of rayon, so that whatever reaches a thread of the pool runs under
-//! [`fpenv::ieee`].
+//! the crate's only user of rayon, so that all work on pool threads runs under [`fpenv::ieee`].
 //!
-//! rayon decides who computes what, by its `join`. Its iterators would be compiled for each kind of
-//! item and result, some forty functions every time; what is split here is our own, and a function
-//! of one item is a `&dyn Fn`: a call serves thousands of elements.
+//! The module uses rayon's `join`, which decides the thread for each piece, but not rayon's
+//! iterators: they are compiled for each kind of item and result, some forty functions each time.
+//! Splitting is done here, and a function of one item is a `&dyn Fn`: one call serves thousands of
+//! elements.
 
 use std::iter;
 use std::ops::{Range, RangeFrom};
@@ -22,15 +22,16 @@ use samebits_numerics::fpenv;
 
 use crate::{Result, memory};
 
-/// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
+/// The number of elements per piece: large enough to justify the hand-over, small enough to balance
+/// the load.
 pub(crate) const CHUNK: usize = 1 << 14;
 
-/// The most threads that share work. The time that rayon takes to start threads grows with the
-/// square of their number, and the system may end the process before.
+/// The largest number of threads that share work. The time that rayon takes to start threads grows
+/// with the square of their number, and the system may end the process before they have started.
 pub const MOST_THREADS: usize = 1024;
 
-/// Starts the process's own pool with [`MOST_THREADS`] threads if the environment asks for more. Does
-/// nothing if the program has started it already.
+/// Starts the global pool of the process with [`MOST_THREADS`] threads if the environment requests
+/// more. Does nothing if the program has already started it.
 pub(crate) fn bound_the_pool() {
     let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
     if let Some(asked) = asked.filter(|&asked: &usize| asked > MOST_THREADS) {
@@ -39,7 +40,8 @@ pub(crate) fn bound_the_pool() {
     }
 }
 
-/// Returns the threads that share work. For choices among ways to the same bits, and nothing else.
+/// Returns the number of threads that share work. Use it only to choose between computations with
+/// the same bits.
 #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
 pub(crate) fn threads() -> usize {
     rayon::current_num_threads()
@@ -76,7 +78,7 @@ pub(crate) fn pieces_of<T: Send>(
     shared(size, out, &f);
 }
 
-/// [`rows`] for an `f` that can fail: the error of the first piece that has one.
+/// Calls [`rows`] with an `f` that can fail; returns the error of the first piece that failed.
 pub(crate) fn try_rows<T: Send>(
     width: usize,
     out: &mut [T],
@@ -86,7 +88,7 @@ pub(crate) fn try_rows<T: Send>(
     try_pieces_of(CHUNK.div_ceil(width) * width, out, f)
 }
 
-/// [`pieces_of`] for an `f` that can fail: the error of the first piece that has one.
+/// Calls [`pieces_of`] with an `f` that can fail; returns the error of the first piece that failed.
 pub(crate) fn try_pieces_of<T: Send>(
     size: usize,
     out: &mut [T],
@@ -106,8 +108,9 @@ pub(crate) fn try_pieces_of<T: Send>(
     shared(size, out, &f)
 }
 
-/// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
-/// worth it; or the error of the lowest `i`, or that there is no memory for the results of `op`.
+/// Returns `f(i)` for each `i` below `n`, in order. Runs in parallel if `work`, the total number of
+/// elements, is large enough. If calls fail, returns the error of the lowest `i`; if the results of
+/// `op` do not fit into memory, returns that error.
 pub(crate) fn try_each<R: Send>(
     op: &'static str,
     n: usize,
@@ -124,9 +127,10 @@ pub(crate) fn try_each<R: Send>(
     items(0..n).try_collect(op, f)
 }
 
-/// Calls `f(i, ..)` for each `i` below `n` with part `i` of each output, whose parts have the size
-/// beside it and may be empty, or nothing if all of them are: there may be more such parts than a program
-/// can count to. Parallel if `work` elements in all are worth it.
+/// Calls `f(i, ..)` for each `i` below `n` with part `i` of each output. The number beside an
+/// output is the size of its parts, and may be 0. If all sizes are 0, nothing is called: `n` may
+/// then be too large to loop over. Runs in parallel if `work`, the total number of elements, is
+/// large enough.
 pub(crate) fn try_parts<T: Send, const N: usize>(
     op: &'static str,
     n: usize,
@@ -155,7 +159,7 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
     all.into_iter().flatten().try_for_each(|task| fpenv::ieee(|| run(task)))
 }
 
-/// Returns the first `count` parts of each output, which go from it.
+/// Splits the first `count` parts off each output and returns them.
 fn take<'a, T, const N: usize>(
     outs: &mut [(&'a mut [T], usize); N],
     count: usize,
@@ -167,32 +171,35 @@ fn take<'a, T, const N: usize>(
     })
 }
 
-/// Sorts by an order that is no arithmetic: floating-point numbers are not [`Ord`].
+/// Sorts items that are [`Ord`], which excludes floating-point numbers, so no arithmetic is
+/// involved.
 pub(crate) fn sort_unstable<T: Ord + Send>(items: &mut [T]) {
     items.par_sort_unstable();
 }
 
-/// Pieces of `size` elements, the last one shorter.
+/// Returns pieces of `size` elements; the last one may be shorter.
 pub(crate) fn chunks<T: Sync>(slice: &[T], size: usize) -> Shared<Chunks<'_, T>> {
     items(Chunks { slice, size })
 }
 
-/// Pieces of `size` elements, the last one shorter.
+/// Returns mutable pieces of `size` elements; the last one may be shorter.
 pub(crate) fn chunks_mut<T: Send>(slice: &mut [T], size: usize) -> Shared<ChunksMut<'_, T>> {
     items(ChunksMut { slice, size })
 }
 
-/// Pieces of `size` elements from the end on, the first one of the slice shorter.
+/// Returns pieces of `size` elements, counted from the end; the first one of the slice may be
+/// shorter.
 pub(crate) fn rchunks<T: Sync>(slice: &[T], size: usize) -> Shared<RChunks<'_, T>> {
     items(RChunks { slice, size })
 }
 
-/// Pieces of `size` elements from the end on, the first one of the slice shorter.
+/// Returns mutable pieces of `size` elements, counted from the end; the first one of the slice may
+/// be shorter.
 pub(crate) fn rchunks_mut<T: Send>(slice: &mut [T], size: usize) -> Shared<RChunksMut<'_, T>> {
     items(RChunksMut { slice, size })
 }
 
-/// What the slots hold, which is taken from them.
+/// Returns the contents of the slots, which are taken out of them.
 pub(crate) fn tasks<T: Send>(slots: &mut [Option<T>]) -> Shared<Tasks<'_, T>> {
     items(Tasks(slots))
 }
@@ -204,13 +211,13 @@ pub(crate) fn items<I: Items>(items: I) -> Shared<I> {
 
 /// Items that can be cut in two.
 pub(crate) trait Items: Send + Sized {
-    /// What a function gets.
+    /// The argument of the function called for each item.
     type Item;
-    /// The items in order.
+    /// An iterator over the items in order.
     type Iter: Iterator<Item = Self::Item>;
 
     fn count(&self) -> usize;
-    /// Returns the first `index` items, and the others.
+    /// Splits into the first `index` items and the others.
     fn split_at(self, index: usize) -> (Self, Self);
     fn each(self) -> Self::Iter;
 }
@@ -271,8 +278,8 @@ impl<'a, T: Send> Items for Tasks<'a, T> {
     }
 }
 
-/// The type, the bound on its elements, the functions that make pieces and that cut, and whether pieces
-/// come from the end.
+/// Defines a type of pieces, from its name, the bound on its elements, the functions that make
+/// pieces and that cut, and true if pieces count from the end.
 macro_rules! pieces {
     ($($name:ident, [$($slice:tt)+], $bound:ident, $pieces:ident, $split:ident, $reversed:literal;)*) => {
         $(
@@ -317,7 +324,7 @@ pieces! {
     RChunksMut, [&'a mut], Send, rchunks_mut, split_at_mut, true;
 }
 
-/// Pairs of items; as many as the shorter of the two has.
+/// Pairs of items, as many as the shorter of the two has.
 pub(crate) struct Zip<I, J>(I, J);
 
 impl<I: Items, J: Items> Items for Zip<I, J> {
@@ -338,7 +345,7 @@ impl<I: Items, J: Items> Items for Zip<I, J> {
     }
 }
 
-/// Items with their numbers, from that of the first on.
+/// Items with their numbers, which start from that of the first item.
 pub(crate) struct Enumerate<I>(usize, I);
 
 impl<I: Items> Items for Enumerate<I> {
@@ -359,7 +366,7 @@ impl<I: Items> Items for Enumerate<I> {
     }
 }
 
-/// Items that threads share. Whatever is computed for one runs under [`fpenv::ieee`].
+/// Items that threads share. The computation of each runs under [`fpenv::ieee`].
 #[must_use]
 pub(crate) struct Shared<I> {
     items: I,
@@ -368,7 +375,7 @@ pub(crate) struct Shared<I> {
 }
 
 impl<I: Items> Shared<I> {
-    /// Pairs of items; as many as the shorter of the two has.
+    /// Pairs these items with others; the excess of the longer one is ignored.
     pub(crate) fn zip<J: Items>(self, other: Shared<J>) -> Shared<Zip<I, J>> {
         Shared {
             items: Zip(self.items, other.items),
@@ -377,23 +384,23 @@ impl<I: Items> Shared<I> {
         }
     }
 
-    /// Each item with its number.
+    /// Pairs each item with its number.
     pub(crate) fn enumerate(self) -> Shared<Enumerate<I>> {
         let Shared { items, at_least, at_most } = self;
         Shared { items: Enumerate(0, items), at_least, at_most }
     }
 
-    /// Hands over at least `count` items at a time.
+    /// Sets the smallest number of items that a thread takes at a time.
     pub(crate) fn at_least(self, count: usize) -> Shared<I> {
         Shared { at_least: count, ..self }
     }
 
-    /// Hands over at most `count` items at a time.
+    /// Sets the largest number of items that a thread takes at a time.
     pub(crate) fn at_most(self, count: usize) -> Shared<I> {
         Shared { at_most: count, ..self }
     }
 
-    /// Calls `run` for parts of the items that together are all of them.
+    /// Calls `run` for parts that together are all items.
     fn parts(self, run: &(dyn Fn(I) + Sync)) {
         let splits = threads().max(self.items.count() / self.at_most.max(1));
         split(self.items, false, Splits { left: splits, at_least: self.at_least.max(1) }, run);
@@ -406,8 +413,8 @@ impl<I: Items> Shared<I> {
         shared(self, &|item| fpenv::ieee(|| f(item)));
     }
 
-    /// Calls `f` for the items until one fails. Of several errors the one of the first item is
-    /// returned, whichever thread was faster.
+    /// Calls `f` for the items until one fails. If several fail, returns the error of the first
+    /// item, whichever thread was faster.
     pub(crate) fn try_for_each<E: Send>(
         self,
         f: impl Fn(I::Item) -> Result<(), E> + Sync + Send,
@@ -415,8 +422,8 @@ impl<I: Items> Shared<I> {
         self.first_error(&|_: &mut Option<()>, item| fpenv::ieee(|| f(item)).err())
     }
 
-    /// [`try_for_each`](Self::try_for_each) with scratch memory that `new` makes, now and then a
-    /// new one: what `f` does must not depend on what it finds there.
+    /// Calls [`try_for_each`](Self::try_for_each) with scratch memory, which `new` creates for each
+    /// part of the items. The result of `f` must not depend on the contents of the scratch memory.
     pub(crate) fn try_for_each_with<S, E: Send>(
         self,
         new: impl Fn() -> Result<S, E> + Sync + Send,
@@ -432,9 +439,9 @@ impl<I: Items> Shared<I> {
         self.first_error(&|scratch, item| run(scratch, item).err())
     }
 
-    /// Returns the error of the first item that has one.
+    /// Returns the error of the first item that fails.
     fn first_error<S, E: Send>(self, f: &WithScratch<'_, S, I::Item, E>) -> Result<(), E> {
-        // No item after this one needs to be computed.
+        // The number of the first item known to fail; later items are skipped.
         let lowest = AtomicUsize::new(usize::MAX);
         let error = Mutex::new(None);
         self.enumerate().parts(&|part| {
@@ -455,7 +462,7 @@ impl<I: Items> Shared<I> {
         error.into_inner().map_or(Ok(()), Err)
     }
 
-    /// `f` of each item, in order.
+    /// Returns `f` of each item, in order.
     pub(crate) fn collect<R: Send>(
         self,
         op: &'static str,
@@ -478,7 +485,7 @@ impl<I: Items> Shared<I> {
         shared(op, self, &|item| fpenv::ieee(|| f(item)))
     }
 
-    /// `f` of each item, in order, or the error of the first item that has one.
+    /// Returns `f` of each item, in order, or the error of the first item that fails.
     pub(crate) fn try_collect<R: Send>(
         self,
         op: &'static str,
@@ -487,8 +494,8 @@ impl<I: Items> Shared<I> {
         self.collect(op, f)?.into_iter().collect()
     }
 
-    /// Merges `f` of each item and `first`, which changes nothing. Threads merge what they have, so
-    /// the result must depend neither on where the brackets stand nor on the order.
+    /// Merges `f` of each item, and `first`, which must be neutral. Threads merge their parts, so
+    /// `merge` must be associative and commutative.
     pub(crate) fn reduce<R: Copy + Send + Sync>(
         self,
         first: R,
@@ -513,7 +520,7 @@ impl<I: Items> Shared<I> {
         shared(self, first, &|item| fpenv::ieee(|| f(item)), &merge)
     }
 
-    /// Returns true if `f` holds for some item.
+    /// Returns true if `f` holds for any item.
     pub(crate) fn any(self, f: impl Fn(I::Item) -> bool + Sync + Send) -> bool {
         fn shared<I: Items>(items: Shared<I>, f: &(dyn Fn(I::Item) -> bool + Sync)) -> bool {
             let found = AtomicBool::new(false);
@@ -528,11 +535,11 @@ impl<I: Items> Shared<I> {
     }
 }
 
-/// The error of one item, given scratch memory that may be there already.
+/// Returns the error of one item, given scratch memory that may already exist.
 type WithScratch<'a, S, Item, E> = dyn Fn(&mut Option<S>, Item) -> Option<E> + Sync + 'a;
 
-/// How often items are still cut in two. As rayon's iterators do it: a part that another thread took is
-/// cut further, since there are threads without work.
+/// The number of times that items are still cut in two. As in rayon's iterators, a part that
+/// another thread took is cut further, because there are idle threads.
 #[derive(Clone, Copy)]
 struct Splits {
     left: usize,
@@ -562,10 +569,10 @@ fn split<I: Items>(items: I, stolen: bool, mut splits: Splits, run: &(dyn Fn(I) 
     join(&mut |stolen| half(&mut left, stolen), &mut |stolen| half(&mut right, stolen));
 }
 
-/// A half of some work, which is told whether another thread took it.
+/// One half of some work; its argument is true if another thread took it.
 type Half<'a> = dyn FnMut(bool) + Send + 'a;
 
-/// Does both, if another thread has time at once.
+/// Runs both halves, in parallel if another thread is free at once.
 fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
     rayon::join_context(|context| left(context.migrated()), |context| right(context.migrated()));
 }

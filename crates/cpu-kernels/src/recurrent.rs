@@ -3,7 +3,7 @@
 //! # Determinism
 //!
 //! `Portable`: every element is the same sequence of correctly rounded operations. The
-//! operations' descriptions in `samebits_tensor_core::ops` are their definitions.
+//! documentation of the operations in `samebits_tensor_core::ops` defines them.
 
 mod sequences;
 
@@ -20,13 +20,13 @@ use crate::{Result, memory};
 /// The gates of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a, T> {
-    /// (n, gates · size): those of the input.
+    /// (n, gates · size): the gates of the input.
     pub x: &'a [T],
-    /// (n, gates · size): those of the hidden state.
+    /// (n, gates · size): the gates of the hidden state.
     pub h: &'a [T],
-    /// (gates · size): added to those of the input.
+    /// (gates · size): the bias of the gates of the input.
     pub bias_x: Option<&'a [T]>,
-    /// (gates · size): added to those of the hidden state.
+    /// (gates · size): the bias of the gates of the hidden state.
     pub bias_h: Option<&'a [T]>,
 }
 
@@ -44,7 +44,7 @@ impl<T> Gates<'_, T> {
         )
     }
 
-    /// Those of one row of `width` gates.
+    /// Returns the gates of one row of `width` gates.
     fn row(&self, row: usize, width: usize) -> Self {
         Gates { x: &self.x[row * width..][..width], h: &self.h[row * width..][..width], ..*self }
     }
@@ -58,13 +58,13 @@ fn expect_lens(op: &'static str, slices: &[(&'static str, usize, [usize; 2])]) -
     Ok(())
 }
 
-/// Rows handed over at a time: a transcendental function costs as much as a dozen of what
-/// [`CHUNK`] counts.
+/// Returns the number of rows that a thread takes at a time: a transcendental function costs about
+/// a dozen of the units that [`CHUNK`] counts.
 fn rows_at_once(size: usize) -> usize {
     CHUNK.div_ceil(size.saturating_mul(12))
 }
 
-/// One step of a long short-term memory of `size` units; `bias_h` is not used.
+/// Computes one step of a long short-term memory of `size` units; `bias_h` is not used.
 ///
 /// # Shapes
 ///
@@ -72,7 +72,7 @@ fn rows_at_once(size: usize) -> usize {
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn lstm_cell<T: Elementary>(
     size: usize,
@@ -113,7 +113,7 @@ pub fn lstm_cell<T: Elementary>(
         )
 }
 
-/// One row of [`lstm_cell`]; `spare` is as long as `activations`.
+/// Computes one row of [`lstm_cell`]; `spare` is scratch space of the length of `activations`.
 fn lstm_row<T: Elementary>(
     gates: Gates<'_, T>,
     cell: &[T],
@@ -140,15 +140,15 @@ fn lstm_row<T: Elementary>(
     }
 }
 
-/// Returns the gradient of [`lstm_cell`].
+/// Computes the gradient of [`lstm_cell`].
 ///
 /// # Shapes
 ///
-/// `grad_gates` is (n, 4 · size), all else as in the forward pass.
+/// `grad_gates` is (n, 4 · size); the others are as in the forward pass.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn lstm_cell_backward<T: Elementary>(
     size: usize,
@@ -196,7 +196,8 @@ pub fn lstm_cell_backward<T: Elementary>(
         )
 }
 
-/// One row of [`lstm_cell_backward`]; `spare` is as long as `grad_previous`.
+/// Computes one row of [`lstm_cell_backward`]; `spare` is scratch space of the length of
+/// `grad_previous`.
 fn lstm_row_backward<T: Elementary>(
     [grad_hidden, grad_cell]: [&[T]; 2],
     activations: &[T],
@@ -217,7 +218,7 @@ fn lstm_row_backward<T: Elementary>(
     });
 }
 
-/// One step of a gated recurrent unit of `size` units.
+/// Computes one step of a gated recurrent unit of `size` units.
 ///
 /// # Shapes
 ///
@@ -225,7 +226,7 @@ fn lstm_row_backward<T: Elementary>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn gru_cell<T: Elementary>(
     size: usize,
@@ -262,7 +263,7 @@ pub fn gru_cell<T: Elementary>(
         )
 }
 
-/// One row of [`gru_cell`]; `spare` is six times as long as `before`.
+/// Computes one row of [`gru_cell`]; `spare` is scratch space of six times the length of `before`.
 fn gru_row<T: Elementary>(
     gates: Gates<'_, T>,
     before: &[T],
@@ -297,15 +298,15 @@ fn gru_row<T: Elementary>(
     simd::dispatch(GruForward { update, new, before, next });
 }
 
-/// Returns the gradient of [`gru_cell`].
+/// Computes the gradient of [`gru_cell`].
 ///
 /// # Shapes
 ///
-/// `grad_x` and `grad_h` are (n, 3 · size), all else as in the forward pass.
+/// `grad_x` and `grad_h` are (n, 3 · size); the others are as in the forward pass.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length, and
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn gru_cell_backward<T: Elementary>(
     size: usize,
@@ -350,7 +351,7 @@ pub fn gru_cell_backward<T: Elementary>(
     Ok(())
 }
 
-/// `(x + bias) + h`
+/// Arguments of a kernel: `(x + bias) + h`.
 struct Sum<'a, T> {
     x: &'a [T],
     h: &'a [T],

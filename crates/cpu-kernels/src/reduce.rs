@@ -26,7 +26,7 @@ use kernels::{
 };
 pub(crate) use rows::{Rows, Walk};
 
-/// `out[i] = Σ x[i · n ..][..n]`, rounded once.
+/// Computes `out[i] = Σ x[i · n ..][..n]`, rounded once.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub(crate) fn sum<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T]) -> 
     each_row(op, x, out, |x, sums| totals_of(op, x, sums))
 }
 
-/// Returns the mean of each row: the sum divided by `n` in f64, rounded once.
+/// Computes the mean of each row: the sum divided by `n` in f64, rounded once.
 ///
 /// # Errors
 ///
@@ -52,12 +52,12 @@ pub(crate) fn mean<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T]) ->
     each_row(op, x, out, |x, means| means_of(op, x, means))
 }
 
-/// `out[o · inner + i] = Σ_k x[(o · n + k) · inner + i]` in f64.
+/// Computes `out[o · inner + i] = Σ_k x[(o · n + k) · inner + i]` in f64.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if `out` is not `outer · inner` elements for some `outer`, or `x` does not
-/// hold `outer · n · inner`; [`Error::OutOfMemory`].
+/// [`Error::Length`] if `out` does not have `outer · inner` elements for some `outer`, or `x` does
+/// not have `outer · n · inner`; [`Error::OutOfMemory`].
 pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -> Result<()> {
     const OP: &str = "sum_columns";
     let outer = out.len().checked_div(inner).unwrap_or(0);
@@ -77,7 +77,8 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -
                 column_totals(OP, slab, BLOCK, inner, out)?;
                 continue;
             }
-            // Long stretches of the rows of one lane, added to what stays in a cache.
+            // Reads long stretches of the rows of one lane, and adds them to sums that stay in a
+            // cache.
             let mut lanes = memory::zeroed(OP, n.div_ceil(BLOCK) * LANES * inner)?;
             chunks_mut(&mut lanes, LANES * inner).zip(chunks(slab, BLOCK * inner)).for_each(
                 |(lanes, block)| {
@@ -92,14 +93,14 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -
     })
 }
 
-/// Rows from which on the lanes of [`sum_columns`] are small beside what they sum.
+/// The number of rows from which the lanes of [`sum_columns`] are small compared with its input.
 const LANED_ROWS: usize = 512;
 
-/// Columns from which on a row of them is worth walking alone.
+/// The number of columns from which reading single rows is efficient.
 const LANED_COLUMNS: usize = 256;
 
-/// Returns the sum of each column of `x`, rows of `width` elements of which each block of the tree
-/// has `per_block`: all its rows, or what its lanes add up to.
+/// Computes the sum of each column of `x`. Rows have `width` elements; each block of the tree has
+/// `per_block` rows, which are all rows of the block or the sums of its lanes.
 pub(crate) fn column_totals<T: Float>(
     op: &'static str,
     x: &[T],
@@ -108,7 +109,7 @@ pub(crate) fn column_totals<T: Float>(
     out: &mut [f64],
 ) -> Result<()> {
     let mut partials = memory::zeroed(op, x.len().div_ceil(per_block * width) * width)?;
-    // Wide pieces read longer stretches of memory, narrow ones leave something for everyone.
+    // Wide pieces read longer stretches of memory; narrow ones leave work for all threads.
     let columns = if partials.len() < 16 * 256 { 64 } else { 256 };
     let blocks = chunks_mut(&mut partials, width).zip(chunks(x, per_block * width));
     blocks.for_each(|(partial, block)| {
@@ -120,8 +121,8 @@ pub(crate) fn column_totals<T: Float>(
     Ok(())
 }
 
-/// Returns the product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*`
-/// in the place of `+` and 1 in that of 0, rounded once.
+/// Computes the product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*`
+/// instead of `+` and 1 instead of 0, rounded once.
 ///
 /// # Errors
 ///
@@ -158,8 +159,9 @@ pub(crate) fn product<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T])
     })
 }
 
-/// Returns the variance and the mean of each row, each rounded once: the sum of the squared
-/// differences to the f64 mean, divided by `n − correction` (or 0 if that is negative), all in f64.
+/// Computes the variance and the mean of each row, each rounded once. The variance is the sum of
+/// the squared differences to the f64 mean, divided by `n − correction` (or 0 if that is negative),
+/// all in f64.
 ///
 /// # Errors
 ///
@@ -200,12 +202,12 @@ pub(crate) fn variance<T: Float>(
     })
 }
 
-/// Returns the p-norm of each row in f64, rounded once; see
+/// Computes the p-norm of each row in f64, rounded once; see
 /// [`Norm`](samebits_tensor_core::ops::Norm).
 ///
 /// # Errors
 ///
-/// As [`sum_rows`]; [`Error::Argument`] if `p` is infinite and there are rows of no elements.
+/// As [`sum_rows`]; [`Error::Argument`] if `p` is infinite and rows are empty.
 pub fn norm_rows<T: Float>(x: &[T], n: usize, p: f64, out: &mut [T]) -> Result<()> {
     norm("norm_rows", Rows::dense("norm_rows", x, out.len(), n)?, p, out)
 }
@@ -273,7 +275,7 @@ pub(crate) fn norm<T: Float>(
     }
 }
 
-/// Returns the [`norm_scale`] of each of a piece of rows.
+/// Computes the [`norm_scale`] of each row of a piece.
 fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]) -> Result<()> {
     let smallest = p < 0.0;
     let join = if smallest { f64::min } else { f64::max };
@@ -303,9 +305,9 @@ fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]
     Ok(())
 }
 
-/// Returns the logarithm of the sum of the exponentials of each row, rounded once. In f64: the
+/// Computes the logarithm of the sum of the exponentials of each row, rounded once. In f64: the
 /// largest element plus the logarithm of the sum of the exponentials of the differences to it. If
-/// the largest is infinite or NaN, it is the result; that of no elements is minus infinity.
+/// the largest element is infinite or NaN, it is the result. An empty row gives minus infinity.
 ///
 /// # Errors
 ///
@@ -332,12 +334,12 @@ pub(crate) fn logsumexp<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T
     })
 }
 
-/// Returns the sum or the product of each row of integers, which wrap around, or its largest or
+/// Computes the sum or the product of each row of integers, which wrap around, or its largest or
 /// smallest element.
 ///
 /// # Errors
 ///
-/// As [`sum_rows`]; [`Error::Argument`] for an extremum of no elements, or a mean.
+/// As [`sum_rows`]; [`Error::Argument`] for an extremum of an empty row, or a mean.
 pub fn integer_rows(kind: ReduceKind, x: &[i64], n: usize, out: &mut [i64]) -> Result<()> {
     integer("integer_rows", Rows::dense("integer_rows", x, out.len(), n)?, kind, out)
 }
@@ -348,7 +350,7 @@ pub(crate) fn integer(
     kind: ReduceKind,
     out: &mut [i64],
 ) -> Result<()> {
-    // Each of these is the same in any order.
+    // Each of these gives the same result in any order.
     match kind {
         ReduceKind::Sum => integers(op, x, out, 0, i64::wrapping_add),
         ReduceKind::Prod => integers(op, x, out, 1, i64::wrapping_mul),
@@ -364,20 +366,20 @@ pub(crate) fn integer(
     }
 }
 
-/// Which element an extremum takes.
+/// The extremum to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extreme {
-    /// The largest; NaN counts as larger than all.
+    /// The largest element; NaN counts as larger than all.
     Max,
-    /// The smallest; NaN counts as smaller than all.
+    /// The smallest element; NaN counts as smaller than all.
     Min,
 }
 
-/// Returns the value of each row's extremum.
+/// Computes the value of each row's extremum.
 ///
 /// # Errors
 ///
-/// As [`sum_rows`]; [`Error::Argument`] if there are rows of no elements.
+/// As [`sum_rows`]; [`Error::Argument`] if rows are empty.
 pub fn extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [T]) -> Result<()> {
     extreme("extreme_rows", Rows::dense("extreme_rows", x, out.len(), n)?, which, out)
 }
@@ -392,7 +394,7 @@ pub(crate) fn extreme<T: Float>(
     pieces_of_rows(x, out, |x, out| extremes_of(op, which, x, out))
 }
 
-/// Returns the index of each row's extremum.
+/// Computes the index of each row's extremum.
 ///
 /// # Errors
 ///
@@ -416,7 +418,7 @@ pub(crate) fn arg_extreme<T: Float>(
     pieces_of_rows(x, out, |x, out| places_of(op, which, x, out))
 }
 
-/// Refuses to choose from no elements.
+/// Returns an error if rows are empty.
 fn expect_elements(op: &'static str, n: usize, rows: usize) -> Result<()> {
     if n == 0 && rows > 0 {
         return Err(Error::argument(op, "no elements to choose from"));
@@ -424,7 +426,7 @@ fn expect_elements(op: &'static str, n: usize, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// Calls `f(x, out)` for pieces of rows, and rounds what it puts into `out`.
+/// Calls `f(x, out)` for pieces of rows, and rounds the results in `out`.
 fn each_row<T: Float>(
     op: &'static str,
     x: Rows<'_, T>,
@@ -441,8 +443,8 @@ fn each_row<T: Float>(
     })
 }
 
-/// Calls `f(x, out)` for pieces of whole rows, so few that several passes over them read memory
-/// once. Few long rows are one piece: threads share the blocks of each.
+/// Calls `f(x, out)` for pieces of whole rows. The pieces are small enough that several passes over
+/// one read memory once. Few long rows are one piece: threads then share the blocks of each row.
 fn pieces_of_rows<T: Copy + Sync, R: Send>(
     x: Rows<'_, T>,
     out: &mut [R],
@@ -458,7 +460,7 @@ fn few_and_long(n: usize, rows: usize) -> bool {
     rows < 16 && n > CHUNK
 }
 
-/// `out[i] = Σ term(i)(x)` in f64 over the elements of each of a piece of rows.
+/// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece.
 fn sums_of<T: Float, F: Fn(T) -> f64>(
     op: &'static str,
     x: Rows<'_, T>,
@@ -501,19 +503,19 @@ fn sums_of<T: Float, F: Fn(T) -> f64>(
     Ok(())
 }
 
-/// Returns the sum of each of a piece of rows.
+/// Computes the sum of each row of a piece.
 fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
     sums_of(op, x, |_| |x: T| x.into(), out)
 }
 
-/// Returns the mean of each of a piece of rows.
+/// Computes the mean of each row of a piece.
 fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
     totals_of(op, x, out)?;
     out.iter_mut().for_each(|sum| *sum /= x.width() as f64);
     Ok(())
 }
 
-/// Returns the extremum of each of a piece of rows.
+/// Computes the extremum of each row of a piece.
 fn extremes_of<T: Float>(
     op: &'static str,
     which: Extreme,
@@ -539,7 +541,7 @@ fn extremes_of<T: Float>(
     Ok(())
 }
 
-/// Returns the index of the extremum of each of a piece of rows.
+/// Computes the index of the extremum of each row of a piece.
 fn places_of<T: Float>(
     op: &'static str,
     which: Extreme,
@@ -577,7 +579,7 @@ fn extremes_of_pieces<T: Float>(op: &'static str, which: Extreme, row: &[T]) -> 
     Ok(extremes)
 }
 
-/// Returns the extremum of one row that is walked, and its index.
+/// Returns the extremum of one row that is walked in place, and its index.
 fn walked_extreme<T: Float>(
     which: Extreme,
     walk: &Walk<'_, T>,

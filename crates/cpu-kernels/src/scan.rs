@@ -3,8 +3,8 @@
 //!
 //! # The order
 //!
-//! Elements are converted to f64 and combined there; each result is rounded once. The dimension
-//! is cut into tiles of 1024 elements and each tile into runs of 32:
+//! Elements are converted to f64 and combined there; each result is rounded once. The dimension is
+//! cut into tiles of 1024 elements, and each tile into runs of 32:
 //!
 //! ```text
 //! scan(x[0..n]):                 # "+" from +0; a product has "*" from 1; see `logcumsumexp`
@@ -20,8 +20,8 @@
 //!         carry = carry + before
 //! ```
 //!
-//! The order depends on the index in the dimension alone. All runs of a tile, and the totals of
-//! all tiles, can be computed at the same time, so the order costs nothing on any device.
+//! The order depends only on the index in the dimension. All runs of a tile, and the totals of all
+//! tiles, can be computed at the same time, so the order costs no parallelism on any device.
 //!
 //! # Layouts
 //!
@@ -40,10 +40,10 @@ use std::marker::PhantomData;
 
 const RUN: usize = 32;
 const TILE: usize = 1024;
-/// Tiles per task.
+/// The number of tiles per task.
 const TASK: usize = 32;
 
-/// Returns the sum of each element and all before it.
+/// Computes the sum of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -51,11 +51,11 @@ const TASK: usize = 32;
 ///
 /// # Determinism
 ///
-/// Portable: the order in the [module](self).
+/// Portable: the order of the [module](self).
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape;
+/// [`Error::Length`](crate::Error::Length) if a slice does not have the shape;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -74,7 +74,7 @@ pub fn cumsum<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result
     scan::<T, Sum, false>("cumsum", input, shape, out)
 }
 
-/// Returns the gradient of [`cumsum`]: the sum of each gradient and all after it.
+/// Computes the gradient of [`cumsum`]: the sum of each gradient and all after it.
 ///
 /// # Shapes
 ///
@@ -82,7 +82,7 @@ pub fn cumsum<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result
 ///
 /// # Determinism
 ///
-/// Portable: the order in the [module](self), from the last element to the first.
+/// Portable: the order of the [module](self), from the last element to the first.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub fn cumsum_backward<T: Float>(
     scan::<T, Sum, true>("cumsum", grad_out, shape, grad_input)
 }
 
-/// Returns the product of each element and all before it.
+/// Computes the product of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -103,7 +103,7 @@ pub fn cumsum_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: the order in the [module](self).
+/// Portable: the order of the [module](self).
 ///
 /// # Errors
 ///
@@ -116,12 +116,13 @@ pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Resul
     scan::<T, Product, false>("cumprod", input, shape, out)
 }
 
-/// Returns the logarithm of the sum of the exponentials of each element and all before it.
+/// Computes the logarithm of the sum of the exponentials of each element and all before it.
 ///
-/// The scan runs over pairs `(m, s)` that stand for `s * exp(m)`, from `(-inf, 1)`; an element `x`
-/// is `(x, 1)`, and the result is `m + log(s)`, or `m` if that is infinite. The pairs `(m, s)` and
-/// `(n, t)` make `(m, s + t * exp(n - m))` if `m > n`, `(m, s + t)` if they are equal, and the
-/// mirror image if `m < n`; if one of `m` and `n` is minus infinity the other pair remains.
+/// The scan runs over pairs `(m, s)` that represent `s * exp(m)` and starts from `(-inf, 1)`. An
+/// element `x` is `(x, 1)`, and the result is `m + log(s)`, or `m` if that is infinite. The pairs
+/// `(m, s)` and `(n, t)` combine to `(m, s + t * exp(n - m))` if `m > n`, to `(m, s + t)` if they
+/// are equal, and to the mirror image if `m < n`; if one of `m` and `n` is minus infinity, the
+/// result is the other pair.
 ///
 /// # Shapes
 ///
@@ -129,7 +130,7 @@ pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Resul
 ///
 /// # Determinism
 ///
-/// Portable: the order in the [module](self).
+/// Portable: the order of the [module](self).
 ///
 /// # Errors
 ///
@@ -151,7 +152,8 @@ pub fn logcumsumexp<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> 
     scan::<T, LogSum, false>("logcumsumexp", input, shape, out)
 }
 
-/// [`cumsum`] of integers, which wrap around, or from the last element to the first if `reverse`.
+/// Computes [`cumsum`] of integers, which wrap around; if `reverse`, from the last element to the
+/// first.
 ///
 /// # Shapes
 ///
@@ -163,7 +165,7 @@ pub fn logcumsumexp<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> 
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+/// [`Error::Length`](crate::Error::Length) if a slice does not have the shape.
 pub fn integer_cumsum(
     input: &[i64],
     shape: [usize; 3],
@@ -173,7 +175,7 @@ pub fn integer_cumsum(
     integers("cumsum", input, shape, reverse, i64::wrapping_add, out)
 }
 
-/// [`cumprod`] of integers, which wrap around.
+/// Computes [`cumprod`] of integers, which wrap around.
 ///
 /// # Shapes
 ///
@@ -185,7 +187,7 @@ pub fn integer_cumsum(
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+/// [`Error::Length`](crate::Error::Length) if a slice does not have the shape.
 pub fn integer_cumprod(input: &[i64], shape: [usize; 3], out: &mut [i64]) -> Result<()> {
     integers("cumprod", input, shape, false, i64::wrapping_mul, out)
 }
@@ -218,7 +220,7 @@ fn integers(
     Ok(())
 }
 
-/// What is scanned with.
+/// The operation of a scan.
 trait Operation: Send + Sync {
     type State: Copy + Send + Sync;
     const IDENTITY: Self::State;
@@ -265,7 +267,7 @@ impl Operation for Product {
     }
 }
 
-/// Pairs (m, s) that stand for `s * exp(m)`.
+/// Pairs (m, s) that represent `s * exp(m)`.
 struct LogSum;
 
 impl Operation for LogSum {
@@ -286,7 +288,7 @@ impl Operation for LogSum {
         } else if m == n {
             (m, s + t)
         } else {
-            // Also taken when one is NaN, and then both become NaN.
+            // This branch is also taken if one is NaN; then both become NaN.
             (n, s * exp(m - n) + t)
         }
     }
@@ -331,8 +333,8 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     Ok(())
 }
 
-/// Returns a row that several threads share: first the totals of the tiles, then their carries,
-/// then the results.
+/// Scans a row that several threads share: first the totals of the tiles, then their carries, then
+/// the results.
 fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     op: &'static str,
     input: &[T],
@@ -350,7 +352,7 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
             carry = O::apply(carry, total);
         }
     });
-    // A scan from the end counts its tiles from there: the short one is in front.
+    // A scan from the end counts its tiles from there, so the short one is in front.
     let task = TASK * TILE;
     let run = |(number, (out, input)): (usize, (&mut [T], &[T]))| {
         let carry = carries[number * TASK];
@@ -370,13 +372,14 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     Ok(())
 }
 
-/// Element `i` of a row, counted from the end if the scan runs backwards.
+/// Returns the position of element `i` of a row, counted from the end if the scan runs backwards.
 #[inline(always)]
 fn place<const REVERSE: bool>(n: usize, i: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// Some tiles of a row: whole ones, but for the last of the row. The carry is what comes before.
+/// Arguments of a kernel: some tiles of a row, all whole except the last of the row. The carry is
+/// the total of the tiles before.
 struct ScanTiles<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     &'a mut [T],
@@ -393,7 +396,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
         let mut locals = [O::IDENTITY; TILE];
         for start in (0..n).step_by(TILE) {
             let length = TILE.min(n - start);
-            // Four runs at a time: each is a chain of additions that wait for one another.
+            // Four runs at a time: each is a chain of dependent additions.
             let whole = length - length % (4 * RUN);
             for run in (0..whole).step_by(4 * RUN) {
                 let mut local = [O::IDENTITY; 4];
@@ -428,7 +431,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
     }
 }
 
-/// All columns of an (n, width) matrix; three states for each column.
+/// Arguments of a kernel: all columns of an (n, width) matrix, with three states per column.
 struct ScanColumns<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     &'a mut [T],
@@ -466,7 +469,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, 
     }
 }
 
-/// The totals of tiles from a first one on.
+/// Arguments of a kernel: the totals of tiles from a first one on.
 struct TileTotals<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     usize,
@@ -485,7 +488,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for TileTotals<'_, T, O
             let end = n.min(start + TILE);
             let mut before = O::IDENTITY;
             let mut run = start;
-            // Four runs at a time: each is a chain of additions that wait for one another.
+            // Four runs at a time: each is a chain of dependent additions.
             while run + 4 * RUN <= end {
                 let mut local = [O::IDENTITY; 4];
                 for i in 0..RUN {

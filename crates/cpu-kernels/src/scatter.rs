@@ -1,21 +1,21 @@
-//! Sums and assignments to places that an index says: `index_add`, `scatter_add`,
-//! `scatter_reduce`, `scatter`, `index_put` and their kin.
+//! Sums into, and assignments to, indexed places: `index_add`, `scatter_add`, `scatter_reduce`,
+//! `scatter`, `index_put` and related functions.
 //!
 //! # What a sum is
 //!
-//! For f32, each output is the *exact* sum of its old value and of all addends sent to it,
-//! rounded once; see [`samebits_numerics::exact`] for infinities, NaN and zeros. An addend is
-//! one f32: where there is a factor `alpha`, it is the product rounded to f32. So the order of
-//! the addends cannot matter, and every schedule gives the same bits. The rounding applies to
-//! every output, also to one with no addend: `-0` becomes `+0` and NaN becomes canonical.
+//! For f32, each output is the *exact* sum of its old value and of all addends sent to it, rounded
+//! once; see [`samebits_numerics::exact`] for infinities, NaN and zeros. An addend is one f32: with
+//! a factor `alpha`, it is the product rounded to f32. So the order of the addends cannot matter,
+//! and every schedule gives the same bits. Every output is rounded, even one without addends: `-0`
+//! becomes `+0` and NaN becomes canonical.
 //!
 //! For f64, each output is its old value plus its addends in ascending source order, each
 //! addition rounded.
 //!
 //! # Duplicate assignments
 //!
-//! Where several sources are assigned to one output, the one with the highest index wins, as in
-//! a sequential loop.
+//! If several sources are assigned to one output, the one with the highest index is kept, as in a
+//! sequential loop.
 //!
 //! # Layouts
 //!
@@ -24,8 +24,8 @@
 //!
 //! # Fast variants
 //!
-//! Functions ending in `_fast` add with float atomics: a valid result whose bits depend on the
-//! schedule.
+//! Functions ending in `_fast` add with float atomics: the result is valid, but its bits depend on
+//! the schedule.
 
 mod addends;
 pub(crate) mod ascending;
@@ -48,7 +48,7 @@ pub(crate) use destinations::{Checked, Destinations, Elements, Rows, check};
 use crate::error::{Result, expect_len, expect_size};
 use crate::{Float, memory};
 
-/// Adds `alpha` times each slice of `source` to the slice of `out` that `index` says.
+/// Adds `alpha` times each slice of `source` to the slice of `out` that `index` names.
 ///
 /// # Shapes
 ///
@@ -60,9 +60,9 @@ use crate::{Float, memory};
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices do not fit the shapes;
-/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and `out` is as it was;
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and what is in `out` means nothing.
+/// [`Error::Length`](crate::Error::Length) if a slice does not have the given shape;
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and then `out` is unchanged;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and then the content of `out` is meaningless.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ pub fn index_add<T: Float>(
     index_add_to(out, false, shape, index, source, alpha)
 }
 
-/// [`index_add`] to an output whose content means nothing if it is `fresh`.
+/// Computes [`index_add`]. The content of a `fresh` output is ignored.
 pub(crate) fn index_add_to<T: Float>(
     out: &mut [T],
     fresh: bool,
@@ -120,12 +120,12 @@ pub(crate) fn index_add_to<T: Float>(
     Ok(())
 }
 
-/// Adds each element of `source` to the element of `out` that its own index says.
+/// Adds each element of `source` to the element of `out` that its index names.
 ///
 /// # Shapes
 ///
-/// `out` (outer, dim, inner), `index` and `source` (outer, n, inner). An index tensor that is
-/// smaller than `out` in the other dimensions is the caller's to expand.
+/// `out` (outer, dim, inner), `index` and `source` (outer, n, inner). If an index tensor is smaller
+/// than `out` in the other dimensions, the caller must expand it.
 ///
 /// # Determinism
 ///
@@ -158,7 +158,7 @@ pub fn scatter_add<T: Float>(
     scatter_add_to(out, false, shape, index, source)
 }
 
-/// [`scatter_add`] to an output whose content means nothing if it is `fresh`.
+/// Computes [`scatter_add`]. The content of a `fresh` output is ignored.
 pub(crate) fn scatter_add_to<T: Float>(
     out: &mut [T],
     fresh: bool,
@@ -172,14 +172,13 @@ pub(crate) fn scatter_add_to<T: Float>(
     T::add_rows_to(out, fresh, 1, &elements, &rows(source, 1))
 }
 
-/// Adds each row of `values` to the row of `out` that its linear index says: `index_put` and
-/// `put` with `accumulate`.
+/// Adds each row of `values` to the row of `out` that its linear index names: `index_put` and `put`
+/// with `accumulate`.
 ///
 /// # Shapes
 ///
-/// `out` (rows, width), `index` (n), `values` (n, width). For several index tensors, the caller
-/// folds them into one linear index; for `put`, `width` is 1. Negative indices count from the
-/// end.
+/// `out` (rows, width), `index` (n), `values` (n, width). The caller combines several index tensors
+/// into one linear index; for `put`, `width` is 1. Negative indices count from the end.
 ///
 /// # Determinism
 ///
@@ -201,7 +200,7 @@ pub fn put_add<T: Float>(
     put_add_to(out, false, shape, index, values)
 }
 
-/// [`put_add`] to an output whose content means nothing if it is `fresh`.
+/// Computes [`put_add`]. The content of a `fresh` output is ignored.
 pub(crate) fn put_add_to<T: Float>(
     out: &mut [T],
     fresh: bool,
@@ -216,8 +215,7 @@ pub(crate) fn put_add_to<T: Float>(
     T::add_rows_to(out, fresh, width, &Checked(OP, &places), &addends::rows(values, width))
 }
 
-/// Returns the places that indices from `-size` to `size - 1` mean, negative ones counting from the
-/// end.
+/// Returns the places of indices from `-size` to `size - 1`; negative ones count from the end.
 pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Vec<usize>> {
     let wrap = |(position, &index): (usize, &i64)| {
         let place = if index < 0 { index.wrapping_add_unsigned(size as u64) } else { index };
@@ -234,8 +232,8 @@ pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Ve
     Ok(places)
 }
 
-/// Checks the lengths of a tensor and of the index of each element sent along its middle
-/// dimension, and says where these go.
+/// Checks the lengths of a tensor and of an index of elements along its middle dimension, and
+/// returns the destinations.
 pub(crate) fn elements<'a>(
     op: &'static str,
     what: &'static str,

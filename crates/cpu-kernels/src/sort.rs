@@ -3,9 +3,9 @@
 //! # The order
 //!
 //! NaN is larger than every number and all NaNs are equal; `-0` equals `+0`. Equal elements keep
-//! their order (the first index comes first), also when sorting downwards: each element has one
-//! place, and so every algorithm gives the same result. Values are moved and keep their bits;
-//! only a median that NaN decides is the canonical NaN.
+//! their order (the first index comes first), also in a descending sort. So each element has one
+//! place, and every algorithm gives the same result. Values are moved and keep their bits; only a
+//! median that is NaN is the canonical NaN.
 //!
 //! # Layouts
 //!
@@ -16,21 +16,21 @@ use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::Ordered;
 use samebits_numerics::fpenv;
 
-/// Elements of a line that several threads sort together.
+/// The number of elements of a line from which several threads sort it together.
 const LONG: usize = 1 << 16;
 
 /// A type with a sort order.
 pub trait Sortable: Copy + Send + Sync {
-    /// Returns a key that sorts upwards as the values do.
+    /// Returns a key that sorts ascending as the values do.
     fn key(self) -> u64;
 
-    /// Returns the value whose key this is, for a type of which equal keys are always one value.
+    /// Returns the value of a key, for a type in which each key has one value.
     fn of_key(_key: u64) -> Option<Self> {
         None
     }
 
-    /// Returns true if the values count as the same in [`unique`]. Unlike in a sort, a NaN is not
-    /// the same as another NaN.
+    /// Returns true if [`unique`] treats the values as equal. Unlike in a sort, a NaN does not
+    /// equal another NaN.
     fn same(self, other: Self) -> bool;
 }
 
@@ -71,7 +71,7 @@ impl Sortable for i64 {
     }
 }
 
-/// Sorts every line, upwards or downwards, and says where each element was.
+/// Sorts every line, ascending or descending, and returns the original index of each element.
 ///
 /// # Shapes
 ///
@@ -83,7 +83,7 @@ impl Sortable for i64 {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the shape; [`Error::OutOfMemory`].
+/// [`Error::Length`] if a slice does not have the shape; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -112,7 +112,7 @@ pub fn sort<T: Sortable>(
     })
 }
 
-/// Returns the `k` largest or smallest elements of every line, in sorted order.
+/// Finds the `k` largest or smallest elements of every line, in sorted order.
 ///
 /// # Shapes
 ///
@@ -146,7 +146,7 @@ pub fn topk<T: Sortable>(
     })
 }
 
-/// Returns the `k`-th smallest element of every line (counted from 1), and where it is.
+/// Finds the `k`-th smallest element of every line (counted from 1), and its index.
 ///
 /// # Shapes
 ///
@@ -154,7 +154,7 @@ pub fn topk<T: Sortable>(
 ///
 /// # Determinism
 ///
-/// Portable: element `k - 1` of [`sort`] upwards.
+/// Portable: element `k - 1` of an ascending [`sort`].
 ///
 /// # Errors
 ///
@@ -181,8 +181,8 @@ pub fn kthvalue<T: Sortable>(
     })
 }
 
-/// Returns the median of every line, and where it is: the lower one of two. If there is a NaN, the
-/// canonical NaN and where the first is.
+/// Finds the median of every line, and its index: of two middle elements, the lower one. If a line
+/// contains NaN, the result is the canonical NaN and the index of the first NaN.
 ///
 /// # Shapes
 ///
@@ -207,13 +207,13 @@ pub fn median<T: Sortable + Float>(
 ) -> Result<()> {
     median_of("median", input, shape, values, indices, |line, nans| match nans {
         0 => (line - 1) / 2,
-        // NaNs sort last, the first of them first.
+        // NaNs sort last, and the first of them comes first.
         nans => line - nans,
     })
 }
 
-/// Returns the median of the elements of every line that are not NaN, and where it is. If all are
-/// NaN, the canonical NaN and index 0.
+/// Finds the median of the elements of every line that are not NaN, and its index. If all are NaN,
+/// the result is the canonical NaN and index 0.
 ///
 /// # Shapes
 ///
@@ -267,9 +267,9 @@ fn median_of<T: Sortable + Float>(
 pub struct Unique<T> {
     /// The distinct elements; of equal ones, the first.
     pub values: Vec<T>,
-    /// For each element of the input its place in `values`.
+    /// The position in `values` of each element of the input.
     pub inverse: Vec<i64>,
-    /// How often each value occurs.
+    /// The number of occurrences of each value.
     pub counts: Vec<i64>,
 }
 
@@ -308,7 +308,7 @@ pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
     })
 }
 
-/// [`unique`] by counting each key, if they are close together and of each there is one value.
+/// Computes [`unique`] by counting each key, if the keys are close together and each has one value.
 fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
     const OP: &str = "unique";
     let least_and_most = |(least, most): (u64, u64), key: u64| (least.min(key), most.max(key));
@@ -365,17 +365,16 @@ pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
 /// The distinct rows of a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniqueRows {
-    /// Where the distinct rows are; of equal ones, the first.
+    /// The positions of the distinct rows; of equal ones, the first.
     pub rows: Vec<usize>,
-    /// For each row its place in `rows`.
+    /// The position in `rows` of each row of the input.
     pub inverse: Vec<i64>,
-    /// How often each row occurs.
+    /// The number of occurrences of each row.
     pub counts: Vec<i64>,
 }
 
-/// Returns the distinct rows of `input`, in ascending order by their first different elements, or,
-/// with `consecutive`, those that differ from the row before. `-0` equals `+0`; a row with a NaN is
-/// distinct.
+/// Returns the distinct rows of `input` in ascending lexicographic order or, with `consecutive`,
+/// the rows that differ from the row before. `-0` equals `+0`; a row with a NaN is distinct.
 ///
 /// # Shapes
 ///
@@ -387,7 +386,7 @@ pub struct UniqueRows {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if `input` does not fit the shape; [`Error::OutOfMemory`].
+/// [`Error::Length`] if `input` does not have the shape; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -420,7 +419,7 @@ pub fn unique_rows<T: Sortable>(
             *key = x.key();
         }
     });
-    // Rows with equal keys are told apart by their place.
+    // Rows with equal keys are ordered by their position.
     let places = (0..rows).map(|i| (&keys[i * width..][..width], i));
     let mut order = memory::collected(OP, places)?;
     parallel::sort_unstable(&mut order);
@@ -521,7 +520,7 @@ impl Order {
         }
     }
 
-    /// Leaves only the element that sorting would put at `place`.
+    /// Keeps only the element that sorting would put at `place`.
     fn nth(&mut self, place: usize) {
         match self {
             Order::Narrow(pairs) => *pairs = vec![*pairs.select_nth_unstable(place).1],
@@ -537,7 +536,7 @@ impl Order {
     }
 }
 
-/// Returns true if key and index of a line's elements fit together into 64 bits.
+/// Returns true if the key and the index of a line's elements fit into 64 bits together.
 fn is_narrow<T>(n: usize) -> bool {
     size_of::<T>() == 4 && n <= 1 << 32
 }
@@ -552,9 +551,9 @@ fn wide<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usi
     move |i| u128::from(read(i).key() ^ flip) << 64 | i as u128
 }
 
-/// Returns the `k` smallest of `n` pairs in order; `largest` is not below any.
+/// Returns the `k` smallest of `n` pairs in order; no pair may exceed `largest`.
 ///
-/// Only pairs that can still be among them are kept: few, unless the line descends.
+/// It keeps only pairs that can still be among them: few, unless the line descends.
 fn first<P: Ord + Copy>(
     op: &'static str,
     n: usize,
@@ -583,7 +582,7 @@ fn first<P: Ord + Copy>(
     Ok(kept)
 }
 
-/// Writes the first `k` elements of the order that `arrange` gives each line.
+/// Writes the first `k` elements of each line in the order that `arrange` returns.
 fn select<T: Sortable>(
     op: &'static str,
     input: &[T],

@@ -3,11 +3,11 @@
 //! # Determinism
 //!
 //! [`mm`] is `Portable`: each output is a chain of fma over the elements of its row, ascending by
-//! column and then by place in the list. Columns are cut into blocks of
-//! [`K_BLOCK`] as in the dense product; each block starts from +0, blocks
-//! are added in ascending order, and blocks without an element are left out.
-//! [`sampled_product`] is `Portable`: sums in f64 over the contract's fixed tree.
-//! [`mm_fast`] promises nothing: elements are added by float atomics as they come.
+//! column and then by position in the list. Columns are cut into blocks of [`K_BLOCK`] as in the
+//! dense product; each block starts from +0, blocks are added in ascending order, and blocks
+//! without an element are left out. [`sampled_product`] is `Portable`: its sums run in f64 over the
+//! contract's fixed tree. [`mm_fast`] is `NotGuaranteed`: it adds elements with float atomics, in
+//! any order.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,14 +29,14 @@ pub struct Elements<'a, T> {
     pub columns: &'a [i64],
     /// The elements.
     pub values: &'a [T],
-    /// Rows and columns of the matrix.
+    /// The numbers of rows and columns of the matrix.
     pub size: [usize; 2],
-    /// Columns from whose multiples blocks are counted: the columns of each matrix of a block
-    /// diagonal, or those of the whole.
+    /// The period of the columns: blocks are counted from its multiples. It is the number of
+    /// columns of each matrix of a block diagonal, or of the whole matrix.
     pub period: usize,
 }
 
-/// `out = elements · dense`.
+/// Computes `out = elements · dense`.
 ///
 /// # Shapes
 ///
@@ -48,9 +48,9 @@ pub struct Elements<'a, T> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if an element lies outside the matrix; [`Error::Length`] if a
-/// slice does not fit; [`Error::Argument`] if there are 2^32 elements or more, or a period of 0;
-/// [`Error::OutOfMemory`].
+/// [`Error::IndexOutOfRange`] if an element lies outside the matrix; [`Error::Length`] if a slice
+/// has the wrong length; [`Error::Argument`] if there are 2^32 elements or more, or the period is
+/// 0; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -81,7 +81,7 @@ pub fn mm<T: Float>(
         return Ok(());
     }
     let rows = &elements.by_row()?;
-    // About as many multiplications in a piece as are worth handing over.
+    // About as many multiplications per piece as justify the hand-over to a thread.
     let per_row = (elements.values.len() / elements.size[0] + 1).saturating_mul(width);
     let piece = ((1 << 16) / per_row).clamp(1, 64) * width;
     parallel::try_pieces_of(piece, out, |start, out| {
@@ -94,7 +94,7 @@ pub fn mm<T: Float>(
     })
 }
 
-/// [`mm`] with float atomics.
+/// Computes [`mm`] with float atomics.
 ///
 /// # Shapes
 ///
@@ -122,7 +122,7 @@ pub fn mm_fast(
         let dense = &dense[column as usize * width..][..width];
         for (sum, &x) in sums[row as usize * width..][..width].iter().zip(dense) {
             let add = |old: u32| Some((f32::from_bits(old) + value * x).to_bits());
-            // The closure never gives up, so there is nothing to handle.
+            // The closure always returns `Some`, so there is no error.
             let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         }
     });
@@ -132,11 +132,11 @@ pub fn mm_fast(
     Ok(())
 }
 
-/// `out[i] = left[rows[i]] · right[columns[i]]`, rows of `width` elements.
+/// Computes `out[i] = left[rows[i]] · right[columns[i]]`, with rows of `width` elements.
 ///
 /// # Shapes
 ///
-/// `left` and `right` are (.., width), the others of one length.
+/// `left` and `right` are (.., width); the others have equal lengths.
 ///
 /// # Determinism
 ///
@@ -144,7 +144,8 @@ pub fn mm_fast(
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if there is no such row; [`Error::Length`] if a slice does not fit.
+/// [`Error::IndexOutOfRange`] if there is no such row; [`Error::Length`] if a slice has the wrong
+/// length.
 pub fn sampled_product<T: Float>(
     [rows, columns]: [&[i64]; 2],
     [left, right]: [&[T]; 2],
@@ -167,14 +168,15 @@ pub fn sampled_product<T: Float>(
     Ok(())
 }
 
-/// Dot products of a task.
+/// The number of dot products of a task.
 const DOTS: usize = 128;
 
-/// Columns of a tile: a partial and a total of them fit into the registers of every level.
+/// The number of columns of a tile: its partial and total sums fit into the registers of every
+/// level.
 const TILE: usize = 32;
 
-/// Elements by row: `order[starts[r]..starts[r + 1]]` are the elements of row `r` in the order
-/// of the chain.
+/// Elements by row: `order[starts[r]..starts[r + 1]]` are the elements of row `r` in the order of
+/// the chain.
 struct ByRow {
     starts: Vec<usize>,
     order: Vec<u32>,
@@ -199,8 +201,8 @@ impl<T: Float> Elements<'_, T> {
         check(OP, self.columns, self.size[1])
     }
 
-    /// Returns a counting sort by row, which keeps the order of the list, then by column where
-    /// needed.
+    /// Sorts by row with a counting sort, which keeps the order of the list, then by column if
+    /// necessary.
     fn by_row(&self) -> Result<ByRow> {
         let mut starts = memory::zeroed::<usize>(OP, self.size[0] + 1)?;
         for &row in self.rows {
@@ -218,7 +220,7 @@ impl<T: Float> Elements<'_, T> {
         for row in starts.windows(2) {
             let row = &mut order[row[0]..row[1]];
             if !row.is_sorted_by_key(|&element| self.columns[element as usize]) {
-                // By place in the list, too: a stable sort would need memory.
+                // Sorts by position in the list too, because a stable sort would allocate memory.
                 row.sort_unstable_by_key(|&element| (self.columns[element as usize], element));
             }
         }
@@ -242,8 +244,8 @@ struct Rows<'a, T> {
     dense: &'a [T],
     width: usize,
     first: usize,
-    /// Room for the longest of the rows: where the row of the dense matrix starts, the block, and
-    /// the value.
+    /// Space for the longest row: the start of the row of the dense matrix, the block, and the
+    /// value of each element.
     list: Vec<(usize, usize, T)>,
     out: &'a mut [T],
 }
@@ -276,7 +278,7 @@ impl<T: Float> Kernel for Rows<'_, T> {
     }
 }
 
-/// The chains of `N` neighbouring columns; `dense` begins at the first of them.
+/// Computes the chains of `N` neighbouring columns; `dense` begins at the first of them.
 #[inline(always)]
 fn chain<T: Float, const N: usize>(list: &[(usize, usize, T)], dense: &[T], out: &mut [T; N]) {
     let mut total = [T::ZERO; N];

@@ -17,12 +17,13 @@ const OP: &str = "svd";
 ///
 /// The columns of the matrix (of its transpose, if it has more columns than rows) are divided by
 /// the power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row.
-/// Let `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if `|g| >
-/// 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`, `c = 1 / √(1
-/// + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each `fma(c, p, −(s·q))`
-/// or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th. Columns of singular
-/// value 0 are replaced by orthogonal ones made from the unit vectors, in order. Signs are chosen
-/// so that in each column of `u` the first element of largest magnitude is not negative.
+/// Let `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if
+/// `|g| > 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
+/// `c = 1 / √(1 + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each
+/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th.
+/// Columns of singular value 0 are replaced by orthogonal ones made from the unit vectors, in
+/// order. Signs are chosen so that in each column of `u` the first element of largest magnitude is
+/// not negative.
 ///
 /// # Shapes
 ///

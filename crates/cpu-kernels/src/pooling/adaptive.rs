@@ -8,7 +8,7 @@ use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 use std::ops::Range;
 
-/// Returns the average of each window; see [`AdaptivePool`].
+/// Computes the average of each window; see [`AdaptivePool`].
 ///
 /// # Shapes
 ///
@@ -16,11 +16,11 @@ use std::ops::Range;
 ///
 /// # Determinism
 ///
-/// Portable: row-major order in f64, see the [module](super).
+/// Portable: row-major order in f64; see the [module](super).
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -54,7 +54,7 @@ pub fn adaptive_avg_pool<T: Float>(pool: &AdaptivePool, input: &[T], out: &mut [
     })
 }
 
-/// Returns the gradient of [`adaptive_avg_pool`].
+/// Computes the gradient of [`adaptive_avg_pool`].
 ///
 /// # Shapes
 ///
@@ -63,11 +63,11 @@ pub fn adaptive_avg_pool<T: Float>(pool: &AdaptivePool, input: &[T], out: &mut [
 ///
 /// # Determinism
 ///
-/// Portable: ascending output index by fma from `+0`, see the [module](super).
+/// Portable: ascending output index by fma from `+0`; see the [module](super).
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn adaptive_avg_pool_backward<T: Float>(
     pool: &AdaptivePool,
@@ -89,8 +89,8 @@ pub fn adaptive_avg_pool_backward<T: Float>(
     Ok(())
 }
 
-/// Returns the largest element of each window, and its position in its plane; see [`AdaptivePool`].
-/// Its gradient is [`max_pool_backward`](super::max_pool_backward).
+/// Computes the largest element of each window, and its position in its plane; see
+/// [`AdaptivePool`]. Its gradient is [`max_pool_backward`](super::max_pool_backward).
 ///
 /// # Shapes
 ///
@@ -99,11 +99,11 @@ pub fn adaptive_avg_pool_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: the first index wins, see the [module](super).
+/// Portable: ties go to the lowest index; see the [module](super).
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # References
@@ -131,7 +131,8 @@ pub fn adaptive_max_pool<T: Float>(
     Ok(())
 }
 
-/// Returns the position of the largest element of `line` or at `best`; the earlier one of equals.
+/// Returns the position of the largest among the elements of `line` and the element at `best`; ties
+/// go to the earlier one.
 #[inline(always)]
 pub(super) fn first_largest<T: Float>(
     plane: &[T],
@@ -146,7 +147,7 @@ pub(super) fn first_largest<T: Float>(
     best
 }
 
-/// Outputs per task: whole rows.
+/// Returns the number of outputs per task: whole rows.
 fn row_task(pool: &AdaptivePool) -> usize {
     let [.., width] = pool.output();
     let (elements, outputs) = (pool.input_plane(), pool.output_plane());
@@ -155,11 +156,11 @@ fn row_task(pool: &AdaptivePool) -> usize {
     count.div_ceil(width) * width
 }
 
-/// Whole rows of outputs, counted over all planes. The outputs of a row advance together, so
-/// that the additions of one need not wait for each other.
+/// Whole rows of outputs, counted over all planes. The outputs of a row advance together, so that
+/// their additions overlap.
 struct Rows<'a> {
     pool: &'a AdaptivePool,
-    /// Where each window of a row starts and how long it is.
+    /// The start and length of each window of a row.
     windows: Vec<Range<usize>>,
     shortest: usize,
 }
@@ -174,8 +175,8 @@ impl Rows<'_> {
     }
 
     /// Calls `f(output, position in the plane)` for each element of each window of output row
-    /// `row`, those of one output in row-major order. Returns the elements of a window of each
-    /// unit of width.
+    /// `row`; the elements of one output come in row-major order. Returns the number of window
+    /// elements per unit of width.
     #[inline(always)]
     fn visit(&self, row: usize, mut f: impl FnMut(usize, usize)) -> usize {
         let [depth, height, width] = self.pool.axes();
@@ -199,7 +200,7 @@ impl Rows<'_> {
         depths.len() * lines.len()
     }
 
-    /// Returns the plane that holds output row `row`.
+    /// Returns the plane that contains output row `row`.
     #[inline(always)]
     fn plane<'a, T>(&self, input: &'a [T], row: usize) -> &'a [T] {
         let plane = self.pool.input_plane();
@@ -266,11 +267,12 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
     }
 }
 
-/// No element seen yet. Every window has one.
+/// A marker for "no element yet". Every window has at least one element.
 const NONE: i64 = -1;
 
-/// One plane of an average's gradient. Going through the outputs in ascending order and adding
-/// to every position of the window gives each position its contributions in that order.
+/// Arguments of a kernel: one plane of an average's gradient. It visits the outputs in ascending
+/// order and adds to every position of the window, so each position gets its contributions in that
+/// order.
 struct AvgPlane<'a, T> {
     pool: &'a AdaptivePool,
     grad_out: &'a [T],

@@ -6,7 +6,7 @@ use crate::error::{Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
 
-/// Returns the average of each window.
+/// Computes the average of each window.
 ///
 /// # Shapes
 ///
@@ -15,12 +15,11 @@ use samebits_numerics::simd::{self, Kernel};
 ///
 /// # Determinism
 ///
-/// Portable: row-major order in f64, see the [module](super). A window without any element
-/// gives 0.
+/// Portable: row-major order in f64; see the [module](super). A window without elements gives 0.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the geometry;
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
@@ -59,7 +58,7 @@ pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Resu
     })
 }
 
-/// Returns the gradient of [`avg_pool`].
+/// Computes the gradient of [`avg_pool`].
 ///
 /// # Shapes
 ///
@@ -68,7 +67,7 @@ pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Resu
 ///
 /// # Determinism
 ///
-/// Portable: ascending output index by fma from `+0`, see the [module](super).
+/// Portable: ascending output index by fma from `+0`; see the [module](super).
 ///
 /// # Errors
 ///
@@ -211,9 +210,8 @@ struct GradRows<'a, T> {
     grad_out: &'a [T],
     first: usize,
     /// Scratch memory for the divisors of a row of outputs, for their weights and for the sums of a
-    /// row. The sums of position `t * stride + r` of the padded row are at
-    /// `r * length + t - base`: positions that are `stride` apart lie side by side, so that the
-    /// loop over them is a vector loop.
+    /// row. The sum of position `t * stride + r` of the padded row is at `r * length + t - base`:
+    /// positions that are `stride` apart are neighbours, so that the loop over them vectorises.
     row: &'a mut [f64],
     weights: &'a mut [T],
     sums: &'a mut [T],
@@ -230,7 +228,7 @@ impl<T: Float> Kernel for GradRows<'_, T> {
         let out_plane = depth.output * height.output * width.output;
         let stride = width.stride;
         let GradRows { row: divisors, weights, sums, base, length, .. } = self;
-        // Elements of a window that reach the positions with sums.
+        // The window elements that reach positions with sums.
         let first = (base + 1).saturating_sub(width.output).saturating_mul(stride);
         let end = (base + length).saturating_mul(stride).min(width.kernel);
         for (offset, grad_input) in self.grad_input.chunks_exact_mut(width.input).enumerate() {
@@ -247,11 +245,11 @@ impl<T: Float> Kernel for GradRows<'_, T> {
                     }
                     let line = &grad_out[(od * height.output + oh) * width.output..];
                     let line = &line[..width.output];
-                    // A position takes the outputs of its row in ascending order if the window
-                    // elements are taken in descending order.
+                    // Taking the window elements in descending order gives a position the outputs
+                    // of its row in ascending order.
                     for kw in (first..end).rev() {
                         let (r, q) = (kw % stride, kw / stride);
-                        // Output `t` sends to place `q + t - base`.
+                        // Output `t` contributes to place `q + t - base`.
                         let skipped = base.saturating_sub(q);
                         let place = q + skipped - base;
                         let sums = &mut sums[r * length..][..length];

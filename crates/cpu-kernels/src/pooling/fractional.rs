@@ -1,4 +1,4 @@
-//! Maximum pooling over windows at pseudo-random places.
+//! Maximum pooling over windows at pseudo-random positions.
 
 use super::adaptive::first_largest;
 use super::{FractionalAxis, FractionalPool};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 
-/// Returns the largest element of each window, and its position in its plane; see
+/// Computes the largest element of each window, and its position in its plane; see
 /// [`FractionalPool`]. Its gradient is [`max_pool_backward`](super::max_pool_backward).
 ///
 /// # Shapes
@@ -16,12 +16,12 @@ use samebits_numerics::fpenv;
 ///
 /// # Determinism
 ///
-/// Portable: the first index wins, see the [module](super).
+/// Portable: ties go to the lowest index; see the [module](super).
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if a sample is not
-/// in [0, 1); [`Error::OutOfMemory`].
+/// [`Error::Length`] if a slice has the wrong length; [`Error::Argument`] if a sample is not in [0,
+/// 1); [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -51,7 +51,7 @@ pub fn fractional_max_pool<T: Float>(
         .zip(parallel::chunks_mut(indices, out_plane))
         .zip(inputs)
         .try_for_each(|((out, indices), (input, samples))| {
-            // PyTorch's order of the samples: (W, H) in two dimensions, (D, H, W) in three.
+            // PyTorch's order of samples: (W, H) in two dimensions, (D, H, W) in three.
             let samples = match *samples {
                 [w, h] => [T::ZERO, h, w],
                 _ => [samples[0], samples[1], samples[2]],
@@ -79,7 +79,7 @@ pub fn fractional_max_pool<T: Float>(
         })
 }
 
-/// Where the windows of one dimension start.
+/// Returns the starts of the windows of one dimension.
 fn starts<T: Float>(op: &'static str, axis: &FractionalAxis, sample: T) -> Result<Vec<usize>> {
     let FractionalAxis { input, output, kernel } = *axis;
     let last = input - kernel;
@@ -93,7 +93,7 @@ fn starts<T: Float>(op: &'static str, axis: &FractionalAxis, sample: T) -> Resul
             return last;
         }
         let start = place(o as f64 + sample) - place(sample);
-        // A sample that is rounded up to 1 must not lead outside the plane.
+        // Limits the start: a sample that was rounded up to 1 must not lead outside the plane.
         start.min(last)
     };
     memory::collected(op, (0..output).map(start))

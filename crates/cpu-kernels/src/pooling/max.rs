@@ -7,10 +7,10 @@ use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 
-/// Output elements per task.
+/// The number of output elements per task.
 pub(super) const TASK: usize = 1 << 13;
 
-/// Returns the largest element of each window, and its position in its plane.
+/// Computes the largest element of each window, and its position in its plane.
 ///
 /// # Shapes
 ///
@@ -19,12 +19,12 @@ pub(super) const TASK: usize = 1 << 13;
 ///
 /// # Determinism
 ///
-/// Portable: the first index wins, see the [module](super). A window without any element (which
-/// dilation can bring about) gives negative infinity and index -1.
+/// Portable: ties go to the lowest index; see the [module](super). A window without elements
+/// (possible with dilation) gives negative infinity and index -1.
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the geometry; [`Error::Argument`] if a window has 2^32
+/// [`Error::Length`] if a slice has the wrong length; [`Error::Argument`] if a window has 2^32
 /// elements or more; [`Error::OutOfMemory`].
 ///
 /// # Examples
@@ -72,8 +72,8 @@ pub fn max_pool<T: Float>(
     })
 }
 
-/// Returns the gradient of [`max_pool`] and of every other maximum pooling: each output's gradient
-/// goes to the input position that its index names; the index -1 names none.
+/// Computes the gradient of [`max_pool`] and of every other maximum pooling: each output's gradient
+/// is added to the input position that its index names; the index -1 names none.
 ///
 /// # Shapes
 ///
@@ -82,12 +82,12 @@ pub fn max_pool<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: ascending output index from `+0`, see the [module](super).
+/// Portable: ascending output index from `+0`; see the [module](super).
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::IndexOutOfRange`] if an index is not in
-/// its plane, and nothing is written; [`Error::OutOfMemory`].
+/// [`Error::Length`] if a slice has the wrong length; [`Error::IndexOutOfRange`] if an index is not
+/// in its plane, and then nothing is written; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ pub fn max_pool_backward<T: Float>(
         return Ok(());
     }
     grad_input.fill(T::ZERO);
-    // Few large planes: the sources of each stretch of the input, in the same order.
+    // For few large planes: the sources of each stretch of the input, in the same order.
     let mut sources = memory::with_capacity(op, indices.len())?;
     let mut places = memory::with_capacity(op, indices.len())?;
     for (source, &index) in indices.iter().enumerate().filter(|&(_, &index)| index >= 0) {
@@ -150,7 +150,7 @@ pub fn max_pool_backward<T: Float>(
     )
 }
 
-/// Returns the sizes of one plane of two slices.
+/// Returns the number of elements per plane of two slices.
 pub(super) fn plane_sizes(
     op: &'static str,
     planes: usize,
@@ -163,7 +163,7 @@ pub(super) fn plane_sizes(
     Ok((outputs / divisor, inputs / divisor))
 }
 
-/// Checks that every index is in `0..size`, or -1 where that means "none".
+/// Checks that every index is in `0..size`, or -1 for "none" if allowed.
 pub(super) fn check_indices(
     op: &'static str,
     indices: &[i64],
@@ -171,7 +171,7 @@ pub(super) fn check_indices(
     none_allowed: bool,
 ) -> Result<()> {
     let none = u64::from(none_allowed);
-    // Adding one moves -1 to 0, and every other negative number to a huge one.
+    // Adding one maps -1 to 0, and every other negative number to a huge one.
     let inside = |index: i64| (index as u64).wrapping_add(none) < size as u64 + none;
     let valid = |piece: &[i64]| piece.iter().fold(true, |valid, &index| valid & inside(index));
     if !parallel::chunks(indices, 1 << 16).any(|piece| !valid(piece)) {
@@ -190,7 +190,7 @@ struct MaxRows<'a, T> {
     pool: &'a Pool,
     input: &'a [T],
     first: usize,
-    /// Scratch memory for a row: the number of the winning element of each window, or `NONE`.
+    /// Scratch memory for a row: the number of the largest element in each window, or `NONE`.
     taps: &'a mut [u32],
     out: &'a mut [T],
     indices: &'a mut [i64],
@@ -240,8 +240,8 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
 
 const NONE: u32 = u32::MAX;
 
-/// One window element of a row of outputs. A `STRIDE` of 0 stands for any; the others let the
-/// compiler vectorise.
+/// Compares one window element of a row of outputs with the largest so far. A `STRIDE` of 0 stands
+/// for any stride; the others let the compiler vectorise.
 #[inline(always)]
 fn keep_larger<T: Float, const STRIDE: usize>(
     best: &mut [T],

@@ -4,7 +4,7 @@ use super::max::check_indices;
 use crate::error::{Result, expect_len};
 use crate::{Float, parallel};
 
-/// Puts each input where its index says, and zero everywhere else.
+/// Copies each input to the output that its index names, and sets all other outputs to zero.
 ///
 /// # Shapes
 ///
@@ -13,12 +13,12 @@ use crate::{Float, parallel};
 ///
 /// # Determinism
 ///
-/// Portable: of several inputs with one index, the last one wins. Values keep their bits.
+/// Portable: if several inputs have one index, the last one is kept. Values keep their bits.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
-/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and nothing is written.
+/// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and then nothing is written.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ use crate::{Float, parallel};
 ///
 /// # References
 ///
-/// `torch.nn.functional.max_unpool2d`, whose winner among duplicates is not defined.
+/// `torch.nn.functional.max_unpool2d`, which does not define the result for duplicates.
 pub fn max_unpool<T: Float>(
     op: &'static str,
     planes: usize,
@@ -56,8 +56,9 @@ pub fn max_unpool<T: Float>(
     Ok(())
 }
 
-/// Returns the gradient of [`max_unpool`]: each input's is that of the output its index names. The
-/// index -1 names none and gives `+0`; a window of [`max_pool`](super::max_pool) can be empty.
+/// Computes the gradient of [`max_unpool`]: the gradient of an input is that of the output its
+/// index names. The index -1 names none and gives `+0`; it occurs because a window of
+/// [`max_pool`](super::max_pool) can be empty.
 ///
 /// # Shapes
 ///
@@ -65,8 +66,8 @@ pub fn max_unpool<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: nothing is added. An input that lost to a later duplicate gets the same gradient
-/// as the winner, as in PyTorch.
+/// Portable: nothing is added. An input that a later duplicate overwrote gets the same gradient as
+/// that duplicate, as in PyTorch.
 ///
 /// # Errors
 ///

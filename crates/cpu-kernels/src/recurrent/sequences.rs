@@ -1,5 +1,5 @@
-//! All steps of one direction of a layer. Threads share the sequences, which do not depend on
-//! each other: no step waits for another thread.
+//! All steps of one direction of a layer. Threads share the sequences, which are independent of
+//! each other, so no step waits for another thread.
 
 use std::ops::Range;
 
@@ -16,18 +16,19 @@ use crate::{Error, Result};
 
 pub use samebits_tensor_core::ops::RecurrentCell as Cell;
 
-/// What the steps compute with. Rows are packed: those of step 0, then those of step 1, ..
+/// The operands of all steps. Rows are packed: the rows of step 0, then those of step 1, and so on.
 #[derive(Clone, Copy, Debug)]
 pub struct Layer<'a, T> {
-    /// What a step computes.
+    /// The computation of a step.
     pub cell: Cell,
     /// True if the last step comes first.
     pub reverse: bool,
-    /// Sequences that take part in each step, never ascending: the first ones.
+    /// The number of sequences in each step; these are the first ones, and the numbers never
+    /// ascend.
     pub batch_sizes: &'a [usize],
-    /// Hidden units.
+    /// The number of hidden units.
     pub size: usize,
-    /// Elements of a hidden state: `size`, or those of the projection.
+    /// The number of elements of a hidden state: `size`, or that of the projection.
     pub state: usize,
     /// (rows, gates · size): the inputs times their weights.
     pub gates: &'a [T],
@@ -45,7 +46,7 @@ pub struct Layer<'a, T> {
     pub cells: Option<&'a [T]>,
 }
 
-/// What [`forward`] writes.
+/// The outputs of [`forward`].
 #[derive(Debug)]
 pub struct Outputs<'a, T> {
     /// (rows, state)
@@ -54,11 +55,11 @@ pub struct Outputs<'a, T> {
     pub hidden: &'a mut [T],
     /// (sequences, size), of an LSTM; empty otherwise.
     pub cells: &'a mut [T],
-    /// What [`backward`] will need, if there will be a gradient.
+    /// The intermediate results that [`backward`] needs, if there will be a gradient.
     pub kept: Option<KeptMut<'a, T>>,
 }
 
-/// What the gradient needs, to be written.
+/// The intermediate results for the gradient, as outputs.
 #[derive(Debug, Default)]
 pub struct KeptMut<'a, T> {
     /// (rows, 4 · size), of gated cells.
@@ -69,7 +70,7 @@ pub struct KeptMut<'a, T> {
     pub unprojected: &'a mut [T],
 }
 
-/// What the gradient needs, as [`forward`] wrote it.
+/// The intermediate results for the gradient, from [`forward`].
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a, T> {
     /// (rows, state)
@@ -80,22 +81,24 @@ pub struct Kept<'a, T> {
     pub cells: &'a [T],
 }
 
-/// What [`backward`] writes.
+/// The outputs of [`backward`].
 #[derive(Debug)]
 pub struct Grads<'a, T> {
-    /// (rows, gates · size): of the sums of gates.
+    /// (rows, gates · size): the gradient of the sums of gates.
     pub gates: &'a mut [T],
-    /// (rows, gates · size): of the part of a GRU that the hidden state gives; else empty.
+    /// (rows, gates · size): for a GRU, the gradient of the gates of the hidden state; otherwise
+    /// empty.
     pub gates_h: &'a mut [T],
-    /// (rows, state): of the hidden state after its projection, if there is one; else empty.
+    /// (rows, state): with a projection, the gradient of the projected hidden state; otherwise
+    /// empty.
     pub projected: &'a mut [T],
     /// (sequences, state)
     pub hidden: &'a mut [T],
-    /// (sequences, size), of an LSTM; else empty.
+    /// (sequences, size), of an LSTM; otherwise empty.
     pub cells: &'a mut [T],
 }
 
-/// All steps of one direction.
+/// Computes all steps of one direction.
 ///
 /// # Determinism
 ///
@@ -104,7 +107,7 @@ pub struct Grads<'a, T> {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] or [`Error::Argument`] if the slices do not go together, and
+/// [`Error::Length`] or [`Error::Argument`] if the slices do not fit together, and
 /// [`Error::OutOfMemory`].
 pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, T>) -> Result<()> {
     let rows = layer.check()?;
@@ -191,7 +194,7 @@ impl<T: Elementary + Real> Task<'_, T> {
                 };
                 let units = row * size..(row + 1) * size;
                 let (hidden, before) = match projection {
-                    // It is not read by these cells.
+                    // These cells do not read it.
                     Some(_) => (&mut raw[units.clone()], &[][..]),
                     None => {
                         let hidden = &mut self.hidden[units.clone()];
@@ -237,8 +240,8 @@ impl<T: Elementary + Real> Task<'_, T> {
     }
 }
 
-/// Returns the gradient of [`forward`], with `grad` that of the output, the last hidden state and,
-/// of an LSTM, the last cells.
+/// Computes the gradient of [`forward`]; `grad` holds the gradients of the output, the last hidden
+/// states and, for an LSTM, the last cells.
 ///
 /// # Determinism
 ///
@@ -246,7 +249,7 @@ impl<T: Elementary + Real> Task<'_, T> {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] or [`Error::Argument`] if the slices do not go together, and
+/// [`Error::Length`] or [`Error::Argument`] if the slices do not fit together, and
 /// [`Error::OutOfMemory`].
 pub fn backward<T: Elementary + Real>(
     layer: &Layer<'_, T>,
@@ -394,12 +397,12 @@ struct Step {
     index: usize,
     /// Its first row.
     start: usize,
-    /// Its rows.
+    /// The number of its rows.
     count: usize,
 }
 
 impl Step {
-    /// Returns the rows of those of `sequences` that take part.
+    /// Returns the rows of those `sequences` that take part in the step.
     fn rows_of(&self, sequences: &Range<usize>) -> Option<Range<usize>> {
         let end = sequences.end.min(self.count);
         (sequences.start < end).then(|| self.start + sequences.start..self.start + end)
@@ -407,7 +410,7 @@ impl Step {
 }
 
 impl<T> Layer<'_, T> {
-    /// Checks the operands against each other; gives the number of packed rows.
+    /// Checks the operands against each other; returns the number of packed rows.
     fn check(&self) -> Result<usize> {
         let op = OP;
         if !self.batch_sizes.is_sorted_by(|a, b| a >= b) {
@@ -447,7 +450,7 @@ impl<T> Layer<'_, T> {
     fn check_outputs(&self, rows: usize, outputs: &Outputs<'_, T>) -> Result<()> {
         let sequences = self.batch_sizes.first().copied().unwrap_or(0);
         let cells = if self.cell == Cell::Lstm { sequences } else { 0 };
-        // What is not kept is empty.
+        // A result that is not kept is an empty slice.
         let kept = |slice: Option<usize>, width: usize| match slice {
             Some(len) if len > 0 => (len, [rows, width]),
             _ => (0, [0, 0]),
@@ -511,7 +514,7 @@ impl<T> Layer<'_, T> {
         )
     }
 
-    /// Returns the steps from the first to the last, or the other way round.
+    /// Returns the steps from first to last, or from last to first if `reverse`.
     fn steps(&self, reverse: bool) -> Result<Vec<Step>, OutOfMemory> {
         let mut start = 0;
         let mut steps: Vec<Step> = memory::with_capacity(self.batch_sizes.len())?;
@@ -525,7 +528,8 @@ impl<T> Layer<'_, T> {
         Ok(steps)
     }
 
-    /// Returns the row that `sequence` had in the step before `step`, of `rows` or else of `first`.
+    /// Returns the row of `sequence` in the step before `step`, from `rows`, or from `first` if
+    /// there is none.
     fn before<'a>(
         &self,
         step: &Step,
@@ -546,8 +550,8 @@ impl<T> Layer<'_, T> {
         }
     }
 
-    /// Returns the sequences of each thread. They do not depend on each other, so that the cut
-    /// shows in no bit.
+    /// Returns the sequences of each thread. Sequences are independent, so the division changes no
+    /// bit.
     fn groups(&self) -> Vec<Range<usize>> {
         let count = self.batch_sizes.first().copied().unwrap_or(0);
         let each = count.div_ceil(threads()).max(1);
@@ -555,7 +559,7 @@ impl<T> Layer<'_, T> {
     }
 }
 
-/// Buffers of one thread, each for one row.
+/// Buffers of one thread, for one row each.
 struct Spare<T> {
     before: Vec<T>,
     cells: Vec<T>,
@@ -575,17 +579,17 @@ fn zeros<T: Elementary>(rows: usize, width: usize) -> Result<Vec<T>, OutOfMemory
     memory::filled(len, T::ZERO)
 }
 
-/// Returns the columns of the transpose of a matrix with rows of `columns`.
+/// Returns the columns of the transpose of a matrix with rows of `columns` elements.
 fn transposed<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
     Lanes { data: weight, lane_stride: columns, step_stride: 1 }
 }
 
-/// Returns the columns of a matrix with rows of `columns`.
+/// Returns the columns of a matrix with rows of `columns` elements.
 fn as_it_is<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
     Lanes { data: weight, lane_stride: 1, step_stride: columns }
 }
 
-/// Cuts packed rows into those of each group, by step. What is absent is cut into nothing.
+/// Splits packed rows into those of each group, by step. An empty slice is split into empty slices.
 fn by_group<'a, T>(
     mut data: &'a mut [T],
     width: usize,
@@ -605,7 +609,7 @@ fn by_group<'a, T>(
     all
 }
 
-/// Cuts one row for each sequence into those of each group.
+/// Splits a matrix with one row per sequence into the rows of each group.
 fn split<'a, T>(mut data: &'a mut [T], width: usize, groups: &[Range<usize>]) -> Vec<&'a mut [T]> {
     let width = if data.is_empty() { 0 } else { width };
     let mut all = Vec::with_capacity(groups.len());

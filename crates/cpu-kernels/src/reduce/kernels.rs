@@ -1,4 +1,4 @@
-//! What is compiled for each instruction set.
+//! Kernels that are compiled for each instruction set.
 
 use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::math::f64 as math;
@@ -8,7 +8,7 @@ use samebits_numerics::simd::Kernel;
 use super::Extreme;
 use crate::float::Float;
 
-/// The sum of the terms of each row, the first of which is row `first`.
+/// Arguments of a kernel: the sum of the terms of each row, which start with row `first`.
 pub(super) struct Sums<'a, T, F> {
     pub(super) x: &'a [T],
     pub(super) n: usize,
@@ -60,7 +60,7 @@ impl<F: Fn(i64, i64) -> i64> Kernel for Integers<'_, F> {
     }
 }
 
-/// The last step of [`logsumexp_rows`].
+/// Arguments of the last step of [`logsumexp_rows`].
 pub(super) struct Logarithms<'a, T> {
     pub(super) largest: &'a [T],
     pub(super) sums: &'a mut [f64],
@@ -78,7 +78,8 @@ impl<T: Float> Kernel for Logarithms<'_, T> {
     }
 }
 
-/// The largest magnitude of a stretch of elements, or the smallest; NaN does not count.
+/// Arguments of a kernel: the largest or smallest magnitude of a stretch of elements; NaN is
+/// ignored.
 pub(super) struct Most<'a, T> {
     pub(super) x: &'a [T],
     pub(super) smallest: bool,
@@ -96,7 +97,7 @@ impl<T: Float> Kernel for Most<'_, T> {
     }
 }
 
-/// In lanes, because `join` is the same in any order.
+/// Joins the magnitudes in lanes, which is valid because `join` gives the same result in any order.
 #[inline(always)]
 fn most_of<T: Float>(x: &[T], first: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [first; LANES];
@@ -139,7 +140,7 @@ impl<T: Float> Kernel for ColumnBlock<'_, T> {
     }
 }
 
-/// Adds the rows of a block that meet in one lane of the tree to `out`.
+/// Arguments of a kernel: adds the rows of a block that share one lane of the tree to `out`.
 pub(super) struct Lane<'a, T> {
     pub(super) block: &'a [T],
     pub(super) inner: usize,
@@ -151,7 +152,8 @@ impl<T: Float> Kernel for Lane<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        /// Columns whose sums fit the first-level cache beside a row of them.
+        /// The number of columns whose sums fit the first-level cache together with one row of
+        /// them.
         const TILE: usize = 2048;
         for (tile, out) in self.out.chunks_mut(TILE).enumerate() {
             for row in self.block.chunks_exact(self.inner).skip(self.lane).step_by(LANES) {

@@ -1,11 +1,11 @@
-//! Where the rows that are reduced lie.
+//! The rows of a reduction, dense or strided.
 
 use samebits_tensor_core::Layout;
 
 use crate::error::{Result, expect_size};
 use crate::memory;
 
-/// Elements of a row that are gathered at a time.
+/// The number of elements of a row that are gathered at a time.
 const GATHERED: usize = 1 << 14;
 
 /// Rows of one length.
@@ -17,26 +17,26 @@ pub(crate) enum Rows<'a, T> {
     Walked { walk: &'a Walk<'a, T>, first: usize },
 }
 
-/// Rows that lie scattered, or that repeat elements: too large to be copied.
+/// Rows that are not contiguous or that repeat elements, and are too large to be copied.
 pub(crate) struct Walk<'a, T> {
     /// The storage.
     pub(crate) data: &'a [T],
-    /// Where each row starts.
+    /// The start of each row.
     pub(crate) starts: Layout,
-    /// Where the elements of a row lie, from its start on.
+    /// The positions of the elements of a row, relative to its start.
     pub(crate) row: Layout,
-    /// What is done to each element.
+    /// A function that is applied to each element.
     pub(crate) map: fn(T) -> T,
 }
 
 impl<'a, T: Copy> Rows<'a, T> {
-    /// `rows` rows of `n` elements that are all of `x`.
+    /// Returns `rows` rows of `n` elements that are all of `x`.
     pub(crate) fn dense(op: &'static str, x: &'a [T], rows: usize, n: usize) -> Result<Self> {
         expect_size(op, "x", x.len(), &[rows, n])?;
         Ok(Rows::Dense { x, n })
     }
 
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     pub(crate) fn width(&self) -> usize {
         match self {
             Rows::Dense { n, .. } => *n,
@@ -44,7 +44,7 @@ impl<'a, T: Copy> Rows<'a, T> {
         }
     }
 
-    /// `count` rows from row `start` on.
+    /// Returns `count` rows from row `start` on.
     pub(crate) fn part(&self, start: usize, count: usize) -> Self {
         match *self {
             Rows::Dense { x, n } => Rows::Dense { x: &x[start * n..][..count * n], n },
@@ -54,7 +54,7 @@ impl<'a, T: Copy> Rows<'a, T> {
 }
 
 impl<T: Copy> Walk<'_, T> {
-    /// Room for the elements of a row that are gathered at a time.
+    /// Returns a buffer for the elements of a row that are gathered at a time.
     pub(crate) fn buffer(&self, op: &'static str) -> Result<Vec<T>> {
         memory::with_capacity(op, self.row.numel().min(GATHERED))
     }
@@ -72,7 +72,7 @@ impl<T: Copy> Walk<'_, T> {
     }
 }
 
-/// Where element `i` of a layout lies.
+/// Returns the position of element `i` of a layout.
 fn nth(layout: &Layout, mut i: usize) -> usize {
     let mut position = layout.offset();
     for (&size, &stride) in layout.shape().iter().zip(layout.strides()).rev() {

@@ -1,13 +1,13 @@
-//! What is computed element after element, along each line.
+//! Scans that are computed element by element along each line.
 
 use crate::error::{Result, expect_size};
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::math::f64::exp;
 
-/// Returns the gradient of [`cumprod`](super::cumprod).
+/// Computes the gradient of [`cumprod`](super::cumprod).
 ///
-/// With `P[j]` the product of the elements up to `j`, in f64, and `g` the gradients, element `i`
+/// Let `P[j]` be the product of the elements up to `j`, in f64, and `g` the gradients. Element `i`
 /// is the sum of `g[j] * P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and
 /// rounded once. From the first zero on, `P` leaves that zero out; elements after it get 0.
 ///
@@ -17,7 +17,7 @@ use samebits_numerics::math::f64::exp;
 ///
 /// # Determinism
 ///
-/// Portable: each line is computed in the order given.
+/// Portable: each line is computed in the given order.
 ///
 /// # Errors
 ///
@@ -46,17 +46,18 @@ pub fn cumprod_backward<T: Float>(
     })
 }
 
-/// Returns the gradient of [`cumprod_backward`], given that of its result, `v`.
+/// Computes the gradient of [`cumprod_backward`]; `v` is the gradient of its result.
 ///
-/// With `P[k]` the product of the elements up to `k`, and in f64 all along each line:
+/// Let `P[k]` be the product of the elements up to `k`. In f64, all along each line:
 ///
 /// ```text
 /// ascending:   t[k] = t[k - 1] * x[k] + P[k - 1] * v[k]              # from t = 0, P = 1
 /// descending:  S = S * x[k + 1] + T * v[k + 1];  T = T * x[k + 1] + g[k]    # from S = T = 0
 /// ```
 ///
-/// Element `k` of the gradient of `grad_out` is `t[k]`, that of `input` is
-/// `T * t[k - 1] + S * P[k - 1]`, each rounded once. Nothing is divided, so zeros are no exception.
+/// Element `k` of the gradient of `grad_out` is `t[k]`, and that of `input` is
+/// `T * t[k - 1] + S * P[k - 1]`, each rounded once. There is no division, so zeros are not a
+/// special case.
 ///
 /// # Shapes
 ///
@@ -64,7 +65,7 @@ pub fn cumprod_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: each line is computed in the order given, every `+` and `*` rounded to f64.
+/// Portable: each line is computed in the given order, every `+` and `*` rounded to f64.
 ///
 /// # Errors
 ///
@@ -122,17 +123,18 @@ pub fn cumprod_backward_backward<T: Float>(
     })
 }
 
-/// Returns the gradient of [`logcumsumexp`](super::logcumsumexp).
+/// Computes the gradient of [`logcumsumexp`](super::logcumsumexp).
 ///
-/// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`. It is computed in f64 from
-/// the last element down, with a pair `(m, s)` that stands for the sum of `g[j] * exp(-y[j])` as
-/// `s * exp(m)`: from `(-inf, 0)`, with `n = -y[j]` and `m' = max(m, n)`, each step sets `s` to
-/// `s * exp(m - m') + g[j] * exp(n - m')`; an exponent between equal numbers is left out, and so
-/// is a sum that is still empty. Element `i` is then `s * exp(m + x[i])`, rounded once.
+/// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`, computed in f64 from the last
+/// element down. A pair `(m, s)` represents the sum of `g[j] * exp(-y[j])` as `s * exp(m)`. It
+/// starts from `(-inf, 0)`; with `n = -y[j]` and `m' = max(m, n)`, each step sets `s` to
+/// `s * exp(m - m') + g[j] * exp(n - m')`. The exponential of a difference between equal numbers is
+/// left out, and so is a sum that is still empty. Element `i` is then `s * exp(m + x[i])`, rounded
+/// once.
 ///
-/// A `y[j]` of at least 2^30 in magnitude (2^59 in f64), infinite ones included, does not enter that sum:
-/// it has no digit left of the logarithm. Its `g[j]` is split evenly among the elements up to `j` that are
-/// equal to it; what they get is added in f64 from the last `j` down.
+/// A `y[j]` of at least 2^30 in magnitude (2^59 in f64), including infinite ones, is not part of
+/// that sum, because it has lost all digits of the logarithm. Its `g[j]` is split evenly among the
+/// elements up to `j` that are equal to it; these parts are added in f64 from the last `j` down.
 ///
 /// # Shapes
 ///
@@ -140,7 +142,7 @@ pub fn cumprod_backward_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: each line is computed in the order given.
+/// Portable: each line is computed in the given order.
 ///
 /// # Errors
 ///
@@ -167,8 +169,8 @@ pub fn logcumsumexp_backward<T: Float>(
         let grad_out = &grad_out[range];
         for j in 0..inner {
             let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
-            // Of the large result at hand: itself, how many elements up to here are equal to it, and what
-            // each of them gets.
+            // The current large result: its value, the number of elements up to here that are equal
+            // to it, and the part of the gradient for each.
             let (mut large, mut among, mut each) = (0.0, 0usize, 0.0);
             for k in (0..dim).rev() {
                 let at = |k: usize| k * inner + j;
@@ -191,7 +193,7 @@ pub fn logcumsumexp_backward<T: Float>(
                 } else {
                     (m, s) = (n, s * exp(m - n) + g);
                 }
-                // Behind +inf no sum is left, but it may be NaN.
+                // After +inf the sum is 0, unless it is NaN.
                 let sum = if x == f64::INFINITY && !m.is_nan() { 0.0 } else { s * exp(m + x) };
                 let sum = if x == large && y == large && among > 0 {
                     among -= 1;
@@ -206,8 +208,9 @@ pub fn logcumsumexp_backward<T: Float>(
     Ok(())
 }
 
-/// Returns the largest (or smallest) of each element and all before it, and its index in the
-/// dimension: the first of equal ones; NaN is both the largest and the smallest.
+/// Computes the largest (or smallest) of each element and all before it, and its index in the
+/// dimension. Of equal elements the first is taken; NaN counts as both the largest and the
+/// smallest.
 ///
 /// # Shapes
 ///
@@ -215,7 +218,7 @@ pub fn logcumsumexp_backward<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: values are moved, NaN becomes canonical.
+/// Portable: values are only moved, except that NaN becomes canonical.
 ///
 /// # Errors
 ///
@@ -267,7 +270,7 @@ pub fn cumextreme<T: Float>(
     Ok(())
 }
 
-/// Returns the gradient of a line of as many elements as there is room for `products`.
+/// Computes the gradient of a line; `products` is scratch space of its length.
 fn product_line<T: Float>(
     input: &[T],
     grad_out: &[T],
@@ -278,7 +281,7 @@ fn product_line<T: Float>(
     let n = products.len();
     let zero = (0..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
     let second = (zero + 1..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
-    // Products up to each element, the first zero left out, as far as they are not zero.
+    // The products up to each element, without the first zero, as long as they are not zero.
     let products = &mut products[..second];
     let mut product = 1.0;
     for (k, slot) in products.iter_mut().enumerate() {

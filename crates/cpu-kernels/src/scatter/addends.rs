@@ -1,14 +1,14 @@
-//! What is added.
+//! The addends of a sum.
 
 use crate::Float;
 
 /// The rows that are added to output rows.
 pub trait Addends<T>: Sync {
-    /// Elements `first..first + count` of the row of source `source`, as stored. A slice and not
-    /// single elements, so that loops over it are vectorised.
+    /// Returns elements `first..first + count` of the row of source `source`, as stored. It returns
+    /// a slice, so that loops over it vectorise.
     fn row(&self, source: usize, first: usize, count: usize) -> &[T];
 
-    /// Returns the addend that element `x` of the row of source `source` stands for.
+    /// Returns the addend that element `x` of the row of source `source` represents.
     fn form(&self, source: usize, x: T) -> T;
 }
 
@@ -17,9 +17,9 @@ pub trait Addends<T>: Sync {
 pub(crate) struct Stored<'a, T, P, F> {
     /// The slice.
     pub data: &'a [T],
-    /// Where the row of a source starts.
+    /// A function that returns the start of a source's row.
     pub place: P,
-    /// How an addend is formed from a source and an element of its row.
+    /// A function that returns the addend for a source and an element of its row.
     pub form: F,
 }
 
@@ -40,12 +40,12 @@ where
     }
 }
 
-/// Rows of `width` elements, one after the other, added as they are.
+/// Returns consecutive rows of `width` elements, added as they are.
 pub(crate) fn rows<T: Float>(data: &[T], width: usize) -> impl Addends<T> {
     Stored { data, place: move |source| source * width, form: |_, x| x }
 }
 
-/// Those of the rows of `width` elements that `sources` lists, added as they are.
+/// Returns the rows of `width` elements that `sources` lists, added as they are.
 pub(crate) fn picked<'a, T: Float>(
     data: &'a [T],
     sources: &'a [usize],

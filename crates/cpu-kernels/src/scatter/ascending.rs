@@ -1,8 +1,8 @@
-//! Sources visited in ascending order, output by output, on any number of threads.
+//! Visits to sources in ascending order, output by output, on any number of threads.
 //!
-//! Sources are grouped by the stretch of the output that they go to, chunk by chunk and keeping
-//! their order. Each stretch is then one task's own: no atomics, and its part of the output
-//! stays in the cache. How the work is cut changes the order between outputs only.
+//! Sources are grouped by the stretch of the output that they go to, chunk by chunk and in order.
+//! Each stretch then belongs to one task: there are no atomics, and its part of the output stays in
+//! the cache. The division of the work changes only the order between outputs.
 
 use super::{Addends, Destinations};
 use crate::{Float, Result, memory, parallel};
@@ -12,15 +12,15 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 use std::ops::Range;
 
-/// Sources grouped together: the groups of one chunk fit the second-level cache.
+/// The number of sources grouped together: the groups of one chunk fit the second-level cache.
 const CHUNK: usize = 1 << 15;
-/// Output elements of one stretch, in single elements and in rows: their accumulators, or the numbers
-/// of their sources, fit the second-level cache.
+/// The number of output elements of one stretch, in single elements and in rows: their
+/// accumulators, or the numbers of their sources, fit the second-level cache.
 const STRETCH: usize = 1 << 15;
 const WIDE_STRETCH: usize = 1 << 16;
-/// Stretches at most, so that a group of a chunk holds more than a few sources.
+/// The largest number of stretches, so that a group of a chunk holds more than a few sources.
 const MAX_STRETCHES: usize = 1024;
-/// Sources times width below which threads cost more than they bring.
+/// The product of sources and width below which threads cost more than they gain.
 const SMALL: usize = 1 << 14;
 
 /// One source of a group: its output row inside the stretch, and what the visitor packed.
@@ -31,11 +31,11 @@ pub(crate) struct Entry {
     pub(crate) packed: u32,
 }
 
-/// What is done with the sources of one stretch of the output.
+/// The operation on the sources of one stretch of the output.
 pub(crate) trait Visitor: Sync {
     /// The element type of the output.
     type Element: Send;
-    /// What is kept between the sources of a stretch.
+    /// The state kept between the sources of a stretch.
     type State;
 
     /// Starts a stretch.
@@ -45,16 +45,17 @@ pub(crate) trait Visitor: Sync {
     /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
     fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
 
-    /// True if [`count`](Visitor::count) is to see all sources of a stretch before any is taken.
+    /// True if [`count`](Visitor::count) must see all sources of a stretch before the first visit.
     const COUNTS: bool = false;
 
     /// Counts sources.
     fn count(&self, _state: &mut Self::State, _entries: &[Entry]) {}
 
-    /// Changes what entries remember of their sources: until then, how far behind `base` each is.
+    /// Replaces the stored part of entries, which initially is the distance of each source from
+    /// `base`.
     fn pack(&self, _base: usize, _entries: &mut [Entry]) {}
 
-    /// Takes some sources. Each row receives its sources in ascending order.
+    /// Visits some sources. Each row receives its sources in ascending order.
     fn visit(
         &self,
         state: &mut Self::State,
@@ -67,11 +68,11 @@ pub(crate) trait Visitor: Sync {
     fn finish(&self, state: Self::State, out: &mut [Self::Element]) -> Result<()>;
 }
 
-/// Shows every source to the visitor, those of one output row in ascending order.
+/// Passes every source to the visitor; those of one output row come in ascending order.
 ///
 /// # Errors
 ///
-/// As [`Destinations::fill`], and then the output is as it was; those of the visitor.
+/// As [`Destinations::fill`], and then the output is unchanged; the errors of the visitor.
 pub(crate) fn visit_rows<V: Visitor>(
     out: &mut [V::Element],
     width: usize,
@@ -114,13 +115,13 @@ fn visit<V: Visitor>(
     })
 }
 
-/// Takes some sources: the first of them as the entries count it, and these.
+/// A function that takes some sources: the first source, from which entries count, and the entries.
 type Visit<'a> = dyn FnMut(usize, &[Entry]) -> Result<()> + 'a;
 
-/// [`Visitor::pack`].
+/// A function with the signature of [`Visitor::pack`].
 type Pack<'a> = dyn Fn(usize, &mut [Entry]) + Sync + 'a;
 
-/// Shows `visitor` the sources of one stretch of the output, which `sources` brings.
+/// Passes to `visitor` the sources of one stretch of the output, which `sources` provides.
 fn visit_stretch<V: Visitor>(
     out: &mut [V::Element],
     visitor: &V,
@@ -139,8 +140,8 @@ fn visit_stretch<V: Visitor>(
     simd::dispatch(Finish { visitor, state, out })
 }
 
-/// Adds to each output row its sources in ascending order, one rounding each, starting from the
-/// value that is there, or from +0 if the output is `fresh`; NaN results are canonical.
+/// Adds to each output row its sources in ascending order, one rounding each, starting from its old
+/// value, or from +0 if the output is `fresh`; NaN results are canonical.
 pub(crate) fn add_rows<T: Float>(
     out: &mut [T],
     fresh: bool,
@@ -182,7 +183,7 @@ pub(crate) fn add_rows<T: Float>(
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
 }
 
-/// Sources whose output rows are looked up together.
+/// The number of sources whose output rows are looked up together.
 const BATCH: usize = 512;
 
 /// The output rows of all sources, batch by batch.
@@ -210,7 +211,7 @@ impl Order {
     }
 }
 
-/// Shows all sources, batch by batch.
+/// Passes all sources to `visit`, batch by batch.
 fn batches_of_entries(
     destinations: &dyn Destinations,
     pack: &Pack<'_>,
@@ -225,7 +226,8 @@ fn batches_of_entries(
     })
 }
 
-/// The entries of rows, or of what a mask leaves of their numbers, sent the sources from `first` on.
+/// Arguments of a kernel: makes entries from rows, or from the masked bits of row numbers, for the
+/// sources from `first` on.
 struct Enter<'a> {
     rows: &'a [usize],
     mask: usize,
@@ -244,21 +246,21 @@ impl Kernel for Enter<'_> {
     }
 }
 
-/// All sources, chunk by chunk; those of a chunk grouped by stretch, and in ascending order in each
+/// All sources, chunk by chunk; those of a chunk are grouped by stretch, and ascending in each
 /// group.
 struct Groups {
     entries: Buffer,
-    /// Where the group of each stretch starts and ends in the entries of its chunk, chunk by chunk.
+    /// The start and end of each stretch's group among the entries of its chunk, chunk by chunk.
     spans: Vec<[u32; 2]>,
     stretches: usize,
-    /// Entries of an even share of a chunk, and some more.
+    /// The number of entries of an even share of a chunk, plus a margin.
     room: usize,
 }
 
 impl Groups {
     fn new(destinations: &dyn Destinations, stretches: usize) -> Result<Groups> {
         let (op, n) = (destinations.op(), destinations.count());
-        // Six times how far the shares of random rows usually are from their mean.
+        // The margin is six times the usual deviation of the shares of random rows from their mean.
         let share = CHUNK.div_ceil(stretches);
         let room = share + 6 * share.isqrt() + 8;
         let count = memory::volume(op, &[n.div_ceil(CHUNK), stretches])?;
@@ -298,7 +300,8 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Groups all, at first as if no group needed more than `room`: that saves a count.
+    /// Groups all sources, first on the assumption that no group needs more than `room`, which
+    /// saves a counting pass.
     fn group(&self, room: usize, entries: &mut [Entry], spans: &mut [[u32; 2]]) -> Result<()> {
         let room = room as u32;
         for (stretch, span) in (0..).zip(&mut *spans) {
@@ -322,8 +325,7 @@ impl Chunk<'_> {
         self.place(entries, spans)
     }
 
-    /// Puts each source at the end of its group. A group that has no room for it goes over into the
-    /// next.
+    /// Appends each source to its group. A group without room overflows into the next.
     fn place(&self, groups: &mut [Entry], spans: &mut [[u32; 2]]) -> Result<()> {
         let first = self.sources.start;
         let mask = (1usize << self.shift) - 1;
@@ -332,7 +334,8 @@ impl Chunk<'_> {
             let entries = &mut entries[..rows.len()];
             simd::dispatch(Enter { rows, mask, first: (source - first) as u32, entries });
             (self.pack)(first, entries);
-            // All places first: they wait for one another, and the entries do not.
+            // Computes all places first: they depend on one another, but the writes of entries do
+            // not.
             for (place, &row) in places.iter_mut().zip(rows) {
                 let end = &mut spans[row >> self.shift][1];
                 *place = *end;
@@ -348,7 +351,7 @@ impl Chunk<'_> {
     }
 }
 
-/// [`Visitor::visit`].
+/// Arguments of the kernel that calls [`Visitor::visit`].
 struct VisitSome<'a, V: Visitor> {
     visitor: &'a V,
     state: &'a mut V::State,
@@ -365,7 +368,7 @@ impl<V: Visitor> Kernel for VisitSome<'_, V> {
     }
 }
 
-/// [`Visitor::finish`].
+/// Arguments of the kernel that calls [`Visitor::finish`].
 struct Finish<'a, V: Visitor> {
     visitor: &'a V,
     state: V::State,

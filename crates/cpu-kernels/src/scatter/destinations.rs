@@ -1,4 +1,4 @@
-//! Where each source goes.
+//! The destination of each source.
 
 use crate::error::{Error, Result};
 use samebits_numerics::simd::{self, Kernel};
@@ -19,7 +19,7 @@ pub trait Destinations: Sync {
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()>;
 }
 
-/// Sources sent to `index[i]`.
+/// Sources sent to the rows in `index`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'a> {
     /// The operation, for errors.
@@ -28,7 +28,7 @@ pub(crate) struct Rows<'a> {
     pub index: &'a [i64],
     /// The number of output rows.
     pub size: usize,
-    /// The row that index 0 means.
+    /// The row that index 0 names.
     pub base: usize,
 }
 
@@ -52,19 +52,19 @@ impl Destinations for Rows<'_> {
     }
 }
 
-/// Elements of an (outer, n, inner) tensor sent along the middle dimension of an
-/// (outer, size, inner) tensor, to the place that an index of their own says.
+/// Elements of an (outer, n, inner) tensor, sent along the middle dimension of an (outer, size,
+/// inner) tensor, each to the place that its own index names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements<'a> {
     /// The operation, for errors.
     pub op: &'static str,
     /// (outer, n, inner): one index per element.
     pub index: &'a [i64],
-    /// Elements sent along one line.
+    /// The number of elements sent along one line.
     pub n: usize,
-    /// Elements of the output along that line.
+    /// The number of elements of the output along that line.
     pub size: usize,
-    /// Elements between neighbours on a line.
+    /// The distance between neighbours on a line.
     pub inner: usize,
 }
 
@@ -81,8 +81,8 @@ impl Destinations for Elements<'_> {
         let index = &self.index[start..start + rows.len()];
         let Elements { size, inner, .. } = *self;
         let slab = self.n * inner;
-        // Piece by piece of whole lines (or of `inner` neighbours on different lines), so that
-        // the loops have no division.
+        // Goes piece by piece, with pieces of whole lines (or of `inner` neighbours on different
+        // lines), so that the loops need no division.
         let mut valid = true;
         let mut done = 0;
         while done < rows.len() {
@@ -98,8 +98,9 @@ impl Destinations for Elements<'_> {
     }
 }
 
-/// The rows `first + step · index[j]`, of neighbours side by side (`step` above 1) one further on each;
-/// false if some index is not below `size`.
+/// Arguments of a kernel that computes the rows `first + step · index[j]`; with `step` above 1,
+/// neighbours are on different lines, each one row further. Returns false if any index is not below
+/// `size`.
 struct Line<'a> {
     index: &'a [i64],
     size: usize,
@@ -131,7 +132,7 @@ impl Kernel for Line<'_> {
     }
 }
 
-/// Sources of an operation sent to rows that the caller has computed and checked.
+/// Sources of an operation, sent to rows that the caller has computed and checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checked<'a>(pub &'static str, pub &'a [usize]);
 
@@ -154,7 +155,7 @@ impl Destinations for Checked<'_> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] for the first that is not.
+/// [`Error::IndexOutOfRange`] for the first index that is not.
 pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> {
     const PIECE: usize = 4096;
     for (number, piece) in index.chunks(PIECE).enumerate() {

@@ -1,10 +1,10 @@
 //! Exact sums of f32 rows, rounded once: the algorithms behind the definition.
 //!
-//! The accumulator of an output is one f64. Each addition is checked for exactness by a
-//! two-sum, and almost all additions of f32 numbers to an f64 are exact. The error of one that
-//! is not, itself a number, is put aside as a further addend of that output. In the end the few
-//! outputs with addends put aside get their value from a long accumulator. So every schedule
-//! computes the exact sum, and only the speed depends on the data.
+//! The accumulator of an output is one f64. A two-sum checks each addition for exactness, and
+//! almost all additions of f32 numbers to an f64 are exact. If one is not, its error, which is
+//! itself a number, is set aside as a further addend of that output. At the end, the few outputs
+//! with addends set aside get their value from a long accumulator. So every schedule computes the
+//! exact sum, and the data affects only the speed.
 
 use super::ascending::{self, Entry, Order, Visitor};
 use super::segments::{Segments, ends_in_order};
@@ -17,25 +17,25 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 use std::collections::BTreeMap;
 
-/// Outputs up to which each piece of the sources gets a table of its own.
+/// The number of outputs up to which each piece of the sources gets its own table.
 const TABLE: usize = 1 << 15;
-/// Sources that make a table of their own worth while.
+/// The number of sources that justifies a table of their own.
 const PIECE: usize = 1 << 16;
-/// Tables at most.
+/// The largest number of tables.
 const MAX_TABLES: usize = 32;
-/// Width of a row from which its sources are brought together.
+/// The width of a row from which its sources are gathered before they are added.
 const WIDE: usize = 8;
-/// Addends put aside before they are folded into long accumulators.
+/// The number of addends set aside before they are moved to long accumulators.
 const ASIDE: usize = 1 << 16;
-/// Neighbouring outputs that are checked together.
+/// The number of neighbouring outputs that are checked together.
 const GROUP: usize = 16;
 
-/// Adds the row of every source to the output row that the source is sent to. The value that is
-/// there counts as one more addend, unless the output is `fresh`: then its content means nothing.
+/// Adds the row of every source to the output row that the source is sent to. The old value counts
+/// as one more addend, unless the output is `fresh`: then its content is ignored.
 ///
 /// # Errors
 ///
-/// As [`Destinations::fill`], and then the output is as it was;
+/// As [`Destinations::fill`], and then the output is unchanged;
 /// [`OutOfMemory`](crate::Error::OutOfMemory).
 pub(crate) fn add_rows(
     out: &mut [f32],
@@ -55,8 +55,8 @@ fn add(
     addends: &impl Addends<f32>,
 ) -> Result<()> {
     let (op, n) = (destinations.op(), destinations.count());
-    // Few outputs and many sources: a task for each piece of the sources. The thresholds decide
-    // the speed only.
+    // With few outputs and many sources, each piece of the sources is a task. The thresholds affect
+    // only the speed.
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
     let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
     if !few && width >= WIDE {
@@ -84,19 +84,19 @@ fn add(
     Ok(())
 }
 
-/// One accumulator per output, and what they could not take.
+/// One accumulator per output, and the addends set aside.
 pub(crate) struct Table {
     sums: Buffer,
     rest: Rest,
 }
 
-/// The accumulators of a [`Table`] at hand.
+/// The borrowed accumulators of a [`Table`].
 struct Sums<'a> {
     sums: &'a mut [f64],
     rest: &'a mut Rest,
 }
 
-/// What accumulators could not take, as further addends of their outputs.
+/// The addends that accumulators could not hold, with their outputs.
 #[derive(Default)]
 struct Rest {
     aside: Vec<(usize, f64)>,
@@ -145,7 +145,7 @@ impl Sums<'_> {
     #[inline(always)]
     fn add(&mut self, at: usize, x: f64) {
         let (sum, error) = two_sum(self.sums[at], x);
-        // Also taken when `x` is not finite, because the error is NaN then.
+        // Also true if `x` is not finite, because the error is NaN then.
         if error != 0.0 {
             self.add_inexact(at, x, sum, error);
         } else {
@@ -194,7 +194,7 @@ impl Rest {
         }
     }
 
-    /// Moves what was put aside to long accumulators.
+    /// Moves the addends set aside to long accumulators.
     #[cold]
     fn fold(&mut self) {
         self.aside.sort_unstable_by_key(|&(at, _)| at);
@@ -214,8 +214,8 @@ struct Sum<'a, A> {
     fresh: bool,
 }
 
-/// Sources that are read together, before any of them is added: reads from far apart then wait
-/// for memory at the same time and not one after the other.
+/// The number of sources that are read together, before any is added: distant reads then wait for
+/// memory at the same time and not one after the other.
 const READ: usize = 16;
 
 impl<A: Addends<f32>> Sum<'_, A> {
@@ -285,7 +285,7 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
         if self.fresh { Table::zero(self.op, out.len()) } else { Table::start(self.op, out) }
     }
 
-    /// A single value is packed itself: it is at hand now, and would be far away later.
+    /// A single value is packed itself, because it is in the cache now and would not be later.
     fn pack(&self, base: usize, entries: &mut [Entry]) {
         if self.width == 1 {
             for entry in entries {
@@ -348,7 +348,8 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
     }
 }
 
-/// Converts finite elements, and puts zeros for the others; false if there are any.
+/// Arguments of a kernel that converts finite elements and writes zeros for the others. Returns
+/// false if there are others.
 struct Widen<'a>(&'a [f32], &'a mut [f64]);
 
 impl Kernel for Widen<'_> {
@@ -371,7 +372,7 @@ impl Kernel for Round<'_> {
     #[inline(always)]
     fn run(self) {
         for (x, &sum) in self.1.iter_mut().zip(self.0) {
-            // A start of -0 with no other addend is the one way to hold -0; adding +0 mends it.
+            // Only a start of -0 without other addends gives -0; adding +0 makes it +0.
             *x = (sum + 0.0) as f32;
         }
     }

@@ -1,14 +1,14 @@
-//! Sums by float atomics: any thread adds to any output, in whatever order they come.
+//! Sums with float atomics: any thread adds to any output, in any order.
 
 use super::{Addends, Checked, Destinations, check, elements, rows, wrapped};
 use crate::error::{Result, expect_len, expect_size};
 use crate::{Float, memory, parallel};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sources per task.
+/// The number of sources per task.
 const PIECE: usize = 1 << 14;
 
-/// [`index_add`](super::index_add) with float atomics.
+/// Computes [`index_add`](super::index_add) with float atomics.
 ///
 /// # Shapes
 ///
@@ -53,7 +53,7 @@ pub fn index_add_fast(
     Ok(())
 }
 
-/// [`scatter_add`](super::scatter_add) with float atomics.
+/// Computes [`scatter_add`](super::scatter_add) with float atomics.
 ///
 /// # Shapes
 ///
@@ -79,7 +79,7 @@ pub fn scatter_add_fast(
     add_rows(out, 1, &destinations, &rows(source, 1))
 }
 
-/// [`put_add`](super::put_add) with float atomics.
+/// Computes [`put_add`](super::put_add) with float atomics.
 ///
 /// # Shapes
 ///
@@ -105,9 +105,9 @@ pub fn put_add_fast(
     add_rows(out, width, &Checked(OP, &places), &rows(values, width))
 }
 
-/// A way to add rows to rows that an index says.
+/// A way to add rows to indexed rows.
 pub(crate) trait Adder<T: Float> {
-    /// As [`Float::add_rows_to`].
+    /// Adds as [`Float::add_rows_to`].
     fn add_rows(
         out: &mut [T],
         fresh: bool,
@@ -132,7 +132,7 @@ impl<T: Float> Adder<T> for Exact {
     }
 }
 
-/// Float atomics.
+/// The sum by float atomics.
 pub(crate) struct Atomic;
 
 impl Adder<f32> for Atomic {

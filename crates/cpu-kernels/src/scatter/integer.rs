@@ -1,11 +1,11 @@
-//! The same for integers: sums and products wrap around, so no order shows.
+//! The same functions for integers: sums and products wrap around, so their order does not matter.
 
 use super::{Checked, Destinations, Reduce, Rows, check, elements, fold, wrapped};
 use crate::error::{Result, expect_len, expect_size};
 use crate::integer::floor_divide;
 use crate::{memory, parallel};
 
-/// Adds `alpha` times each slice of `source` to the slice of `out` that `index` says.
+/// Adds `alpha` times each slice of `source` to the slice of `out` that `index` names.
 ///
 /// # Shapes
 ///
@@ -30,7 +30,7 @@ pub fn index_add(
     })
 }
 
-/// Adds each element of `source` to the element of `out` that its own index says.
+/// Adds each element of `source` to the element of `out` that its index names.
 ///
 /// # Shapes
 ///
@@ -66,7 +66,7 @@ pub fn scatter_add(
     each(out, 1, &elements, source, 1, i64::wrapping_add)
 }
 
-/// Adds each row of `values` to the row of `out` that its linear index says.
+/// Adds each row of `values` to the row of `out` that its linear index names.
 ///
 /// # Shapes
 ///
@@ -92,8 +92,8 @@ pub fn put_add(
     each(out, width, &Checked(OP, &places), values, 1, i64::wrapping_add)
 }
 
-/// Reduces the elements of `source` into the elements of `out` that their own indices say. A mean
-/// is the sum, which wraps around, divided by the count and rounded down.
+/// Reduces the elements of `source` into the elements of `out` that their indices name. A mean is
+/// the sum, which wraps around, divided by the count and rounded down.
 ///
 /// # Shapes
 ///
@@ -124,7 +124,7 @@ pub fn scatter_reduce(
     reduce_rows(out, 1, &elements, source, reduce, include_self)
 }
 
-/// Reduces each slice of `source` into the slice of `out` that `index` says; see
+/// Reduces each slice of `source` into the slice of `out` that `index` names; see
 /// [`scatter_reduce`].
 ///
 /// # Shapes
@@ -178,8 +178,8 @@ fn slices(
     Ok(())
 }
 
-/// What becomes of an output and one of its sources. A pointer, so that the walk over the sources is
-/// compiled once and not for each function.
+/// A function that combines an output and one of its sources. It is a pointer, so that the loop
+/// over the sources is compiled only once.
 type Step = fn(i64, i64) -> i64;
 
 fn each(

@@ -1,4 +1,4 @@
-//! Reductions other than the sum, to places that an index says.
+//! Reductions other than the sum, into indexed places.
 
 use super::ascending::{Entry, Visitor, visit_rows};
 use super::fast::{Adder, Atomic, Exact};
@@ -10,10 +10,10 @@ use std::marker::PhantomData;
 
 pub use samebits_tensor_core::ops::ScatterReduceKind as Reduce;
 
-/// Reduces the elements of `source` into the elements of `out` that their own indices say.
+/// Reduces the elements of `source` into the elements of `out` that their indices name.
 ///
-/// With `include_self` the value that is there comes first, as one more element; without it, it
-/// is replaced, but an output that receives no element keeps it.
+/// With `include_self` the old value comes first, as one more element. Without it, the reduction
+/// replaces the old value, but an output that receives no element keeps it.
 ///
 /// # Shapes
 ///
@@ -55,7 +55,7 @@ pub fn scatter_reduce<T: Float>(
     reduce_rows::<T, Exact>(out, 1, &elements, source, reduce, include_self)
 }
 
-/// [`scatter_reduce`] with float atomics for sums and means.
+/// Computes [`scatter_reduce`] with float atomics for sums and means.
 ///
 /// # Shapes
 ///
@@ -82,7 +82,7 @@ pub fn scatter_reduce_fast(
     reduce_rows::<f32, Atomic>(out, 1, &elements, source, reduce, include_self)
 }
 
-/// Reduces each slice of `source` into the slice of `out` that `index` says; see
+/// Reduces each slice of `source` into the slice of `out` that `index` names; see
 /// [`scatter_reduce`].
 ///
 /// # Shapes
@@ -147,7 +147,7 @@ fn reduce_rows<T: Float, A: Adder<T>>(
     }
 }
 
-/// Puts what changes nothing in the place of each output that receives an element.
+/// Sets each output that receives an element to the neutral value of the reduction.
 fn forget<T: Float>(
     out: &mut [T],
     width: usize,
@@ -170,7 +170,7 @@ fn divide_by_counts<T: Float>(
     destinations: &dyn Destinations,
     include_self: bool,
 ) -> Result<()> {
-    // Counted in f64: exact, and every count is at least one where it divides.
+    // Counts in f64, which is exact; every count used as a divisor is at least one.
     let mut counts = memory::zeroed(destinations.op(), out.len() / width.max(1))?;
     count(&mut counts, destinations)?;
     parallel::rows(width, out, |start, rows| {

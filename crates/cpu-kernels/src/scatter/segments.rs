@@ -1,5 +1,5 @@
-//! Exact sums of wide f32 rows: the sources of one output row are brought together, so that its
-//! sums stay in registers.
+//! Exact sums of wide f32 rows: the sources of one output row are gathered, so that its sums stay
+//! in registers.
 
 use super::ascending::{Entry, Visitor};
 use super::{Addends, Destinations};
@@ -9,9 +9,9 @@ use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 
-/// Neighbouring elements that are summed together.
+/// The number of neighbouring elements that are summed together.
 const GROUP: usize = 16;
-/// The number of sources ahead rows are asked for: they lie anywhere in memory.
+/// The prefetch distance, in sources, because rows may lie anywhere in memory.
 const AHEAD: usize = 24;
 
 /// Sums addends.
@@ -19,7 +19,7 @@ pub(super) struct Segments<'a, A> {
     pub(super) op: &'static str,
     pub(super) addends: &'a A,
     pub(super) width: usize,
-    /// What is in the output means nothing.
+    /// True if the content of the output is to be ignored.
     pub(super) fresh: bool,
 }
 
@@ -80,13 +80,13 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
 
 /// A counting sort of sources by output row.
 pub(super) struct Sorted {
-    /// The number of sources the row before has; then where the next source of a row goes, and in
-    /// the end where its sources end.
+    /// During the sort: the number of sources of the row before, then the position of a row's next
+    /// source. At the end: the end of each row's sources.
     ends: Vec<usize>,
     sources: Option<Buffer>,
 }
 
-/// Makes each count the total of those up to it; returns that of all.
+/// Makes each count the total up to it; returns the total of all.
 fn total(counts: &mut [usize]) -> usize {
     let mut total = 0;
     for count in counts {
@@ -96,7 +96,7 @@ fn total(counts: &mut [usize]) -> usize {
     total
 }
 
-/// Where the sources of each output row end, if the sources come in the order of their rows.
+/// Returns the end of each output row's sources, if the sources come in the order of their rows.
 ///
 /// # Errors
 ///
@@ -129,14 +129,14 @@ pub(super) fn ends_in_order(
 }
 
 impl<A: Addends<f32>> Segments<'_, A> {
-    /// Sums sources that come in the order of their rows, where row `r`'s end at `ends[r]`.
+    /// Sums sources that come in the order of their rows; the sources of row `r` end at `ends[r]`.
     pub(super) fn sum_in_order(&self, ends: &[usize], out: &mut [f32]) {
         parallel::rows(self.width, out, |start, out| {
             simd::dispatch(InOrder { segments: self, ends, first: start / self.width, out });
         });
     }
 
-    /// Sums one row, whose sources `sources` lists again for each element that it is asked for.
+    /// Sums one row; `sources` lists its sources again for each element.
     #[inline(always)]
     fn sum_row<I>(&self, out: &mut [f32], sources: impl Fn(usize) -> I)
     where
@@ -163,7 +163,7 @@ impl<A: Addends<f32>> Segments<'_, A> {
                 sum = new;
                 lost |= error != 0.0;
             }
-            // The sum is not a number if `x` was not: no addition may have told.
+            // If `x` was not finite, the sum is not finite, although the errors may not show it.
             *x = if lost || !sum.is_finite() {
                 self.sum_exactly(*x, first + j, sources(first + j))
             } else {
@@ -190,11 +190,11 @@ impl<A: Addends<f32>> Segments<'_, A> {
             for j in 0..GROUP {
                 let (sum, error) = two_sum(sums[j], self.addends.form(source, row[j]).into());
                 sums[j] = sum;
-                // The sign of a zero error means nothing.
+                // Ignores the sign bit: an error of either zero is no error.
                 lost[j] |= error.to_bits() << 1;
             }
         }
-        // One test for all, because almost always all are fine.
+        // One test for all elements, because almost always all are exact.
         let mut doubt = false;
         for j in 0..GROUP {
             doubt |= (lost[j] != 0) | !sums[j].is_finite();
@@ -228,7 +228,7 @@ impl<A: Addends<f32>> Segments<'_, A> {
     }
 }
 
-/// Some rows of [`Segments::sum_in_order`].
+/// Arguments of a kernel: some rows of [`Segments::sum_in_order`].
 struct InOrder<'a, 'b, A> {
     segments: &'a Segments<'b, A>,
     ends: &'a [usize],
