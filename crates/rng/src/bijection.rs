@@ -1,4 +1,4 @@
-//! Permutations of which any element can be computed alone.
+//! Permutations with random access to single elements.
 
 use crate::draw::pair;
 use crate::{Draw, Generator, Philox4x32};
@@ -6,9 +6,8 @@ use crate::{Draw, Generator, Philox4x32};
 /// A permutation of `0..n` as a function: element *i* costs the same for any *i* and *n*, and
 /// nothing is stored.
 ///
-/// For orders that are too long to hold, or of which each process reads only a part. An order that
-/// fits into memory is drawn faster, and exactly uniformly, by
-/// [`Generator::permutation`].
+/// Use it for orders too long to hold in memory, or of which each process reads only a part. If an
+/// order fits into memory, [`Generator::permutation`] draws it faster, and exactly uniformly.
 ///
 /// # Construction
 ///
@@ -56,14 +55,14 @@ use crate::{Draw, Generator, Philox4x32};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bijection {
     n: u64,
-    /// How many values the left and the right half have: at most 2^32.
+    /// The numbers of values of the left and the right half: at most 2^32.
     sizes: [u64; 2],
     philox: Philox4x32,
     identity: [u32; 2],
 }
 
 impl Draw {
-    /// A permutation of `0..n` of which any element can be computed alone; takes one block.
+    /// Draws a permutation of `0..n` with random access to its elements; takes one block.
     pub const fn bijection(&self, n: u64) -> Bijection {
         let left = even(n.isqrt() + (n.isqrt() * n.isqrt() < n) as u64);
         let right = even(n.div_ceil(left));
@@ -74,30 +73,30 @@ impl Draw {
 }
 
 impl Generator {
-    /// A permutation of `0..n` of which any element can be computed alone; moves on by one block.
-    /// See [`Bijection`].
+    /// Draws a permutation of `0..n` with random access to its elements; advances by one block. See
+    /// [`Bijection`].
     pub const fn bijection(&mut self, n: u64) -> Bijection {
         self.draw(1).bijection(n)
     }
 }
 
 impl Bijection {
-    /// How many numbers are permuted.
+    /// Returns the number of elements.
     pub const fn len(&self) -> u64 {
         self.n
     }
 
-    /// True if there are none.
+    /// Returns true if there are no elements.
     pub const fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Element `i` of the permutation, or `None` if `i` is not below [`len`](Bijection::len).
+    /// Returns element `i` of the permutation, or `None` if `i` is not below [`len`](Bijection::len).
     pub fn at(&self, i: u64) -> Option<u64> {
         self.walk(i, |x| (0..self.rounds()).fold(x, |x, round| self.round(x, round, false)))
     }
 
-    /// Where in the permutation `element` stands, or `None` if it is not below
+    /// Returns the position of `element` in the permutation, or `None` if it is not below
     /// [`len`](Bijection::len).
     pub fn index_of(&self, element: u64) -> Option<u64> {
         self.walk(element, |x| {
@@ -109,8 +108,8 @@ impl Bijection {
         if self.n < 1 << 16 { 32 } else { 12 }
     }
 
-    /// Applies `network` until the result is one of the numbers. That ends, because the network is
-    /// a permutation and comes back to where it started.
+    /// Applies `network` until the result is below `n`. This terminates, because the network is a
+    /// permutation whose cycle returns to the start.
     fn walk(&self, start: u64, network: impl Fn(u64) -> u64) -> Option<u64> {
         if start >= self.n {
             return None;
@@ -122,7 +121,7 @@ impl Bijection {
         Some(x)
     }
 
-    /// One round, or what undoes it.
+    /// Applies one round, or its inverse.
     fn round(&self, x: u64, round: u32, undo: bool) -> u64 {
         let (mut halves, side) = ([x / self.sizes[1], x % self.sizes[1]], round as usize % 2);
         let size = self.sizes[side];
@@ -135,12 +134,12 @@ impl Bijection {
     }
 }
 
-/// The least even number from 2 on that is not below `x`.
+/// Returns the smallest even number of at least 2 that is not below `x`.
 const fn even(x: u64) -> u64 {
     if x < 2 { 2 } else { x + x % 2 }
 }
 
-/// The domain of the permutations' keys: fractional digits of the square root of 5, less 2.
+/// Domain of the permutations' keys: fractional digits of the square root of 5, less 2.
 const BIJECTION: u64 = 0x3c6e_f372_fe94_f82b;
 
 #[cfg(test)]
@@ -174,7 +173,7 @@ mod tests {
         }
     }
 
-    /// The mean number of passes is the network's size by the number of elements.
+    /// Checks the mean number of passes: the network's size divided by the number of elements.
     #[test]
     fn the_network_is_hardly_larger_than_the_permutation() {
         for n in 2..70_000 {

@@ -7,11 +7,11 @@ mod kind {
     use alloc::vec::Vec;
     use samebits_numerics::memory::{self, OutOfMemory};
 
-    /// Numbers without meaning yet.
+    /// Buffer of uninitialised meaning: its contents are arbitrary.
     pub(crate) struct Buffer(Vec<u64>);
 
     impl Buffer {
-        /// A buffer of `n` numbers.
+        /// Allocates a buffer of `n` numbers.
         pub(crate) fn of(n: usize) -> Result<Buffer, OutOfMemory> {
             Ok(Buffer(memory::zeroed(n)?))
         }
@@ -20,7 +20,7 @@ mod kind {
             &mut self.0
         }
 
-        /// Gives the buffer back.
+        /// Frees the buffer.
         pub(crate) fn keep(self) {}
     }
 }
@@ -30,9 +30,9 @@ mod kind {
     use samebits_numerics::memory::{self, OutOfMemory};
     use std::sync::Mutex;
 
-    /// Numbers without meaning yet, in large pages where the system has them. The last one is kept for
-    /// the next permutation: at four million numbers, asking the system for new pages takes a
-    /// seventh of the time, and in small pages a third.
+    /// Buffer of arbitrary contents, in large pages if the system provides them. The last buffer is
+    /// kept for the next permutation: at four million numbers, requesting new pages takes a seventh
+    /// of the time, and small pages take a third.
     pub(crate) enum Buffer {
         Mapped(memmap2::MmapMut),
         Owned(Vec<u64>),
@@ -40,11 +40,11 @@ mod kind {
 
     static SPARE: Mutex<Option<Buffer>> = Mutex::new(None);
 
-    /// A larger buffer is given back to the system at once.
+    /// Limit on the bytes of a kept buffer; larger ones are freed at once.
     const MOST_KEPT: usize = 64 << 20;
 
     impl Buffer {
-        /// A buffer of at least `n` numbers.
+        /// Returns a buffer of at least `n` numbers.
         pub(crate) fn of(n: usize) -> Result<Buffer, OutOfMemory> {
             let spare = SPARE.lock().ok().and_then(|mut spare| spare.take());
             if let Some(mut spare) = spare
@@ -54,7 +54,7 @@ mod kind {
             }
             Ok(match memmap2::MmapMut::map_anon(n * size_of::<u64>()) {
                 Ok(map) => {
-                    // Refusal costs time and nothing else.
+                    // A refusal costs only time.
                     #[cfg(target_os = "linux")]
                     let _ = map.advise(memmap2::Advice::HugePage);
                     Buffer::Mapped(map)
@@ -65,13 +65,13 @@ mod kind {
 
         pub(crate) fn as_mut_slice(&mut self) -> &mut [u64] {
             match self {
-                // A map starts at a page, so it is aligned.
+                // A map starts at a page boundary, so it is aligned.
                 Buffer::Mapped(map) => bytemuck::cast_slice_mut(map),
                 Buffer::Owned(numbers) => numbers,
             }
         }
 
-        /// Hands the buffer to whoever needs one next.
+        /// Keeps the buffer for the next caller.
         pub(crate) fn keep(mut self) {
             if size_of_val(self.as_mut_slice()) <= MOST_KEPT
                 && let Ok(mut spare) = SPARE.lock()

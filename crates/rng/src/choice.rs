@@ -1,4 +1,4 @@
-//! Some of many, without replacement.
+//! Sampling without replacement.
 
 use alloc::vec::Vec;
 
@@ -7,18 +7,18 @@ use crate::{Draw, Error, Generator};
 use samebits_numerics::memory;
 
 impl Draw {
-    /// `k` different numbers of `0..n` in uniformly random order; takes [`Draw::blocks_u64`] blocks
-    /// for `k` elements.
+    /// Draws `k` different numbers from `0..n` in uniformly random order; takes
+    /// [`Draw::blocks_u64`] blocks for `k` elements.
     ///
     /// They are the first `k` places of a Fisher–Yates shuffle of `0..n`: for each place *i* in
-    /// ascending order, what stands at place *j* is taken and what stands at *i* put there instead,
-    /// where *j* is a number in `i..n` drawn from word pair *i* as in [`Draw::randint`]. So every
-    /// choice in every order has exactly the same chance. Memory and time depend on `k` and not on
-    /// `n`: O(k) and O(k log k).
+    /// ascending order, the number at place *j* is taken and replaced by the number at place *i*,
+    /// where *j* is a number in `i..n` drawn from word pair *i* as in [`Draw::randint`]. Every
+    /// selection in every order therefore has exactly the same probability. Memory and time depend
+    /// on `k` and not on `n`: O(k) and O(k log k).
     ///
     /// # Errors
     ///
-    /// `k > n`, or there is no memory for 5·`k` numbers.
+    /// If `k > n`, or there is no memory for 5·`k` numbers.
     ///
     /// # References
     ///
@@ -33,8 +33,8 @@ impl Draw {
             let words = self.philox().at(block, self.stream());
             Ok(Randint::new(i as u64, n)?.element(self, block, i % 2, words))
         };
-        // Which place was taken from at which step. Its holder is then what stood at the step's own
-        // place, so no more than these pairs need be remembered of the shuffle.
+        // The place taken at each step, with the step. A taken place now holds the number of the
+        // step's own place, so these pairs describe the whole shuffle.
         let mut takes: Vec<(u64, usize)> = memory::with_capacity(k).map_err(Error::memory(op))?;
         for i in 0..k {
             takes.push((place_of(i)?, i));
@@ -59,12 +59,12 @@ impl Draw {
 }
 
 impl Generator {
-    /// `k` different numbers of `0..n` in uniformly random order; moves on by ⌈k/2⌉ blocks. See
-    /// [`Draw::choice`].
+    /// Draws `k` different numbers from `0..n` in uniformly random order; advances by ⌈k/2⌉ blocks.
+    /// See [`Draw::choice`].
     ///
     /// # Errors
     ///
-    /// `k > n`, or there is no memory for 5·`k` numbers. The generator then has not moved.
+    /// If `k > n`, or there is no memory for 5·`k` numbers. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -92,7 +92,7 @@ mod tests {
             for i in 0..k {
                 let mut words = [0];
                 draw.words64(i as u64, &mut words);
-                // Too small a range for a rejection to be met here.
+                // The range is too small for a rejection to occur here.
                 let left = n - i as u64;
                 let place = i + ((u128::from(words[0]) * u128::from(left)) >> 64) as usize;
                 all.swap(i, place);

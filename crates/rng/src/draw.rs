@@ -5,27 +5,26 @@ use crate::philox::{LANES, Philox4x32};
 use crate::{Error, Generator};
 use samebits_numerics::simd;
 
-/// The address of one operation's random numbers: a seed, a stream and the first of the blocks
-/// that the operation reserved.
+/// The address of one operation's random numbers: a seed, a stream and the first of the blocks that
+/// the operation reserved.
 ///
-/// A draw is to a [`Generator`] what a slice is to a vector: it does not move. Every value is a
-/// function of the draw and of the element's index, so any part of the operation can be
-/// computed on its own, in any order, on any thread or device. The methods of `Draw` take the
-/// index of the first element to compute; filling a range in pieces gives the same bits as
-/// filling it at once.
+/// A draw is to a [`Generator`] what a slice is to a vector: it has no position to advance. Every
+/// value is a function of the draw and of the element's index, so any part of the operation can be
+/// computed separately, in any order, on any thread or device. The methods of `Draw` take the index
+/// of the first element to compute; filling a range in pieces gives the same bits as filling it at
+/// once.
 ///
 /// # Rejection
 ///
-/// Some samplers throw words away until one fits: unbiased integers, gamma, Poisson, binomial.
-/// Each element then has counters of its own. They live in a private space whose key is the
-/// first two words of Philox at (block 0, the draw's stream) under key = seed xor
-/// 0x6a09e667f3bcc908; there, the counter's low half is the number of the attempt and its high
-/// half the element's block, one of those that the operation reserved. So no attempt is shared
-/// by two elements, or by two operations on one stream, and any element can still be computed
-/// alone.
+/// Some samplers reject words until one fits: unbiased integers, gamma, Poisson, binomial. Each
+/// element then has its own counters, in a private space. The space's key is the first two words of
+/// Philox at (block 0, the draw's stream) under key = seed xor 0x6a09e667f3bcc908. In it, the
+/// counter's low half is the number of the attempt, and its high half is the element's block, one
+/// of those that the operation reserved. No two elements, and no two operations on one stream,
+/// share an attempt, and any element can still be computed alone.
 ///
-/// The key is 64 bits of a hash of the seed and the stream. Among *m* generators or streams, two
-/// have the same private space with a chance of about *m*² / 2^65, though their ordinary words
+/// The key is a 64-bit hash of the seed and the stream. Among *m* generators or streams, two have
+/// the same private space with a probability of about *m*² / 2^65, although their ordinary words
 /// differ: 2^-25 for a million.
 ///
 /// # Determinism
@@ -52,37 +51,37 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The draw whose first block is block `first` of this seed and stream.
+    /// Creates the draw whose first block is block `first` of this seed and stream.
     #[inline]
     pub const fn new(seed: u64, stream: u64, first: u64) -> Draw {
         Draw { seed, stream, first }
     }
 
-    /// The seed, which is Philox's key.
+    /// Returns the seed, which is Philox's key.
     #[inline]
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The stream, which is the high half of Philox's counter.
+    /// Returns the stream, which is the high half of Philox's counter.
     #[inline]
     pub const fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// The first block.
+    /// Returns the first block.
     #[inline]
     pub const fn first(&self) -> u64 {
         self.first
     }
 
-    /// How many blocks `n` elements of one word take: ⌈n/4⌉.
+    /// Returns the number of blocks for `n` elements of one word: ⌈n/4⌉.
     #[inline]
     pub const fn blocks_u32(n: usize) -> u64 {
         (n as u64).div_ceil(4)
     }
 
-    /// How many blocks `n` elements of two words take: ⌈n/2⌉.
+    /// Returns the number of blocks for `n` elements of two words: ⌈n/2⌉.
     #[inline]
     pub const fn blocks_u64(n: usize) -> u64 {
         (n as u64).div_ceil(2)
@@ -100,7 +99,8 @@ impl Draw {
         self.fill(Words64, start, out);
     }
 
-    /// The draw's private space, for samplers that need an unknown number of words per element.
+    /// Returns the draw's private space, for samplers that need an unknown number of words per
+    /// element.
     #[inline(always)]
     pub(crate) const fn space(&self) -> Space {
         let [a, b, ..] = Philox4x32::from_seed(self.seed ^ SPACE).at(0, self.stream);
@@ -112,7 +112,7 @@ impl Draw {
         Philox4x32::from_seed(self.seed)
     }
 
-    /// Word pair `i` of the draw as one number.
+    /// Returns word pair `i` of the draw as one number.
     #[inline(always)]
     pub(crate) const fn word64(&self, i: u64) -> u64 {
         let block = self.philox().at(self.first.wrapping_add(i >> 1), self.stream);
@@ -128,10 +128,10 @@ impl Draw {
         });
     }
 
-    /// Shows `visitor` the words of elements `start..start + len`, a group of [`LANES`] blocks
-    /// at a time.
+    /// Passes `visitor` the words of elements `start..start + len`, a group of [`LANES`] blocks at
+    /// a time.
     ///
-    /// This is the one place that maps elements to blocks. The last element may lie beyond 2^64.
+    /// Only this function maps elements to blocks. The last element may lie beyond 2^64.
     #[inline(always)]
     pub(crate) fn walk(
         &self,
@@ -158,15 +158,15 @@ impl Draw {
 }
 
 impl Generator {
-    /// Takes `blocks` blocks for one operation and moves on.
+    /// Takes `blocks` blocks for one operation and advances past them.
     #[inline]
     pub const fn draw(&mut self, blocks: u64) -> Draw {
         let first = self.reserve(blocks);
         Draw { seed: self.seed(), stream: self.stream(), first }
     }
 
-    /// Takes `blocks` blocks for an operation that may refuse its arguments, and moves on if it
-    /// did not.
+    /// Takes `blocks` blocks for an operation that may reject its arguments, and advances only if
+    /// it succeeds.
     #[inline]
     pub(crate) fn draw_if<T>(
         &mut self,
@@ -179,12 +179,12 @@ impl Generator {
         Ok(done)
     }
 
-    /// Fills `out` with the next words; moves on by ⌈n/4⌉ blocks.
+    /// Fills `out` with the next words; advances by ⌈n/4⌉ blocks.
     pub fn fill_u32(&mut self, out: &mut [u32]) {
         self.draw(Draw::blocks_u32(out.len())).words(0, out);
     }
 
-    /// Fills `out` with the next pairs of words; moves on by ⌈n/2⌉ blocks.
+    /// Fills `out` with the next pairs of words; advances by ⌈n/2⌉ blocks.
     pub fn fill_u64(&mut self, out: &mut [u64]) {
         self.draw(Draw::blocks_u64(out.len())).words64(0, out);
     }
@@ -193,15 +193,15 @@ impl Generator {
 /// The words of [`LANES`] consecutive blocks.
 pub(crate) type Words = [u32; 4 * LANES];
 
-/// Uses the words of an operation. A trait and not a closure, because a closure cannot be
+/// Consumer of an operation's words. A trait rather than a closure, because a closure cannot be
 /// `#[inline(always)]` and would be compiled without the level's instructions.
 pub(crate) trait Visitor {
-    /// Must be `#[inline(always)]`.
+    /// Processes a group of words. Must be `#[inline(always)]`.
     fn visit(&mut self, words: &Words, span: Span);
 }
 
-/// Which part of a group of blocks an operation wants: elements `skip..skip + count` of the
-/// group are elements `at..at + count` of the slice.
+/// Part of a group of blocks that an operation needs: elements `skip..skip + count` of the group
+/// are elements `at..at + count` of the slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     /// The first block of the group.
@@ -215,7 +215,7 @@ pub(crate) struct Span {
 pub(crate) trait Sampler: Copy + Send + Sync {
     /// The element's type.
     type Out: Copy + Default + Send;
-    /// How many elements a block gives: 4, 2 or 1.
+    /// The number of elements per block: 4, 2 or 1.
     const PER_BLOCK: usize;
     /// Makes the `LANES * PER_BLOCK` elements of the group that starts at `block`.
     ///
@@ -232,7 +232,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The words of attempt `attempt` at `block`, one of those that the operation reserved.
+    /// Returns the words of attempt `attempt` at `block`, one of those that the operation reserved.
     #[inline(always)]
     pub(crate) const fn attempt(&self, block: u64, attempt: u64) -> [u32; 4] {
         self.philox.at(attempt, block)
@@ -249,14 +249,14 @@ pub(crate) fn in_chunks<T: Send>(out: &mut [T], work: impl Fn(usize, &mut [T]) +
     }
 }
 
-/// Elements per task: enough work to hide a task's cost, little enough to stay in a core's
-/// cache. No bit depends on it.
+/// Elements per task: enough work to hide a task's cost, few enough to stay in a core's cache. It
+/// affects no bit.
 pub(crate) const CHUNK: usize = 1 << 15;
 
-/// The domain of the private spaces' keys: fractional digits of the square root of 2.
+/// Domain of the private spaces' keys: fractional digits of the square root of 2.
 const SPACE: u64 = 0x6a09_e667_f3bc_c908;
 
-/// Two words as one number.
+/// Combines two words into one number.
 #[inline(always)]
 pub(crate) const fn pair(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32

@@ -8,17 +8,17 @@ use crate::{Draw, Error, Generator};
 use samebits_numerics::{nan::canonical, simd};
 
 impl Draw {
-    /// Drops each element of `input` with probability `p` and scales the others by
-    /// 1 / (1 − `p`), writing what was kept to `mask`; takes [`Draw::blocks_u32`] blocks.
+    /// Drops each element of `input` with probability `p` and scales the others by 1 / (1 − `p`);
+    /// writes 1 to `mask` for kept elements and 0 for dropped ones; takes [`Draw::blocks_u32`]
+    /// blocks.
     ///
-    /// Element *i* is dropped if word *i* < `p` · 2^32, as in [`Draw::bernoulli`]. A kept
-    /// element is one multiplication, rounded once, by [`dropout_scale`]; a dropped one is +0,
-    /// whatever the input holds there; a NaN that is kept becomes the
-    /// canonical one. `mask` is 1 for a kept element and 0 for a dropped one.
+    /// Element *i* is dropped if word *i* < `p` · 2^32, as in [`Draw::bernoulli`]. A kept element
+    /// is multiplied by [`dropout_scale`], rounded once; a kept NaN becomes the canonical NaN. A
+    /// dropped element is +0, whatever the input.
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`, or the slices differ in length.
+    /// If `p` is not in `[0, 1]`, or the slices differ in length.
     pub fn dropout(
         &self,
         start: u64,
@@ -54,7 +54,7 @@ impl Draw {
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`.
+    /// If `p` is not in `[0, 1]`.
     pub fn dropout_mask(&self, start: u64, p: f64, mask: &mut [u8]) -> Result<(), Error> {
         self.fill(Mask { drop: Below::new("dropout_mask", p)? }, start, mask);
         Ok(())
@@ -62,12 +62,12 @@ impl Draw {
 }
 
 impl Generator {
-    /// Drops each element of `input` with probability `p` and scales the others; moves on by
-    /// ⌈n/4⌉ blocks. See [`Draw::dropout`].
+    /// Drops each element of `input` with probability `p` and scales the others; advances by ⌈n/4⌉
+    /// blocks. See [`Draw::dropout`].
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`, or the slices differ in length. The generator then has not moved.
+    /// If `p` is not in `[0, 1]`, or the slices differ in length. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -91,18 +91,18 @@ impl Generator {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.dropout(0, input, p, out, mask))
     }
 
-    /// Fills `mask` with the mask of [`Generator::dropout`]; moves on by ⌈n/4⌉ blocks.
+    /// Fills `mask` with the mask of [`Generator::dropout`]; advances by ⌈n/4⌉ blocks.
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`. The generator then has not moved.
+    /// If `p` is not in `[0, 1]`. The generator is then unchanged.
     pub fn fill_dropout_mask(&mut self, p: f64, mask: &mut [u8]) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u32(mask.len()), |draw| draw.dropout_mask(0, p, mask))
     }
 }
 
-/// What dropout multiplies a kept element by: 1 / (1 − `p`), computed in f64 and rounded to
-/// f32; 0 if `p` is 1.
+/// Returns the factor for kept elements: 1 / (1 − `p`), computed in f64 and rounded to f32; 0 if
+/// `p` is 1.
 pub fn dropout_scale(p: f64) -> f32 {
     if p == 1.0 { 0.0 } else { (1.0 / (1.0 - p)) as f32 }
 }

@@ -1,13 +1,13 @@
-//! Why a generator or a draw was refused.
+//! Errors of generators and draws.
 
 use alloc::{format, string::String};
 
 use samebits_numerics::memory::OutOfMemory;
 use thiserror::Error;
 
-/// Why a generator or a draw was refused.
+/// Reason why a generator or a draw was rejected.
 ///
-/// Every message names the operation, what it was given and what it needs.
+/// Every message names the operation, the value given and the values accepted.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,9 +18,9 @@ pub enum Error {
     StateLength {
         /// The operation.
         op: &'static str,
-        /// How many bytes the state format has.
+        /// The number of bytes in the state format.
         expected: usize,
-        /// How many bytes were passed.
+        /// The number of bytes passed.
         found: usize,
     },
     /// A saved state does not start with this library's mark.
@@ -32,7 +32,7 @@ pub enum Error {
         op: &'static str,
         /// The mark.
         expected: [u8; 2],
-        /// What stands in its place.
+        /// The bytes in its position.
         found: [u8; 2],
     },
     /// A saved state belongs to another generator.
@@ -100,17 +100,17 @@ pub enum Error {
         name: &'static str,
         /// The slice it must match.
         other: &'static str,
-        /// How many elements are needed.
+        /// The number of elements needed.
         expected: usize,
-        /// How many it has.
+        /// The number of elements given.
         found: usize,
     },
-    /// There is no memory for the result, or for what it is made from.
+    /// Memory for the result, or for an intermediate buffer, could not be allocated.
     #[error("{op}: no memory left for {bytes} bytes")]
     OutOfMemory {
         /// The operation.
         op: &'static str,
-        /// The size of the buffer that could not be had.
+        /// The size of the buffer that could not be allocated.
         bytes: usize,
     },
 }
@@ -137,7 +137,7 @@ impl Error {
         Error::Length { op, name, other, expected, found }
     }
 
-    /// The error of an operation that needed memory that is not there.
+    /// Makes the error of an operation that ran out of memory.
     pub(crate) fn memory(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
         move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
     }

@@ -1,12 +1,12 @@
-//! Where draws must name their generator.
+//! Scopes in which draws must name their generator.
 
 use std::cell::Cell;
 
-/// Runs `f`, in which this thread has no default generators: a draw that names no generator is an
-/// error there.
+/// Runs `f` without this thread's default generators: a draw that names no generator is an error
+/// inside.
 ///
-/// For code that any thread may run, such as the samples of a data loader: what a default generator
-/// gives would depend on which thread that is.
+/// Use it for code that any thread may run, such as the samples of a data loader: a default
+/// generator's values would depend on the thread.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub fn explicit_only<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// True inside [`explicit_only`]. Owners of default generators ask this before each draw.
+/// Returns true inside [`explicit_only`]. Owners of default generators check this before each draw.
 pub fn is_explicit_only() -> bool {
     EXPLICIT.get()
 }

@@ -1,4 +1,4 @@
-//! What the distributions over floats of both widths have in common.
+//! Common parts of the f32 and f64 distributions.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -26,22 +26,22 @@ pub(crate) mod private {
     use crate::rejection::Attempts;
 
     pub trait Sealed: Sized {
-        /// How many elements a block gives.
+        /// The number of elements per block.
         const PER_BLOCK: usize;
-        /// The uniform number in [0, 1) that a block's first word or word pair stands for.
+        /// Returns the uniform number in [0, 1) of a block's first word or word pair.
         fn unit(block: [u32; 4]) -> Self;
-        /// The uniform number strictly between 0 and 1 that element `i` of `words` stands for.
+        /// Returns the uniform number strictly between 0 and 1 of element `i` of `words`.
         fn open_unit(words: &[u32], i: usize) -> f64;
-        /// The nearest number of this type.
+        /// Rounds to the nearest number of this type.
         fn rounded(x: f64) -> Self;
         /// The smallest positive normal number.
         const LEAST: f64;
-        /// A standard normal number and a uniform one in (0, 1], as `gamma_f32` or `gamma_f64` takes
-        /// them from attempts.
+        /// Draws a standard normal number and a uniform number in (0, 1] from attempts, as
+        /// `gamma_f32` or `gamma_f64` does.
         fn normal_and_uniform(attempts: &mut Attempts) -> (f64, f64);
-        /// The first element that `normal_f32` or `normal_f64` makes of a block.
+        /// Returns the first element that `normal_f32` or `normal_f64` makes of a block.
         fn normal(block: [u32; 4], mean: Self, std: Self) -> Result<Self, Error>;
-        /// The first element that `exponential_f32` or `exponential_f64` makes of a block.
+        /// Returns the first element that `exponential_f32` or `exponential_f64` makes of a block.
         fn exponential(block: [u32; 4], rate: Self) -> Result<Self, Error>;
     }
 }

@@ -1,8 +1,8 @@
-//! Gamma, beta and Dirichlet numbers.
+//! Gamma, beta and Dirichlet variates.
 //!
-//! Element *i* owns block *i* of the draw, and by it a sequence of attempts (see *Rejection* at
-//! [`Draw`]). All arithmetic is in f64, in a written order; the two widths differ in how many words an
-//! attempt takes and in the last rounding.
+//! Element *i* owns block *i* of the draw, and through it a sequence of attempts (see *Rejection*
+//! at [`Draw`]). All arithmetic is in f64, in a documented order; the two widths differ in the
+//! number of words per attempt and in the last rounding.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -14,7 +14,7 @@ use crate::{Draw, Error, Float, Generator, wide};
 use samebits_numerics::{fpenv, memory};
 
 impl Draw {
-    /// Fills `out` with gamma numbers of scale 1, each of its own shape; takes one block per
+    /// Fills `out` with gamma variates of scale 1, each with its own shape; takes one block per
     /// element.
     ///
     /// Marsaglia and Tsang's method. An attempt's four words give a normal number
@@ -22,12 +22,12 @@ impl Draw {
     /// drawn as *a* + 1 and multiplied by *u*^(1/*a*), *u* from attempt 2^64 − 1. Results below
     /// the smallest positive normal f32 are that number, so that their logarithm is finite.
     ///
-    /// Small shapes have most of their mass at tiny numbers: 42 % of the draws of shape 0.01 lie
-    /// below that number, and 0.02 % of those of shape 0.1. Use [`Draw::loggamma_f32`] for them.
+    /// Small shapes have most of their mass at tiny numbers: 42 % of the draws of shape 0.01 and
+    /// 0.02 % of those of shape 0.1 lie below that number. Use [`Draw::loggamma_f32`] for them.
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length.
+    /// If a shape is not positive or not finite, or the slices differ in length.
     ///
     /// # References
     ///
@@ -37,10 +37,10 @@ impl Draw {
         self.gamma("gamma_f32", start, shape, out)
     }
 
-    /// [`Draw::gamma_f32`] of f64, with all their bits: two attempts make one. The words of the first
-    /// give the normal number √(−2 log *u*) · cospi(2*v*), with *u* in (0, 1] and *v* in [0, 1) of 53
-    /// bits each, and the first two words of the second the uniform one. Results below the smallest
-    /// positive normal f64 are that number.
+    /// Fills `out` as [`Draw::gamma_f32`] does, with all bits of an f64: one attempt consists of
+    /// two. The words of the first give the normal number √(−2 log *u*) · cospi(2*v*), with *u* in
+    /// (0, 1] and *v* in [0, 1) of 53 bits each, and the first two words of the second give the
+    /// uniform one. Results below the smallest positive normal f64 are that number.
     ///
     /// # Errors
     ///
@@ -49,21 +49,21 @@ impl Draw {
         self.gamma("gamma_f64", start, shape, out)
     }
 
-    /// Fills `out` with the logarithms of the gamma numbers of [`Draw::gamma_f32`], computed in
+    /// Fills `out` with the logarithms of the gamma variates of [`Draw::gamma_f32`], computed in
     /// f64 and rounded; takes one block per element.
     ///
-    /// The logarithm of a number that is too small for an f32 is not lost. It is −∞ only if it is
-    /// itself below the range of f32, which needs a shape below 2^-122.
+    /// The logarithm stays finite even if the variate is too small for an f32. It is −∞ only if it
+    /// is itself below the range of f32, which needs a shape below 2^-122.
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length.
+    /// If a shape is not positive or not finite, or the slices differ in length.
     pub fn loggamma_f32(&self, start: u64, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
         self.loggamma("loggamma_f32", start, shape, out)
     }
 
-    /// Fills `out` with the logarithms of the gamma numbers of [`Draw::gamma_f64`]; takes one block
-    /// per element.
+    /// Fills `out` with the logarithms of the gamma variates of [`Draw::gamma_f64`]; takes one
+    /// block per element.
     ///
     /// # Errors
     ///
@@ -72,21 +72,21 @@ impl Draw {
         self.loggamma("loggamma_f64", start, shape, out)
     }
 
-    /// Fills `out` with beta numbers, each of its own shapes; takes one block per element.
+    /// Fills `out` with beta variates, each with its own shapes; takes one block per element.
     ///
-    /// With *x* and *y* the logarithms of two gamma numbers of shapes `alpha` and `beta`, an element
-    /// is 1 / (1 + exp(*y* − *x*)), computed in f64 and rounded. *x* is made as in
-    /// [`Draw::loggamma_f32`], then *y* from the attempts that follow, with *u* from attempt
-    /// 2^64 − 2. So neither is lost if the shapes are small.
+    /// With *x* and *y* the logarithms of two gamma variates of shapes `alpha` and `beta`, an
+    /// element is 1 / (1 + exp(*y* − *x*)), computed in f64 and rounded. *x* is drawn as in
+    /// [`Draw::loggamma_f32`], then *y* from the following attempts, with *u* from attempt 2^64 −
+    /// 2. The logarithms keep small shapes from underflowing.
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length.
+    /// If a shape is not positive or not finite, or the slices differ in length.
     ///
     /// # References
     ///
     /// L. Devroye, *Non-uniform random variate generation*, Springer 1986, IX.3 and IX.4: the ratio
-    /// of gamma numbers.
+    /// of gamma variates.
     pub fn beta_f32(
         &self,
         start: u64,
@@ -97,7 +97,8 @@ impl Draw {
         self.beta("beta_f32", start, alpha, beta, out)
     }
 
-    /// [`Draw::beta_f32`] of f64, from the logarithms of [`Draw::loggamma_f64`].
+    /// Fills `out` as [`Draw::beta_f32`] does, in f64, from the logarithms of
+    /// [`Draw::loggamma_f64`].
     ///
     /// # Errors
     ///
@@ -112,21 +113,21 @@ impl Draw {
         self.beta("beta_f64", start, alpha, beta, out)
     }
 
-    /// Fills the rows of `out` with Dirichlet numbers: positive numbers with the sum 1. `start` is
+    /// Fills the rows of `out` with Dirichlet variates: positive numbers with the sum 1. `start` is
     /// the first row; takes one block per element.
     ///
-    /// Element *k* of a row is exp(*x*ₖ − *m*) / Σ exp(*x*ⱼ − *m*), where *x*ₖ is the logarithm of a
-    /// gamma number of shape `alpha`\[*k*\], made as in [`Draw::loggamma_f32`], and *m* the largest
-    /// of the row's. The sum is that of ascending *j* in f64, and the quotient is rounded.
+    /// Element *k* of a row is exp(*x*ₖ − *m*) / Σ exp(*x*ⱼ − *m*), where *x*ₖ is the logarithm of
+    /// a gamma variate of shape `alpha`\[*k*\], drawn as in [`Draw::loggamma_f32`], and *m* is the
+    /// row's largest. The sum runs over ascending *j* in f64, and the quotient is rounded.
     ///
     /// # Shapes
     ///
-    /// `out` holds rows of as many elements as `alpha` has.
+    /// `out` holds rows of the length of `alpha`.
     ///
     /// # Errors
     ///
-    /// `alpha` is empty, a shape is not positive or not finite, `out` does not hold whole rows, or
-    /// there is no memory for as many f64.
+    /// If `alpha` is empty, a shape is not positive or not finite, `out` does not hold whole rows,
+    /// or there is no memory for as many f64.
     ///
     /// # References
     ///
@@ -135,7 +136,8 @@ impl Draw {
         self.dirichlet("dirichlet_f32", start, alpha, out)
     }
 
-    /// [`Draw::dirichlet_f32`] of f64, from the logarithms of [`Draw::loggamma_f64`].
+    /// Fills `out` as [`Draw::dirichlet_f32`] does, in f64, from the logarithms of
+    /// [`Draw::loggamma_f64`].
     ///
     /// # Errors
     ///
@@ -231,24 +233,24 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with gamma numbers of the given shapes and scale 1; moves on by n blocks. See
+    /// Fills `out` with gamma variates of the given shapes and scale 1; advances by n blocks. See
     /// [`Draw::gamma_f32`].
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length. The generator then
-    /// has not moved.
+    /// If a shape is not positive or not finite, or the slices differ in length. The generator is
+    /// then unchanged.
     pub fn fill_gamma_f32(&mut self, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
         self.draw_if(out.len() as u64, |draw| draw.gamma_f32(0, shape, out))
     }
 
-    /// Fills `out` with the logarithms of gamma numbers of the given shapes and scale 1; moves on by
-    /// n blocks. See [`Draw::loggamma_f32`].
+    /// Fills `out` with the logarithms of gamma variates of the given shapes and scale 1; advances
+    /// by n blocks. See [`Draw::loggamma_f32`].
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length. The generator then
-    /// has not moved.
+    /// If a shape is not positive or not finite, or the slices differ in length. The generator is
+    /// then unchanged.
     ///
     /// # Examples
     ///
@@ -264,13 +266,13 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.loggamma_f32(0, shape, out))
     }
 
-    /// Fills `out` with beta numbers of the given shapes; moves on by n blocks. See
+    /// Fills `out` with beta variates of the given shapes; advances by n blocks. See
     /// [`Draw::beta_f32`].
     ///
     /// # Errors
     ///
-    /// A shape is not positive or not finite, or the slices differ in length. The generator then
-    /// has not moved.
+    /// If a shape is not positive or not finite, or the slices differ in length. The generator is
+    /// then unchanged.
     pub fn fill_beta_f32(
         &mut self,
         alpha: &[f32],
@@ -280,12 +282,12 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.beta_f32(0, alpha, beta, out))
     }
 
-    /// Fills the rows of `out` with Dirichlet numbers; moves on by n blocks. See
+    /// Fills the rows of `out` with Dirichlet variates; advances by n blocks. See
     /// [`Draw::dirichlet_f32`].
     ///
     /// # Errors
     ///
-    /// As for [`Draw::dirichlet_f32`]. The generator then has not moved.
+    /// As for [`Draw::dirichlet_f32`]. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -301,7 +303,7 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.dirichlet_f32(0, alpha, out))
     }
 
-    /// Fills `out` with gamma numbers of the given shapes and scale 1; moves on by n blocks. See
+    /// Fills `out` with gamma variates of the given shapes and scale 1; advances by n blocks. See
     /// [`Draw::gamma_f64`].
     ///
     /// # Errors
@@ -311,8 +313,8 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.gamma_f64(0, shape, out))
     }
 
-    /// Fills `out` with the logarithms of gamma numbers of the given shapes and scale 1; moves on by
-    /// n blocks. See [`Draw::loggamma_f64`].
+    /// Fills `out` with the logarithms of gamma variates of the given shapes and scale 1; advances
+    /// by n blocks. See [`Draw::loggamma_f64`].
     ///
     /// # Errors
     ///
@@ -321,7 +323,7 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.loggamma_f64(0, shape, out))
     }
 
-    /// Fills `out` with beta numbers of the given shapes; moves on by n blocks. See
+    /// Fills `out` with beta variates of the given shapes; advances by n blocks. See
     /// [`Draw::beta_f64`].
     ///
     /// # Errors
@@ -336,7 +338,7 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.beta_f64(0, alpha, beta, out))
     }
 
-    /// Fills the rows of `out` with Dirichlet numbers; moves on by n blocks. See
+    /// Fills the rows of `out` with Dirichlet variates; advances by n blocks. See
     /// [`Draw::dirichlet_f64`].
     ///
     /// # Errors
@@ -359,7 +361,7 @@ fn check_shapes<T: Float>(
     })
 }
 
-/// The logarithm of a gamma number; a shape below 1 needs another attempt of its own, `boost`.
+/// Draws the logarithm of a gamma variate; a shape below 1 needs another attempt, `boost`.
 fn log_gamma<T: Float>(attempts: &mut Attempts, shape: T, boost: u64) -> f64 {
     let shape = shape.into();
     let mut log = wide::log(large_gamma::<T>(attempts, shape));
@@ -369,13 +371,14 @@ fn log_gamma<T: Float>(attempts: &mut Attempts, shape: T, boost: u64) -> f64 {
     log
 }
 
-/// The logarithm of what turns a gamma number of shape `shape` + 1 into one of shape `shape`.
+/// Returns the logarithm of the factor from a gamma variate of shape `shape` + 1 to one of shape
+/// `shape`.
 fn log_boost(attempts: &Attempts, shape: f64, attempt: u64) -> f64 {
     let [a, b, ..] = attempts.at(attempt);
     wide::log(positive_unit_f64(pair(a, b))) / shape
 }
 
-/// A gamma number of shape `shape`, or of `shape` + 1 if that is below 1.
+/// Draws a gamma variate of shape `shape`, or of `shape` + 1 if that is below 1.
 fn large_gamma<T: Float>(attempts: &mut Attempts, shape: f64) -> f64 {
     let d = if shape < 1.0 { shape + 1.0 } else { shape } - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();

@@ -1,4 +1,4 @@
-//! [`Generator`], the addressed generator that tensors are drawn from.
+//! [`Generator`], the addressed generator for tensors.
 
 use alloc::vec::Vec;
 
@@ -6,20 +6,20 @@ use crate::state::{self, HEADER, Kind, u64_at};
 use crate::{Error, Philox4x32};
 use samebits_numerics::memory;
 
-/// A position in the random numbers of one seed: Philox4x32-10 with the seed as its key and
-/// (block, stream) as its counter.
+/// A position in the random numbers of one seed: Philox4x32-10 with the seed as its key and (block,
+/// stream) as its counter.
 ///
-/// Nothing is hidden: a generator *is* its three numbers, and every value drawn from it is a
-/// documented function of them and of the element's index. Drawing reserves a number of blocks
-/// that depends on the element count alone and moves `offset` on by it.
+/// There is no hidden state: a generator *is* its three numbers, and every value drawn from it is a
+/// documented function of them and of the element's index. Drawing reserves a number of blocks that
+/// depends on the element count alone, and advances `offset` by it.
 ///
 /// The stream separates devices: the CPU and the first GPU use stream 0 and so draw the same
 /// numbers; the GPU with ordinal *k* uses stream *k*.
 ///
 /// # Determinism
 ///
-/// Fixed forever: the words at a position never change in any release. What the distributions
-/// make of the words is fixed within a numerics version.
+/// Fixed forever: the words at a position never change in any release. The values that
+/// distributions compute from the words are fixed within a numerics version.
 ///
 /// # Examples
 ///
@@ -45,54 +45,54 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// How many bytes [`to_bytes`](Generator::to_bytes) returns.
+    /// The number of bytes that [`to_bytes`](Generator::to_bytes) returns.
     pub const STATE_BYTES: usize = HEADER + 24;
 
-    /// The start of stream 0 of `seed`.
+    /// Creates the generator at the start of stream 0 of `seed`.
     #[inline]
     pub const fn new(seed: u64) -> Generator {
         Generator { seed, stream: 0, offset: 0 }
     }
 
-    /// The start of another stream of the same seed. Streams of one seed never overlap: they
-    /// differ in the counter's high half.
+    /// Returns the generator at the start of another stream of the same seed. Streams of one seed
+    /// never overlap: they differ in the counter's high half.
     #[inline]
     pub const fn with_stream(self, stream: u64) -> Generator {
         Generator { seed: self.seed, stream, offset: 0 }
     }
 
-    /// The same seed and stream at another block.
+    /// Returns the generator with the same seed and stream at another block.
     #[inline]
     pub const fn with_offset(self, offset: u64) -> Generator {
         Generator { offset, ..self }
     }
 
-    /// The seed, which is Philox's key.
+    /// Returns the seed, which is Philox's key.
     #[inline]
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The stream, which is the high half of Philox's counter.
+    /// Returns the stream, which is the high half of Philox's counter.
     #[inline]
     pub const fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// The next block, which is the low half of Philox's counter.
+    /// Returns the number of the next block, which is the low half of Philox's counter.
     #[inline]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Moves on by `blocks` blocks of four 32-bit words, at the same cost for any number. After
+    /// Advances by `blocks` blocks of four 32-bit words, at the same cost for any number. After
     /// 2^64 blocks the stream starts over.
     #[inline]
     pub const fn advance(&mut self, blocks: u64) {
         self.offset = self.offset.wrapping_add(blocks);
     }
 
-    /// Takes `blocks` blocks for one operation: returns the first of them and moves on.
+    /// Reserves `blocks` blocks for one operation: returns the first of them and advances past all.
     #[inline]
     pub const fn reserve(&mut self, blocks: u64) -> u64 {
         let first = self.offset;
@@ -100,31 +100,31 @@ impl Generator {
         first
     }
 
-    /// The next four words; moves on by one block.
+    /// Returns the next four words; advances by one block.
     #[inline]
     pub const fn next_block(&mut self) -> [u32; 4] {
         let block = self.reserve(1);
         self.block_at(block)
     }
 
-    /// The four words of block `block` of this seed and stream, wherever the generator stands.
+    /// Returns the four words of block `block` of this seed and stream, whatever the generator's
+    /// position.
     #[inline]
     pub const fn block_at(&self, block: u64) -> [u32; 4] {
         Philox4x32::from_seed(self.seed).at(block, self.stream)
     }
 
-    /// `n` generators with streams of their own; moves on by `n` blocks, so that the next split
-    /// gives others.
+    /// Splits off `n` generators with separate streams; advances by `n` blocks, so the next split
+    /// gives different ones.
     ///
-    /// Child *j* is a function of the seed, the stream and block `offset + j` alone. Its seed
-    /// and stream are the 128 bits of a Philox block, a bijection of (block, stream): the
-    /// children of all splits of one seed, on all streams, are pairwise distinct by
-    /// construction. Against unrelated generators the chance of a collision among *m* is below
-    /// *m*² / 2^129.
+    /// Child *j* is a function of the seed, the stream and block `offset + j` alone. Its seed and
+    /// stream are the 128 bits of a Philox block, a bijection of (block, stream): the children of
+    /// all splits of one seed, on all streams, are pairwise distinct by construction. Among *m*
+    /// unrelated generators, the probability of a collision is below *m*² / 2^129.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` generators. The generator then has not moved.
+    /// If there is no memory for `n` generators. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -145,11 +145,11 @@ impl Generator {
         Ok(children)
     }
 
-    /// The generator of the `i`-th thing: a sample, a layer, an epoch. Does not move `self` and
-    /// does not depend on where it stands.
+    /// Returns the generator of item `i`: a sample, a layer, an epoch. Neither changes `self` nor
+    /// depends on its position.
     ///
-    /// The children of one seed and all its streams are pairwise distinct by construction, as
-    /// in [`split`](Generator::split), whose children are others.
+    /// The children of one seed and all its streams are pairwise distinct by construction, as in
+    /// [`split`](Generator::split), and differ from the children of `split`.
     ///
     /// # Examples
     ///
@@ -167,16 +167,16 @@ impl Generator {
         self.child(FOLD, i)
     }
 
-    /// The generator of one use of this one: "shuffle", "weights", "worker". Does not move `self`
-    /// and does not depend on where it stands.
+    /// Returns the generator for one named use of this one: "shuffle", "weights", "worker". Neither
+    /// changes `self` nor depends on its position.
     ///
-    /// Give every use of a generator a name of its own. Two uses that both fold in small numbers
-    /// draw the same words; under two names they do not meet.
+    /// Give every use of a generator its own name. Two uses that both fold in small numbers draw
+    /// the same words; under two names they do not.
     ///
     /// The name's length in bytes is folded in first, then its UTF-8 bytes, eight at a time as
-    /// little-endian numbers, the last padded with zeros. Each step is that of
-    /// [`fold_in`](Generator::fold_in) under another key, so names, folds and splits have
-    /// different children; two names give the same child with a chance of about 2^-128.
+    /// little-endian numbers, the last padded with zeros. Each step works as
+    /// [`fold_in`](Generator::fold_in) under another key, so names, folds and splits have different
+    /// children; two names give the same child with a probability of about 2^-128.
     ///
     /// # Determinism
     ///
@@ -202,8 +202,8 @@ impl Generator {
         })
     }
 
-    /// The state in [`STATE_BYTES`](Generator::STATE_BYTES) bytes: the mark `b"sb"`, the kind 1,
-    /// the version 1, CRC-32 of all other bytes, then seed, stream and offset; numbers are
+    /// Serialises the state in [`STATE_BYTES`](Generator::STATE_BYTES) bytes: the mark `b"sb"`, the
+    /// kind 1, the version 1, CRC-32 of all other bytes, then seed, stream and offset; numbers are
     /// little-endian.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Generator::STATE_BYTES] {
@@ -215,12 +215,12 @@ impl Generator {
         bytes
     }
 
-    /// The generator whose [`to_bytes`](Generator::to_bytes) returned `bytes`.
+    /// Restores the generator whose [`to_bytes`](Generator::to_bytes) returned `bytes`.
     ///
     /// # Errors
     ///
-    /// The bytes are of another length, of another library or generator, of another version, or
-    /// damaged.
+    /// If the bytes have the wrong length, come from another library or generator, have another
+    /// version, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Generator, Error> {
         let op = "Generator::from_bytes";
         let fields = state::open(op, Kind::Philox4x32, Generator::STATE_BYTES, bytes)?;
@@ -231,8 +231,8 @@ impl Generator {
         })
     }
 
-    /// The child at `index` of the family `domain`. The domain changes the key, so that no
-    /// child's identity is ever drawn as data.
+    /// Returns the child at `index` of the family `domain`. The domain changes the key, so a
+    /// child's identity is never drawn as data.
     const fn child(&self, domain: u64, index: u64) -> Generator {
         let [a, b, c, d] = Philox4x32::from_seed(self.seed ^ domain).at(index, self.stream);
         Generator {
@@ -243,8 +243,8 @@ impl Generator {
     }
 }
 
-/// The domains of derived keys: fractional digits of the golden ratio, of e and of pi, which stand
-/// for nothing.
+/// Domains of derived keys: fractional digits of the golden ratio, of e and of pi, chosen as
+/// numbers without hidden structure.
 const SPLIT: u64 = 0x9e37_79b9_7f4a_7c15;
 const FOLD: u64 = 0xb7e1_5162_8aed_2a6a;
 const DERIVE: u64 = 0x243f_6a88_85a3_08d3;
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(split, [0xdac075a6, 0x351d6fee, 0x4f02f10a, 0x3f62a17a]);
     }
 
-    /// The children come from a second program that was written from the rule alone.
+    /// The expected children come from a second program, written from the specification alone.
     #[test]
     fn the_children_of_names_are_fixed() {
         let cases = [

@@ -1,8 +1,8 @@
 //! Initial values of weights.
 //!
-//! The functions work on slices and on the fans, so that any tensor library can use them; for a
-//! weight of shape \[out, in, kernel...\] see [`fans`]. Bounds and deviations are computed in f64
-//! and rounded to f32.
+//! The functions take slices and fans, so that any tensor library can use them; for a weight of
+//! shape \[out, in, kernel...\] see [`fans`]. Bounds and deviations are computed in f64 and rounded
+//! to f32.
 //!
 //! # References
 //!
@@ -19,7 +19,7 @@ use crate::parallel::*;
 use crate::{Draw, Error, Generator};
 use samebits_numerics::{fpenv, memory, simd};
 
-/// The recommended gain of the nonlinearity that follows a layer.
+/// Recommended gain for the nonlinearity that follows a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Gain {
@@ -36,7 +36,7 @@ pub enum Gain {
 }
 
 impl Gain {
-    /// The factor.
+    /// Returns the factor.
     pub fn value(self) -> f64 {
         match self {
             Gain::Linear => 1.0,
@@ -48,7 +48,8 @@ impl Gain {
     }
 }
 
-/// How many inputs feed an output of a weight, and how many outputs an input feeds.
+/// Returns the fan-in and the fan-out of a weight: the number of inputs per output, and of outputs
+/// per input.
 ///
 /// # Shapes
 ///
@@ -56,7 +57,7 @@ impl Gain {
 ///
 /// # Errors
 ///
-/// `shape` has fewer than two dimensions, or a fan does not fit into a `usize`.
+/// If `shape` has fewer than two dimensions, or a fan does not fit into a `usize`.
 ///
 /// # Examples
 ///
@@ -75,11 +76,11 @@ pub fn fans(shape: &[usize]) -> Result<(usize, usize), Error> {
     fan(*inputs).zip(fan(*outputs)).ok_or(refused("of fans that fit into a usize"))
 }
 
-/// Uniform in ±gain·√(3 / fan). Moves on by ⌈n/4⌉ blocks.
+/// Fills `out` uniformly in ±gain·√(3 / fan). Advances by ⌈n/4⌉ blocks.
 ///
 /// # Errors
 ///
-/// `fan` is 0, or the gain is not finite.
+/// If `fan` is 0, or the gain is not finite.
 pub fn kaiming_uniform(
     generator: &mut Generator,
     out: &mut [f32],
@@ -90,11 +91,11 @@ pub fn kaiming_uniform(
     symmetric("kaiming_uniform", generator, out, bound)
 }
 
-/// Normal with standard deviation gain / √fan. Moves on by ⌈n/4⌉ blocks.
+/// Fills `out` with normal variates of standard deviation gain / √fan. Advances by ⌈n/4⌉ blocks.
 ///
 /// # Errors
 ///
-/// `fan` is 0, or the gain is not finite.
+/// If `fan` is 0, or the gain is not finite.
 pub fn kaiming_normal(
     generator: &mut Generator,
     out: &mut [f32],
@@ -104,11 +105,11 @@ pub fn kaiming_normal(
     centred("kaiming_normal", generator, out, gain.value() / (fan as f64).sqrt())
 }
 
-/// Uniform in ±gain·√(6 / (fan in + fan out)). Moves on by ⌈n/4⌉ blocks.
+/// Fills `out` uniformly in ±gain·√(6 / (fan in + fan out)). Advances by ⌈n/4⌉ blocks.
 ///
 /// # Errors
 ///
-/// Both fans are 0, or the gain is not finite.
+/// If both fans are 0, or the gain is not finite.
 ///
 /// # Examples
 ///
@@ -133,11 +134,12 @@ pub fn xavier_uniform(
     symmetric("xavier_uniform", generator, out, bound)
 }
 
-/// Normal with standard deviation gain·√(2 / (fan in + fan out)). Moves on by ⌈n/4⌉ blocks.
+/// Fills `out` with normal variates of standard deviation gain·√(2 / (fan in + fan out)). Advances
+/// by ⌈n/4⌉ blocks.
 ///
 /// # Errors
 ///
-/// Both fans are 0, or the gain is not finite.
+/// If both fans are 0, or the gain is not finite.
 pub fn xavier_normal(
     generator: &mut Generator,
     out: &mut [f32],
@@ -149,12 +151,12 @@ pub fn xavier_normal(
     centred("xavier_normal", generator, out, std)
 }
 
-/// A matrix with orthonormal rows, or orthonormal columns if it has more rows than columns,
-/// times the gain. Moves on by ⌈n/2⌉ blocks.
+/// Fills `out` with a matrix with orthonormal rows, or orthonormal columns if it has more rows than
+/// columns, times the gain. Advances by ⌈n/2⌉ blocks.
 ///
-/// The shorter vectors of a matrix of [`Draw::normal_f64`] numbers are made orthonormal in their
-/// order by the modified Gram–Schmidt process in f64: from each vector, its components along the
-/// finished ones are subtracted in ascending order, every dot product summed by 8 lanes that are
+/// The modified Gram–Schmidt process in f64 makes the shorter vectors of a matrix of
+/// [`Draw::normal_f64`] numbers orthonormal, in order: from each vector it subtracts the components
+/// along the finished ones in ascending order; every dot product is summed in 8 lanes, which are
 /// added in order. The result is distributed uniformly over all such matrices.
 ///
 /// # Shapes
@@ -163,8 +165,8 @@ pub fn xavier_normal(
 ///
 /// # Errors
 ///
-/// `out` does not hold `rows`·`columns` numbers, the gain is not finite, or there is no memory for
-/// as many f64. The generator then has not moved.
+/// If `out` does not hold `rows`·`columns` numbers, the gain is not finite, or there is no memory
+/// for as many f64. The generator is then unchanged.
 pub fn orthogonal(
     generator: &mut Generator,
     out: &mut [f32],
@@ -196,7 +198,7 @@ pub fn orthogonal(
     Ok(())
 }
 
-/// The sum of two fans, rounded once.
+/// Returns the sum of two fans, rounded once.
 fn sum_of_fans(fan_in: usize, fan_out: usize) -> f64 {
     (fan_in as u128 + fan_out as u128) as f64
 }
@@ -228,13 +230,13 @@ fn centred(
     generator.fill_normal_f32(out, 0.0, std)
 }
 
-/// Vectors that are finished together, so that they are read from cache for all others.
+/// The number of vectors finished together, so that they are read from cache for all others.
 const PANEL: usize = 16;
 
-/// The modified Gram–Schmidt process on the vectors of `length` numbers that `vectors` holds.
+/// Applies the modified Gram–Schmidt process to the vectors of `length` numbers in `vectors`.
 ///
-/// A vector meets the finished ones in ascending order whether they come one by one or by
-/// panels, so the panels change no bit.
+/// The components along the finished vectors are subtracted in ascending order, one by one or by
+/// panels, so panels change no bit.
 fn orthonormalise(vectors: &mut [f64], length: usize) {
     let mut rest = vectors;
     while !rest.is_empty() {
@@ -256,7 +258,7 @@ fn orthonormalise(vectors: &mut [f64], length: usize) {
     }
 }
 
-/// [`subtract_all`] with the level's instructions. It uses no fused operation, so only the
+/// [`subtract_all`] compiled for each instruction set. It uses no fused operation, so only the
 /// speed differs.
 struct SubtractAll<'a>(&'a [f64], &'a mut [f64]);
 

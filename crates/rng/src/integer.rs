@@ -8,17 +8,17 @@ use core::fmt::Debug;
 ///
 /// # Determinism
 ///
-/// The number drawn from a range of at most 2^64 − 1 values depends on the range alone and not on
-/// the type that holds it, so `usize` gives the same numbers on every machine.
+/// The number drawn from a range of at most 2^64 − 1 values depends on the range alone, not on the
+/// type, so `usize` gives the same numbers on every machine.
 pub trait Integer: Copy + Debug + Default + PartialOrd + Send + Sync + private::Sealed {}
 
 mod private {
     pub trait Sealed {
-        /// Elements of this type take a block each, not half of one.
+        /// True if an element of this type takes a whole block instead of half of one.
         const WIDE: bool;
-        /// How far `self` is above `low`, which is not larger.
+        /// Returns the distance from `low` up to `self`; `low` must not be larger.
         fn above(self, low: Self) -> u128;
-        /// The number that is `distance` above `self`.
+        /// Returns the number that is `distance` above `self`.
         fn plus(self, distance: u128) -> Self;
     }
 }
@@ -32,7 +32,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn above(self, low: $type) -> u128 {
-                // Two's complement: the distance of two numbers fits into the unsigned type.
+                // In two's complement, the distance of two numbers fits into the unsigned type.
                 self.wrapping_sub(low) as $unsigned as u128
             }
 
@@ -52,16 +52,17 @@ impl Draw {
     /// block per element if the integers have 128 bits.
     ///
     /// With *r* = `high - low` and *x* = word pair *i*, element *i* is `low` + ⌊*x*·*r* / 2^64⌋,
-    /// unless *x*·*r* mod 2^64 < 2^64 mod *r*. Such an *x* would make some values likelier than
-    /// others and is replaced, as often as needed, by the next attempt of the element's own
-    /// counters (see [`Draw`], *Rejection*). So every value has exactly the same chance.
+    /// unless *x*·*r* mod 2^64 < 2^64 mod *r*. Such an *x* would make some values more likely than
+    /// others; it is replaced, as often as needed, by the next attempt from the element's own
+    /// counters (see [`Draw`], *Rejection*). Every value therefore has exactly the same
+    /// probability.
     ///
     /// For 128-bit integers, *x* is the first half of block *i*. If *r* ≥ 2^64, it is the whole
-    /// block, and 2^128 takes the place of 2^64.
+    /// block, and 2^128 replaces 2^64.
     ///
     /// # Errors
     ///
-    /// `low >= high`.
+    /// If `low >= high`.
     pub fn randint<T: Integer>(
         &self,
         start: u64,
@@ -75,12 +76,12 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with uniform integers in `[low, high)`, without bias; moves on by ⌈n/2⌉ blocks,
+    /// Fills `out` with uniform integers in `[low, high)`, without bias; advances by ⌈n/2⌉ blocks,
     /// or by n blocks if the integers have 128 bits. See [`Draw::randint`].
     ///
     /// # Errors
     ///
-    /// `low >= high`. The generator then has not moved.
+    /// If `low >= high`. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -102,22 +103,22 @@ impl Generator {
         self.draw_if(blocks, |draw| draw.randint(0, out, low, high))
     }
 
-    /// A uniform integer in `[low, high)`, without bias; moves on by one block. It is the one
-    /// element that [`fill_randint`](Generator::fill_randint) gives.
+    /// Draws a uniform integer in `[low, high)`, without bias; advances by one block. The result
+    /// equals a single element of [`fill_randint`](Generator::fill_randint).
     ///
     /// # Errors
     ///
-    /// `low >= high`. The generator then has not moved.
+    /// If `low >= high`. The generator is then unchanged.
     pub fn randint<T: Integer>(&mut self, low: T, high: T) -> Result<T, Error> {
         Ok(self.integer(Randint::new(low, high)?))
     }
 
-    /// A uniform integer in `[0, n)`, without bias; moves on by one block. It is
+    /// Draws a uniform integer in `[0, n)`, without bias; advances by one block. Equals
     /// [`randint(0, n)`](Generator::randint).
     ///
     /// # Errors
     ///
-    /// `n` is not positive. The generator then has not moved.
+    /// If `n` is not positive. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -147,7 +148,7 @@ pub(crate) struct Randint<T> {
     low: T,
     /// The number of values.
     range: u128,
-    /// 2^64 or 2^128 mod `range`: below it, the low half of the product means rejection.
+    /// 2^64 or 2^128 mod `range`: if the low half of the product is smaller, the word is rejected.
     excess: u128,
 }
 
@@ -164,14 +165,14 @@ impl<T: Integer> Randint<T> {
         Ok(Randint { low, range, excess })
     }
 
-    /// The element whose words are in `words`, the block `block`, from word 2 `half` on.
+    /// Returns the element whose words are in `words`, the block `block`, from word 2 `half` on.
     #[inline(always)]
     pub(crate) fn element(self, draw: &Draw, block: u64, half: usize, words: [u32; 4]) -> T {
         let distance = self.choose(words, half);
         self.low.plus(distance.unwrap_or_else(|| self.retry(draw, block, half)))
     }
 
-    /// The value that words stand for, counted from `low`, or none if they are rejected.
+    /// Returns the value of words, counted from `low`, or `None` if they are rejected.
     #[inline(always)]
     fn choose(self, words: [u32; 4], half: usize) -> Option<u128> {
         let word = pair(words[2 * half], words[2 * half + 1]);

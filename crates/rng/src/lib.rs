@@ -1,10 +1,10 @@
-//! Random numbers that are the same on every device, for any number of threads, and from release
-//! to release.
+//! Random numbers that are the same on every device, for any number of threads, and in every
+//! release.
 //!
 //! The generator for arrays is [`Generator`], a position (seed, stream, offset) in the numbers of
-//! Philox4x32-10. It is *addressed, not drawn from*: element *i* of an operation is a documented
-//! function of the generator's position and of *i*, so an array can be filled in parallel, in
-//! pieces or on a GPU and hold the same bits.
+//! Philox4x32-10. Its numbers are *addressed, not drawn*: element *i* of an operation is a
+//! documented function of the generator's position and of *i*. An array filled in parallel, in
+//! pieces or on a GPU therefore holds the same bits.
 //!
 //! ```
 //! use samebits_rng::Generator;
@@ -34,19 +34,18 @@
 //! # Promises
 //!
 //! Words, positions, splits, folds and saved states never change in any release. Distributions
-//! change only together with
-//! [`NUMERICS_VERSION`](samebits_numerics::NUMERICS_VERSION). Nothing reads the thread count, the
-//! instruction set, the time or the environment.
+//! change only together with [`NUMERICS_VERSION`](samebits_numerics::NUMERICS_VERSION). No value
+//! depends on the thread count, the instruction set, the time or the environment.
 //!
 //! # Comparison
 //!
-//! [`rand`](https://docs.rs/rand) is the choice for what need not be the same tomorrow: its `StdRng` and
-//! many of its distributions may change their values between releases, and each thread needs a generator
-//! of its own. It is faster for one number at a time, and `rand_distr` has more distributions; both
-//! work on the generators here. NumPy's and JAX's streams are kept as strictly; NumPy's is drawn from in
-//! order, so it cannot be filled in parallel, and JAX's keys, counter-based as these positions,
-//! need XLA. [`numpy`] and [`torch`] repeat the numbers of those two libraries, for the
-//! distributions that they list.
+//! Choose [`rand`](https://docs.rs/rand) if values need not be reproducible over time: its `StdRng`
+//! and many of its distributions may change their values between releases, and each thread needs a
+//! separate generator. It is faster for single numbers, and `rand_distr` has more distributions;
+//! both work with the generators of this crate. NumPy's and JAX's streams are as stable as these.
+//! NumPy's streams are sequential and cannot be filled in parallel; JAX's keys are counter-based as
+//! the positions here, but need XLA. [`numpy`] and [`torch`] reproduce the numbers of those two
+//! libraries, for the distributions that they list.
 //!
 //! # Features
 //!
@@ -57,8 +56,8 @@
 //! | `serde` | generators can be serialised |
 //! | `mmap` | permutations of millions keep their working memory in large pages |
 //!
-//! No feature changes a bit. Without any, the crate needs `core` and `alloc` alone and builds for
-//! targets without an operating system.
+//! No feature changes a bit. Without features, the crate needs only `core` and `alloc` and builds
+//! for targets without an operating system.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use rand_core::{Infallible, TryRng, utils};
 
 use crate::Error;
 
-/// The Mersenne twister MT19937, seeded as PyTorch and NumPy seed it.
+/// The Mersenne Twister MT19937, seeded as in PyTorch and NumPy.
 ///
 /// # Determinism
 ///
@@ -17,17 +17,17 @@ use crate::Error;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mt19937 {
     words: [u32; Mt19937::WORDS],
-    /// The word to be drawn next, and one more than how many are left before a twist.
+    /// The index of the next word, and the number of words left before a twist, plus one.
     next: u32,
     left: u32,
 }
 
 impl Mt19937 {
-    /// Words of state.
+    /// The number of words of state.
     pub const WORDS: usize = 624;
 
-    /// The engine that PyTorch seeds with a seed's low 32 bits, and `numpy.random.seed` with a
-    /// number.
+    /// Creates the engine that PyTorch seeds with a seed's low 32 bits, and `numpy.random.seed`
+    /// with a number.
     pub fn new(seed: u32) -> Mt19937 {
         let mut words = [seed; Mt19937::WORDS];
         for j in 1..Mt19937::WORDS {
@@ -38,11 +38,11 @@ impl Mt19937 {
         Mt19937 { words, next: 0, left: 1 }
     }
 
-    /// The engine that `numpy.random.seed` makes of a list: `init_by_array` of the authors.
+    /// Creates the engine that `numpy.random.seed` makes of a list: the authors' `init_by_array`.
     ///
     /// # Errors
     ///
-    /// The list is empty.
+    /// If the list is empty.
     pub fn from_words(seed: &[u32]) -> Result<Mt19937, Error> {
         if seed.is_empty() {
             let needed = "at least 1";
@@ -76,7 +76,7 @@ impl Mt19937 {
         Ok(engine)
     }
 
-    /// The engine at a position, if it is one that an engine can have.
+    /// Creates the engine at a position, if the position is valid.
     pub(crate) fn from_parts(
         words: [u32; Mt19937::WORDS],
         left: u32,
@@ -89,7 +89,7 @@ impl Mt19937 {
         (fresh || begun).then_some(Mt19937 { words, next, left })
     }
 
-    /// The next word.
+    /// Returns the next word.
     #[inline]
     pub fn next_word(&mut self) -> u32 {
         self.left -= 1;

@@ -7,7 +7,7 @@ use crate::{Draw, Error, Generator, wide};
 use samebits_numerics::{fpenv, memory};
 
 impl Draw {
-    /// Fills `out` with categories drawn with replacement, each with a chance proportional to
+    /// Fills `out` with categories drawn with replacement, each with a probability proportional to
     /// its weight; takes [`Draw::blocks_u64`] blocks.
     ///
     /// The weights are summed in ascending order in f64. Element *i* is the first category whose
@@ -16,7 +16,7 @@ impl Draw {
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, no weight is positive, or there is no memory for the
+    /// If a weight is negative or not finite, no weight is positive, or there is no memory for the
     /// running sums.
     pub fn multinomial(&self, start: u64, weights: &[f32], out: &mut [i64]) -> Result<(), Error> {
         let op = "multinomial";
@@ -35,17 +35,17 @@ impl Draw {
     /// Fills the rows of `out` with categories drawn with replacement, each row by its own row of
     /// weights. `start` is the first row; takes [`Draw::blocks_u64`] blocks.
     ///
-    /// Element *i*, counted through all rows, is made as in [`Draw::multinomial`] from the weights of
-    /// its row.
+    /// Element *i*, counted through all rows, is drawn as in [`Draw::multinomial`] from the weights
+    /// of its row.
     ///
     /// # Shapes
     ///
-    /// `weights` holds `rows` rows, `out` as many.
+    /// `weights` and `out` each hold `rows` rows.
     ///
     /// # Errors
     ///
-    /// A slice does not hold `rows` rows, a weight is negative or not finite, no weight of a row is
-    /// positive, or there is no memory for the running sums.
+    /// If a slice does not hold `rows` rows, a weight is negative or not finite, no weight of a row
+    /// is positive, or there is no memory for the running sums.
     pub fn multinomial_rows(
         &self,
         start: u64,
@@ -69,17 +69,17 @@ impl Draw {
     /// Fills the rows of `out` with categories, each row by its own row of logits: the logarithms of
     /// weights. `start` is the first row; takes [`Draw::blocks_u64`] blocks.
     ///
-    /// Made as in [`Draw::multinomial_rows`] with the weights exp(logit − *m*) in f64, where *m* is
-    /// the row's largest logit. A category with the logit −∞ is never drawn.
+    /// Elements are drawn as in [`Draw::multinomial_rows`] with the weights exp(logit − *m*) in
+    /// f64, where *m* is the row's largest logit. A category with the logit −∞ is never drawn.
     ///
     /// # Shapes
     ///
-    /// `logits` holds `rows` rows, `out` as many.
+    /// `logits` and `out` each hold `rows` rows.
     ///
     /// # Errors
     ///
-    /// A slice does not hold `rows` rows, a logit is NaN or +∞, no logit of a row is finite, or there
-    /// is no memory for the running sums.
+    /// If a slice does not hold `rows` rows, a logit is NaN or +∞, no logit of a row is finite, or
+    /// there is no memory for the running sums.
     pub fn categorical(
         &self,
         start: u64,
@@ -110,7 +110,7 @@ impl Draw {
         Ok(())
     }
 
-    /// Draws each row of `out` by its row of `weights`, which become running sums.
+    /// Draws each row of `out` by its row of `weights`, and turns the weights into running sums.
     fn rows(&self, start: u64, weights: &mut [f64], width: usize, out: &mut [i64]) {
         if out.is_empty() {
             return;
@@ -123,18 +123,18 @@ impl Draw {
         });
     }
 
-    /// Fills `out` with different categories, in the order in which they would be drawn one
-    /// after the other without replacement; takes [`Draw::blocks_u64`] blocks for as many
-    /// elements as there are *categories*.
+    /// Fills `out` with different categories, in the order in which sequential draws without
+    /// replacement would give them; takes [`Draw::blocks_u64`] blocks for as many elements as there
+    /// are *categories*.
     ///
-    /// It is an exponential race: category *k* arrives at −log *u* / weight, with
-    /// *u* = ((word pair *k* >> 11) + 1) · 2^-53, and the first to arrive are taken, the lower
-    /// index first where two arrive together.
+    /// The method is an exponential race: category *k* arrives at −log *u* / weight, with *u* =
+    /// ((word pair *k* >> 11) + 1) · 2^-53. The earliest arrivals are taken; ties go to the lower
+    /// index.
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, fewer weights are positive than categories are wanted, or
-    /// there is no memory for the times of arrival.
+    /// If a weight is negative or not finite, fewer weights are positive than categories are
+    /// requested, or there is no memory for the times of arrival.
     pub fn multinomial_without_replacement(
         &self,
         weights: &[f32],
@@ -174,13 +174,13 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with categories drawn with replacement; moves on by ⌈n/2⌉ blocks. See
+    /// Fills `out` with categories drawn with replacement; advances by ⌈n/2⌉ blocks. See
     /// [`Draw::multinomial`].
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, or no weight is positive. The generator then has not
-    /// moved.
+    /// If a weight is negative or not finite, or no weight is positive. The generator is then
+    /// unchanged.
     ///
     /// # Examples
     ///
@@ -197,11 +197,11 @@ impl Generator {
     }
 
     /// Fills the rows of `out` with categories drawn with replacement, each row by its own row of
-    /// weights; moves on by ⌈n/2⌉ blocks. See [`Draw::multinomial_rows`].
+    /// weights; advances by ⌈n/2⌉ blocks. See [`Draw::multinomial_rows`].
     ///
     /// # Errors
     ///
-    /// As for [`Draw::multinomial_rows`]. The generator then has not moved.
+    /// As for [`Draw::multinomial_rows`]. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -223,12 +223,12 @@ impl Generator {
         self.draw_if(blocks, |draw| draw.multinomial_rows(0, weights, rows, out))
     }
 
-    /// Fills the rows of `out` with categories, each row by its own row of logits; moves on by ⌈n/2⌉
-    /// blocks. See [`Draw::categorical`].
+    /// Fills the rows of `out` with categories, each row by its own row of logits; advances by
+    /// ⌈n/2⌉ blocks. See [`Draw::categorical`].
     ///
     /// # Errors
     ///
-    /// As for [`Draw::categorical`]. The generator then has not moved.
+    /// As for [`Draw::categorical`]. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -251,13 +251,13 @@ impl Generator {
         self.draw_if(blocks, |draw| draw.categorical(0, logits, rows, out))
     }
 
-    /// Fills `out` with different categories; moves on by ⌈categories/2⌉ blocks. See
+    /// Fills `out` with different categories; advances by ⌈categories/2⌉ blocks. See
     /// [`Draw::multinomial_without_replacement`].
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, or fewer weights are positive than categories are
-    /// wanted. The generator then has not moved.
+    /// If a weight is negative or not finite, or fewer weights are positive than categories are
+    /// wanted. The generator is then unchanged.
     pub fn fill_multinomial_without_replacement(
         &mut self,
         weights: &[f32],
@@ -268,16 +268,16 @@ impl Generator {
     }
 }
 
-/// The running sums of a row's weights.
+/// Running sums of a row's weights.
 struct Categories<'a> {
     sums: &'a [f64],
-    /// The last category of a positive weight: where rounding carries u times the total up to the
-    /// total.
+    /// The last category of positive weight, which is taken if rounding carries u times the total
+    /// up to the total.
     last: usize,
 }
 
 impl<'a> Categories<'a> {
-    /// Sums up `weights` in place; one of them is positive.
+    /// Sums `weights` in place; at least one must be positive.
     fn of(weights: &'a mut [f64]) -> Categories<'a> {
         let mut total = 0.0;
         for weight in weights.iter_mut() {
@@ -287,7 +287,7 @@ impl<'a> Categories<'a> {
         Categories { last: weights.partition_point(|&sum| sum < total), sums: weights }
     }
 
-    /// Elements `start..` of a draw.
+    /// Draws elements `start..` of a draw.
     fn draw(&self, draw: &Draw, start: u64, out: &mut [i64]) {
         let total = self.sums[self.last];
         for (i, out) in (0..).zip(out) {
@@ -297,8 +297,8 @@ impl<'a> Categories<'a> {
     }
 }
 
-/// How many of all `categories` belong to a row, if each of the rows has as many and each as many
-/// of all `samples`.
+/// Returns the number of categories per row, if `categories` and `samples` both divide evenly into
+/// the rows.
 fn categories_of_row(
     op: &'static str,
     categories: usize,
@@ -317,7 +317,8 @@ fn categories_of_row(
     Ok(categories.checked_div(rows).unwrap_or(1))
 }
 
-/// The number of positive weights, if no weight is bad and as many as `wanted` are positive.
+/// Returns the number of positive weights, if all weights are valid and at least `wanted` are
+/// positive.
 fn check_weights(op: &'static str, weights: &[f32], wanted: usize) -> Result<usize, Error> {
     if let Some(weight) = weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite())) {
         return Err(Error::parameter(op, "a weight", weight, "finite and at least 0"));

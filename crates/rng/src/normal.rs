@@ -1,4 +1,4 @@
-//! Normal numbers and what is made of them or of the same logarithm.
+//! Normal variates, and variates made of them or of the same logarithm.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -10,7 +10,7 @@ use crate::{Draw, Error, Generator, wide};
 use samebits_numerics::math;
 
 impl Draw {
-    /// Fills `out` with normal numbers of the given mean and standard deviation; takes
+    /// Fills `out` with normal variates of the given mean and standard deviation; takes
     /// [`Draw::blocks_u32`] blocks.
     ///
     /// Elements 2*j* and 2*j* + 1 come from words 2*j* and 2*j* + 1, a pair inside one block, by
@@ -24,11 +24,11 @@ impl Draw {
     /// * *r*·*c* and *r*·*s* are rounded once, and the elements are fma(*r*·*c*, `std`, `mean`)
     ///   and fma(*r*·*s*, `std`, `mean`).
     ///
-    /// Numbers of a standard normal draw lie within ±5.77, the largest *r*.
+    /// Variates of the standard normal distribution lie within ±5.77, the largest *r*.
     ///
     /// # Errors
     ///
-    /// `std` is negative, or a parameter is not finite.
+    /// If `std` is negative, or a parameter is not finite.
     pub fn normal_f32(
         &self,
         start: u64,
@@ -40,14 +40,14 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with normal numbers of the given mean and standard deviation; takes
+    /// Fills `out` with normal variates of the given mean and standard deviation; takes
     /// [`Draw::blocks_u64`] blocks.
     ///
-    /// As [`Draw::normal_f32`] in f64: elements 2*j* and 2*j* + 1 come from word pairs 2*j* and
-    /// 2*j* + 1, with *u* and *v* multiples of 2^-53. The logarithm, sine and cosine are a
-    /// written sequence of IEEE operations with errors around one unit in the last place.
+    /// The method is [`Draw::normal_f32`] in f64: elements 2*j* and 2*j* + 1 come from word pairs
+    /// 2*j* and 2*j* + 1, with *u* and *v* multiples of 2^-53. The logarithm, sine and cosine are a
+    /// fixed, documented sequence of IEEE operations with errors around one unit in the last place.
     ///
-    /// # Errors
+    /// If `std` is negative, or a parameter is not finite.
     ///
     /// `std` is negative, or a parameter is not finite.
     pub fn normal_f64(
@@ -61,14 +61,14 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with numbers whose logarithms are normal; takes [`Draw::blocks_u32`] blocks.
+    /// Fills `out` with log-normal variates; takes [`Draw::blocks_u32`] blocks.
     ///
     /// Element *i* is the correctly rounded exponential of element *i* of
     /// [`Draw::normal_f32`].
     ///
     /// # Errors
     ///
-    /// `std` is negative, or a parameter is not finite.
+    /// If `std` is negative, or a parameter is not finite.
     pub fn log_normal_f32(
         &self,
         start: u64,
@@ -80,34 +80,33 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with exponential numbers of the given rate; takes [`Draw::blocks_u32`]
-    /// blocks.
+    /// Fills `out` with exponential variates of the given rate; takes [`Draw::blocks_u32`] blocks.
     ///
     /// Element *i* is −log *u* / `rate` with *u* = ((word *i* >> 8) + 1) · 2^-24 in `(0, 1]`: a
     /// correctly rounded logarithm and a rounded division.
     ///
     /// # Errors
     ///
-    /// `rate` is not positive or not finite.
+    /// If `rate` is not positive or not finite.
     pub fn exponential_f32(&self, start: u64, out: &mut [f32], rate: f32) -> Result<(), Error> {
         self.fill(ExponentialF32::new(rate)?, start, out);
         Ok(())
     }
 
-    /// Fills `out` with normal numbers of the given mean and standard deviation that lie between
-    /// `low` and `high`; takes [`Draw::blocks_u32`] blocks.
+    /// Fills `out` with normal variates of the given mean and standard deviation, truncated to the
+    /// interval from `low` to `high`; takes [`Draw::blocks_u32`] blocks.
     ///
-    /// Element *i* is the quantile of a uniform chance, so nothing is thrown away: with
-    /// *u* = (word *i* + 1/2) · 2^-32 and Φ the normal distribution function, it is
-    /// `mean` + `std` · Φ⁻¹(Φ(*a*) + *u* (Φ(*b*) − Φ(*a*))), where *a* and *b* are the bounds in
-    /// standard deviations. An interval above the mean is mirrored so that its chances do not
-    /// cancel. It is computed in f64 by a written sequence of IEEE operations, rounded to f32 and
+    /// Element *i* is the quantile of a uniform number, so no word is rejected: with *u* = (word
+    /// *i* + 1/2) · 2^-32 and Φ the normal distribution function, it is `mean` + `std` · Φ⁻¹(Φ(*a*)
+    /// + *u* (Φ(*b*) − Φ(*a*))), where *a* and *b* are the bounds in standard deviations. An
+    /// interval above the mean is mirrored to avoid cancellation of its probabilities. The element
+    /// is computed in f64 by a fixed, documented sequence of IEEE operations, rounded to f32 and
     /// clamped to the bounds.
     ///
     /// # Errors
     ///
-    /// `std` is not positive, a parameter is NaN, `mean` or `std` is not finite, `low >= high`,
-    /// or the interval lies so far out that its chance is below the smallest f64.
+    /// If `std` is not positive, a parameter is NaN, `mean` or `std` is not finite, `low >= high`,
+    /// or the interval lies so far out that its probability is below the smallest f64.
     pub fn truncated_normal_f32(
         &self,
         start: u64,
@@ -123,11 +122,11 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with normal numbers; moves on by ⌈n/4⌉ blocks. See [`Draw::normal_f32`].
+    /// Fills `out` with normal variates; advances by ⌈n/4⌉ blocks. See [`Draw::normal_f32`].
     ///
     /// # Errors
     ///
-    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `std` is negative, or a parameter is not finite. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -143,21 +142,21 @@ impl Generator {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.normal_f32(0, out, mean, std))
     }
 
-    /// Fills `out` with normal numbers; moves on by ⌈n/2⌉ blocks. See [`Draw::normal_f64`].
+    /// Fills `out` with normal variates; advances by ⌈n/2⌉ blocks. See [`Draw::normal_f64`].
     ///
     /// # Errors
     ///
-    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `std` is negative, or a parameter is not finite. The generator is then unchanged.
     pub fn fill_normal_f64(&mut self, out: &mut [f64], mean: f64, std: f64) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.normal_f64(0, out, mean, std))
     }
 
-    /// Fills `out` with numbers whose logarithms are normal; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with numbers whose logarithms are normal variates; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::log_normal_f32`].
     ///
     /// # Errors
     ///
-    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `std` is negative, or a parameter is not finite. The generator is then unchanged.
     pub fn fill_log_normal_f32(
         &mut self,
         out: &mut [f32],
@@ -167,22 +166,22 @@ impl Generator {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.log_normal_f32(0, out, mean, std))
     }
 
-    /// Fills `out` with exponential numbers; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with exponential variates; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::exponential_f32`].
     ///
     /// # Errors
     ///
-    /// `rate` is not positive or not finite. The generator then has not moved.
+    /// If `rate` is not positive or not finite. The generator is then unchanged.
     pub fn fill_exponential_f32(&mut self, out: &mut [f32], rate: f32) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.exponential_f32(0, out, rate))
     }
 
-    /// Fills `out` with normal numbers between `low` and `high`; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with normal variates between `low` and `high`; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::truncated_normal_f32`].
     ///
     /// # Errors
     ///
-    /// As for [`Draw::truncated_normal_f32`]. The generator then has not moved.
+    /// As for [`Draw::truncated_normal_f32`]. The generator is then unchanged.
     pub fn fill_truncated_normal_f32(
         &mut self,
         out: &mut [f32],
@@ -216,7 +215,7 @@ impl NormalF32 {
         Ok(NormalF32 { mean, std })
     }
 
-    /// The elements that two words make.
+    /// Returns the two elements of two words.
     #[inline(always)]
     pub(crate) fn pair(self, first: u32, second: u32) -> [f32; 2] {
         let (u, v) = (positive_unit_f32(first), unit_f32(second));
@@ -250,7 +249,7 @@ impl NormalF64 {
         Ok(NormalF64 { mean, std })
     }
 
-    /// The elements that two word pairs make.
+    /// Returns the two elements of two word pairs.
     #[inline(always)]
     pub(crate) fn pair(self, first: u64, second: u64) -> [f64; 2] {
         let (u, v) = (positive_unit_f64(first), unit_f64(second));
@@ -330,7 +329,7 @@ struct TruncatedNormal {
     std: f64,
     low: f32,
     high: f32,
-    /// The chance below the (mirrored) interval, and that of the interval.
+    /// The probability below the (mirrored) interval, and that of the interval.
     below: f64,
     inside: f64,
 }

@@ -1,4 +1,4 @@
-//! Streams that equal NumPy's: `SeedSequence`, `default_rng` and what it draws, and `RandomState`.
+//! Streams that equal NumPy's: `SeedSequence`, `default_rng` and its draws, and `RandomState`.
 //!
 //! ```
 //! use samebits_rng::numpy;
@@ -23,21 +23,22 @@ use crate::{Error, Pcg64, Pcg64Dxsm, Philox4x64, wide};
 use rand_core::Rng;
 use samebits_numerics::memory;
 
-/// `numpy.random.default_rng(seed)`: [`Pcg64`] seeded by a [`SeedSequence`].
+/// Creates `numpy.random.default_rng(seed)`: [`Pcg64`] seeded by a [`SeedSequence`].
 pub fn default_rng(seed: u64) -> Generator<Pcg64> {
     Generator::new(Pcg64::new(seed))
 }
 
 /// One of NumPy's bit generators.
 pub trait BitGenerator: Rng + Clone {
-    /// The bit generator that NumPy seeds with this sequence.
+    /// Creates the bit generator that NumPy seeds with this sequence.
     fn from_seed_sequence(sequence: &SeedSequence) -> Self;
 
-    /// NumPy's `advance`: moves on by `delta` words, or, for Philox, by `delta` blocks after
-    /// dropping what is left of a begun block.
+    /// Advances as NumPy's `advance`: by `delta` words or, for Philox, by `delta` blocks after
+    /// dropping the rest of a started block.
     fn advance(&mut self, delta: u128);
 
-    /// NumPy's `jumped`: a generator so far on that the two do not overlap in practice.
+    /// Returns a generator as NumPy's `jumped`: so far ahead that the two do not overlap in
+    /// practice.
     #[must_use]
     fn jumped(&self, jumps: u128) -> Self;
 }
@@ -84,22 +85,23 @@ impl BitGenerator for Philox4x64 {
     }
 }
 
-/// `numpy.random.Generator`: draws values from a bit generator one after another.
+/// `numpy.random.Generator`: draws values from a bit generator, one after another.
 ///
 /// # Determinism
 ///
-/// Fixed forever: the values of NumPy 2. One number in 3600 of `standard_normal` lies in the
-/// tail and goes through a logarithm; there, NumPy's own last bit depends on its C library. A binomial
-/// number is compared with sums of such logarithms: about one in 10^14 may be another than NumPy's.
+/// Fixed forever: the values of NumPy 2. One number in 3600 of `standard_normal` lies in the tail
+/// and is computed from a logarithm; there, NumPy's own last bit depends on its C library. A
+/// binomial variate is compared with sums of such logarithms, so about one in 10^14 may differ from
+/// NumPy's.
 ///
 /// # Limitations
 ///
-/// Of NumPy's methods, `beta`, `chisquare`, `dirichlet`, `f`, `gamma`, `geometric`, `gumbel`,
-/// `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`, `multinomial`,
+/// These methods of NumPy are missing: `beta`, `chisquare`, `dirichlet`, `f`, `gamma`, `geometric`,
+/// `gumbel`, `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`, `multinomial`,
 /// `multivariate_hypergeometric`, `multivariate_normal`, `negative_binomial`,
 /// `noncentral_chisquare`, `noncentral_f`, `pareto`, `permuted`, `poisson`, `power`, `rayleigh`,
 /// `standard_cauchy`, `standard_gamma`, `standard_t`, `triangular`, `vonmises`, `wald`, `weibull`,
-/// `zipf`, `bytes` and `spawn` are missing, and so are f32 normal and exponential numbers.
+/// `zipf`, `bytes` and `spawn`. f32 normal and exponential variates are missing too.
 ///
 /// # Examples
 ///
@@ -120,28 +122,28 @@ pub struct Generator<B> {
 }
 
 impl<B: BitGenerator> Generator<B> {
-    /// The generator over `bits`.
+    /// Creates the generator over `bits`.
     pub const fn new(bits: B) -> Generator<B> {
         Generator { bits, half: None }
     }
 
-    /// The bit generator.
+    /// Returns the bit generator.
     pub const fn bits(&self) -> &B {
         &self.bits
     }
 
-    /// NumPy's `bit_generator.advance`, which also forgets a half word.
+    /// Advances as NumPy's `bit_generator.advance`, and drops a half word.
     pub fn advance(&mut self, delta: u128) {
         self.bits.advance(delta);
         self.half = None;
     }
 
-    /// `integers(0, 2**64, dtype=uint64)`: the next 64-bit word.
+    /// Returns `integers(0, 2**64, dtype=uint64)`: the next 64-bit word.
     pub fn next_u64(&mut self) -> u64 {
         self.bits.next_u64()
     }
 
-    /// The next half of a 64-bit word, the low one first.
+    /// Returns the next half of a 64-bit word, the low half first.
     pub fn next_u32(&mut self) -> u32 {
         if let Some(half) = self.half.take() {
             return half;
@@ -151,26 +153,26 @@ impl<B: BitGenerator> Generator<B> {
         word as u32
     }
 
-    /// `random()`: uniform in `[0, 1)`, a multiple of 2^-53.
+    /// Returns `random()`: uniform in `[0, 1)`, a multiple of 2^-53.
     pub fn random(&mut self) -> f64 {
         crate::uniform::unit_f64(self.next_u64())
     }
 
-    /// `random(dtype=float32)`: uniform in `[0, 1)`, a multiple of 2^-24.
+    /// Returns `random(dtype=float32)`: uniform in `[0, 1)`, a multiple of 2^-24.
     pub fn random_f32(&mut self) -> f32 {
         crate::uniform::unit_f32(self.next_u32())
     }
 
-    /// `uniform(low, high)`: low + (high − low) · `random()`.
+    /// Returns `uniform(low, high)`: low + (high − low) · `random()`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random()
     }
 
-    /// `integers(low, high)` of dtype int64: uniform in `[low, high)`.
+    /// Returns `integers(low, high)` of dtype int64: uniform in `[low, high)`.
     ///
     /// # Errors
     ///
-    /// `low >= high`.
+    /// If `low >= high`.
     pub fn integers(&mut self, low: i64, high: i64) -> Result<i64, Error> {
         if low >= high {
             let found = (low, high);
@@ -180,7 +182,7 @@ impl<B: BitGenerator> Generator<B> {
         Ok(low.wrapping_add(self.below_or_at(largest) as i64))
     }
 
-    /// `shuffle(items)` of a one-dimensional array.
+    /// Shuffles as `shuffle(items)` does a one-dimensional array.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.interval(i as u64) as usize;
@@ -188,11 +190,11 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
-    /// `permutation(n)`.
+    /// Returns `permutation(n)`.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` numbers. The generator then has not moved.
+    /// If there is no memory for `n` numbers. The generator is then unchanged.
     pub fn permutation(&mut self, n: usize) -> Result<Vec<i64>, Error> {
         let order = memory::collected((0..n).map(|i| i as i64));
         let mut order = order.map_err(Error::memory("numpy::Generator::permutation"))?;
@@ -200,7 +202,7 @@ impl<B: BitGenerator> Generator<B> {
         Ok(order)
     }
 
-    /// `standard_normal()`, by the ziggurat.
+    /// Returns `standard_normal()`, by the ziggurat method.
     pub fn standard_normal(&mut self) -> f64 {
         loop {
             let word = self.next_u64();
@@ -224,17 +226,17 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
-    /// `normal(loc, scale)`: loc + scale · `standard_normal()`.
+    /// Returns `normal(loc, scale)`: loc + scale · `standard_normal()`.
     ///
     /// # Errors
     ///
-    /// `scale` is negative or NaN.
+    /// If `scale` is negative or NaN.
     pub fn normal(&mut self, loc: f64, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::Generator::normal", scale)?;
         Ok(loc + scale * self.standard_normal())
     }
 
-    /// `standard_exponential()`, by the ziggurat.
+    /// Returns `standard_exponential()`, by the ziggurat method.
     pub fn standard_exponential(&mut self) -> f64 {
         use ziggurat_exponential::{F, K, R, W};
         loop {
@@ -254,22 +256,22 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
-    /// `exponential(scale)`: scale · `standard_exponential()`.
+    /// Returns `exponential(scale)`: scale · `standard_exponential()`.
     ///
     /// # Errors
     ///
-    /// `scale` is negative or NaN.
+    /// If `scale` is negative or NaN.
     pub fn exponential(&mut self, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::Generator::exponential", scale)?;
         Ok(scale * self.standard_exponential())
     }
 
-    /// `binomial(n, p)`: how many of `n` trials of chance `p` succeed, by inversion where the mean of
-    /// the rarer outcome is at most 30, else by the method BTPE.
+    /// Returns `binomial(n, p)`: the number of successes in `n` trials of probability `p`, by
+    /// inversion if the mean of the rarer outcome is at most 30, else by the method BTPE.
     ///
     /// # Errors
     ///
-    /// `n` is negative, or `p` not from 0 to 1.
+    /// If `n` is negative, or `p` is not from 0 to 1.
     ///
     /// # Examples
     ///
@@ -288,14 +290,14 @@ impl<B: BitGenerator> Generator<B> {
         Ok(binomial::binomial(n, p, |p| wide::log1p(-p), || self.random()))
     }
 
-    /// `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with probability `p[i]`
-    /// or all alike.
+    /// Returns `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with
+    /// probability `p[i]` or, without `p`, uniformly.
     ///
     /// # Errors
     ///
-    /// `n` is 0, or without replacement smaller than `size`, or less than `size` of the
-    /// probabilities are positive; `p` has not `n` elements, a negative one, or not the sum 1; there
-    /// is no memory for the numbers.
+    /// If `n` is 0; without replacement, if `n` is smaller than `size` or fewer than `size`
+    /// probabilities are positive; if `p` has not `n` elements, has a negative element or does not
+    /// sum to 1; if there is no memory for the numbers.
     ///
     /// # Examples
     ///
@@ -328,7 +330,7 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
-    /// A number beyond the ziggurat's base.
+    /// Draws a number beyond the ziggurat's base.
     fn tail(&mut self) -> f64 {
         loop {
             let x = -ziggurat::INV_R * wide::log1p(-self.random());
@@ -339,12 +341,14 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
-    /// Uniform in `[0, largest]` by masking and rejection, with 32-bit words where they suffice.
+    /// Draws a number uniformly in `[0, largest]` by masking and rejection, with 32-bit words if
+    /// they suffice.
     fn interval(&mut self, largest: u64) -> u64 {
         masked(largest, |wide| if wide { self.next_u64() } else { u64::from(self.next_u32()) })
     }
 
-    /// Uniform in `[0, largest]` by Lemire's method, with 32-bit words where they suffice.
+    /// Draws a number uniformly in `[0, largest]` by Lemire's method, with 32-bit words if they
+    /// suffice.
     fn below_or_at(&mut self, largest: u64) -> u64 {
         if largest == 0 {
             return 0;
@@ -376,8 +380,8 @@ impl<B: BitGenerator> Generator<B> {
     }
 }
 
-/// Uniform in `[0, largest]` by masking and rejection of words: of 64 bits (`true`), or of 32 where
-/// they suffice.
+/// Draws a number uniformly in `[0, largest]` by masking and rejection of words: of 64 bits
+/// (`true`), or of 32 if they suffice.
 fn masked(largest: u64, mut word: impl FnMut(bool) -> u64) -> u64 {
     if largest == 0 {
         return 0;
@@ -392,7 +396,7 @@ fn masked(largest: u64, mut word: impl FnMut(bool) -> u64) -> u64 {
 }
 
 fn check_scale(op: &'static str, scale: f64) -> Result<(), Error> {
-    // NumPy refuses -0, too.
+    // NumPy rejects -0, too.
     if scale.is_nan() || scale.is_sign_negative() {
         return Err(Error::parameter(op, "scale", scale, "at least 0"));
     }

@@ -1,5 +1,5 @@
-//! Work on parts of arrays: by the threads of rayon's pool with the feature `rayon`, else one part
-//! after another under the same names.
+//! Parallel work on parts of arrays: on rayon's pool with the feature `rayon`, otherwise
+//! sequentially under the same names.
 
 #[cfg(feature = "rayon")]
 pub(crate) use rayon::prelude::*;
@@ -12,7 +12,7 @@ mod serial {
     use core::cmp::Ordering;
     use core::slice::{Chunks, ChunksMut, IterMut};
 
-    /// The methods of slices that this crate uses.
+    /// Methods of slices used by this crate.
     pub(crate) trait Slice<T> {
         fn par_chunks(&self, size: usize) -> Chunks<'_, T>;
         fn par_chunks_mut(&mut self, size: usize) -> ChunksMut<'_, T>;
@@ -43,7 +43,7 @@ mod serial {
         }
     }
 
-    /// Of collections.
+    /// Methods of collections.
     pub(crate) trait IntoSerial: IntoIterator + Sized {
         fn into_par_iter(self) -> Self::IntoIter {
             self.into_iter()
@@ -52,7 +52,7 @@ mod serial {
 
     impl<I: IntoIterator> IntoSerial for I {}
 
-    /// Of iterators.
+    /// Methods of iterators.
     pub(crate) trait Serial: Iterator + Sized {
         fn for_each_init<S>(self, init: impl Fn() -> S, work: impl Fn(&mut S, Self::Item)) {
             let mut state = init();

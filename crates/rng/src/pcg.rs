@@ -12,7 +12,7 @@ use samebits_numerics::memory;
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 /// The multiplier under [`Pcg64Dxsm`].
 const CHEAP_MULTIPLIER: u128 = 0xda94_2042_e4dd_58b5;
-/// What NumPy's `jumped` advances by: 2^128 divided by the golden ratio.
+/// Distance of NumPy's `jumped`: 2^128 divided by the golden ratio.
 const JUMP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
 /// Domains of derived generators, as the first word of a spawn key.
@@ -26,9 +26,9 @@ macro_rules! pcg {
     ) => {
         $(#[$doc])*
         ///
-        /// The position is (`seed`, `stream`, `offset`): the state at offset 0, the constant of
-        /// the recurrence without its last bit, which is always 1, and the number of words
-        /// drawn, modulo the period 2^128.
+        /// The position is (`seed`, `stream`, `offset`): the state at offset 0, the constant of the
+        /// recurrence without its last bit, which is always 1, and the number of words drawn,
+        /// modulo the period 2^128.
         ///
         /// # Determinism
         ///
@@ -57,54 +57,54 @@ macro_rules! pcg {
         }
 
         impl $type {
-            /// How many bytes `to_bytes` returns.
+            /// The number of bytes that `to_bytes` returns.
             pub const STATE_BYTES: usize = HEADER + 48;
 
-            /// The generator that NumPy seeds with the whole number `seed`.
+            /// Creates the generator that NumPy seeds with the whole number `seed`.
             pub fn new(seed: u64) -> $type {
                 $type::from_seed_sequence(&SeedSequence::new(seed))
             }
 
-            /// The generator that NumPy seeds with this sequence: of its first four 64-bit
+            /// Creates the generator that NumPy seeds with this sequence: of its first four 64-bit
             /// words, two are added to the state and two are the stream.
             pub fn from_seed_sequence(sequence: &SeedSequence) -> $type {
                 let words: [u64; 4] = sequence.state();
                 let wide = |i: usize| u128::from(words[i]) << 64 | u128::from(words[i + 1]);
                 let increment = wide(2) << 1 | 1;
-                // NumPy steps once from zero, adds, and steps again, for both generators with
-                // the multiplier of the first.
+                // NumPy steps once from zero, adds, and steps again, for both generators with the
+                // multiplier of the first.
                 let state = wide(0).wrapping_add(increment);
                 let state = state.wrapping_mul(MULTIPLIER).wrapping_add(increment);
                 $type::at(Position { seed: state, stream: increment >> 1, offset: 0 })
             }
 
-            /// The generator with this state and this stream, of which 127 bits count.
+            /// Creates the generator with this state and the low 127 bits of this stream.
             pub fn with_parts(seed: u128, stream: u128) -> $type {
                 $type::at(Position { seed, stream: stream & (u128::MAX >> 1), offset: 0 })
             }
 
-            /// The state at offset 0.
+            /// Returns the state at offset 0.
             pub const fn seed(&self) -> u128 {
                 self.position.seed
             }
 
-            /// The constant of the recurrence without its last bit.
+            /// Returns the constant of the recurrence without its last bit.
             pub const fn stream(&self) -> u128 {
                 self.position.stream
             }
 
-            /// The number of 64-bit words drawn.
+            /// Returns the number of 64-bit words drawn.
             pub const fn offset(&self) -> u128 {
                 self.position.offset
             }
 
-            /// Moves on by `words` words, in at most 128 steps for any number.
+            /// Advances by `words` words, in at most 128 steps for any number.
             pub fn advance(&mut self, words: u128) {
                 self.inner.advance(words);
                 self.position.offset = self.position.offset.wrapping_add(words);
             }
 
-            /// The generator `jumps` times 2^128 / 1.618… words on, as NumPy's `jumped`.
+            /// Returns the generator `jumps` times 2^128 / 1.618… words ahead, as NumPy's `jumped`.
             #[must_use]
             pub fn jumped(&self, jumps: u128) -> $type {
                 let mut jumped = self.clone();
@@ -112,17 +112,17 @@ macro_rules! pcg {
                 jumped
             }
 
-            /// `n` generators of their own; moves on by `n` words, so that the next split gives
-            /// others.
+            /// Splits off `n` separate generators; advances by `n` words, so the next split gives
+            /// different ones.
             ///
-            /// Child *j* is seeded by NumPy's seed sequence with the seed and the stream as
-            /// entropy and (a constant, `offset` + *j*) as spawn key. Its 255 bits of state and
-            /// stream are a hash: two children overlap with a chance below 2^-60 even if there
-            /// are 2^32 of them and each draws 2^64 words.
+            /// Child *j* is seeded by NumPy's seed sequence with the seed and the stream as entropy
+            /// and (a constant, `offset` + *j*) as spawn key. Its 255 bits of state and stream are
+            /// a hash: two children overlap with a probability below 2^-60 even if there are 2^32
+            /// of them and each draws 2^64 words.
             ///
             /// # Errors
             ///
-            /// There is no memory for `n` generators. The generator then has not moved.
+            /// If there is no memory for `n` generators. The generator is then unchanged.
             pub fn split(&mut self, n: usize) -> Result<Vec<$type>, Error> {
                 let first = self.position.offset;
                 let children = (0..n).map(|j| self.child(SPLIT, first.wrapping_add(j as u128)));
@@ -132,15 +132,15 @@ macro_rules! pcg {
                 Ok(children)
             }
 
-            /// The generator of the `i`-th thing. Does not move `self` and does not depend on
-            /// where it stands. Hashed as in `split`, whose children are others.
+            /// Returns the generator of item `i`. Neither changes `self` nor depends on its
+            /// position. Hashed as in `split`, and different from the children of `split`.
             #[must_use]
             pub fn fold_in(&self, i: u64) -> $type {
                 self.child(FOLD, u128::from(i))
             }
 
-            /// The state: a header as of [`Generator`](crate::Generator::to_bytes), then seed,
-            /// stream and offset, each in 16 little-endian bytes.
+            /// Serialises the state: a header as in [`Generator`](crate::Generator::to_bytes), then
+            /// seed, stream and offset, each in 16 little-endian bytes.
             #[must_use]
             pub fn to_bytes(&self) -> [u8; $type::STATE_BYTES] {
                 let mut bytes = [0; $type::STATE_BYTES];
@@ -151,12 +151,12 @@ macro_rules! pcg {
                 bytes
             }
 
-            /// The generator whose `to_bytes` returned `bytes`.
+            /// Restores the generator whose `to_bytes` returned `bytes`.
             ///
             /// # Errors
             ///
-            /// The bytes are of another length, of another library or generator, of another
-            /// version, or damaged.
+            /// If the bytes have the wrong length, come from another library or generator, have
+            /// another version, or are damaged.
             pub fn from_bytes(bytes: &[u8]) -> Result<$type, Error> {
                 let fields = state::open($op, $kind, $type::STATE_BYTES, bytes)?;
                 let position = Position {
@@ -168,8 +168,8 @@ macro_rules! pcg {
             }
 
             fn at(position: Position) -> $type {
-                // `rand_pcg` adds the increment and steps before the first word; both are
-                // undone here so that the state is the one asked for.
+                // `rand_pcg` adds the increment and steps before the first word; both are undone
+                // here so that the state is the requested one.
                 let increment = position.stream << 1 | 1;
                 let stepped = position.seed.wrapping_sub(increment).wrapping_mul(inverse($step));
                 let mut inner = <$inner>::new(stepped.wrapping_sub(increment), position.stream);
@@ -247,7 +247,7 @@ pcg! {
     "Pcg64Dxsm::from_bytes", "15672045205194312304"
 }
 
-/// What is saved of a generator.
+/// Saved position of a generator.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -257,9 +257,9 @@ struct Position {
     offset: u128,
 }
 
-/// The inverse of an odd number modulo 2^128, by Newton's iteration.
+/// Returns the inverse of an odd number modulo 2^128, by Newton's iteration.
 const fn inverse(x: u128) -> u128 {
-    // x is its own inverse in the last three bits; each step doubles them.
+    // x is its own inverse in the last three bits; each step doubles the number of correct bits.
     let mut y = x;
     let mut step = 0;
     while step < 6 {
@@ -269,7 +269,7 @@ const fn inverse(x: u128) -> u128 {
     y
 }
 
-/// The 32-bit words of a number, lowest first.
+/// Returns the 32-bit words of a number, lowest first.
 fn words(x: u128) -> [u32; 4] {
     core::array::from_fn(|i| (x >> (32 * i)) as u32)
 }

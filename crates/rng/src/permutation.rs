@@ -8,19 +8,19 @@ use crate::{Draw, Error, Generator};
 use samebits_numerics::memory::{self, OutOfMemory};
 
 impl Draw {
-    /// A uniform permutation of `0..n`; takes [`Draw::blocks_u64`] blocks.
+    /// Draws a uniform permutation of `0..n`; takes [`Draw::blocks_u64`] blocks.
     ///
     /// Number *i* has a key, word pair *i* of the draw. The leading bits of the key choose one of
-    /// 2^*b* buckets, where *b* is the least with *n* ≤ 4096 · 2^*b*, but at most 12. The buckets
-    /// follow each other in the result. Each is shuffled by the inside-out form of Fisher and
-    /// Yates: its numbers come in ascending order, and number *k* of them, counted from 0, takes
-    /// place ⌊*u* · (*k* + 1)⌋, whose previous holder moves to place *k*; *u* in [0, 1) is the
-    /// fraction that the rest of the key's bits make. A place is chosen with a chance that is
-    /// off by less than 2^(*b* − 64).
+    /// 2^*b* buckets, where *b* is the smallest with *n* ≤ 4096 · 2^*b*, but at most 12. The
+    /// buckets follow each other in the result. Each is shuffled by the inside-out Fisher–Yates
+    /// algorithm: its numbers come in ascending order, and number *k* of them, counted from 0,
+    /// takes place ⌊*u* · (*k* + 1)⌋, whose previous holder moves to place *k*; *u* in [0, 1) is
+    /// the fraction formed by the remaining bits of the key. The probability of a place deviates by
+    /// less than 2^(*b* − 64).
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` numbers and as many keys.
+    /// If there is no memory for `n` numbers and as many keys.
     ///
     /// # References
     ///
@@ -31,11 +31,11 @@ impl Draw {
         Ok(out)
     }
 
-    /// [`Draw::permutation`] of as many numbers as `out` holds, into `out`.
+    /// Fills `out` with a permutation of its indices, as [`Draw::permutation`] draws it.
     ///
     /// # Errors
     ///
-    /// There is no memory for as many keys.
+    /// If there is no memory for as many keys.
     pub fn permutation_into(&self, out: &mut [i64]) -> Result<(), Error> {
         let shuffled = if bucket_bits(out.len()) == 0 {
             self.shuffle_few(out);
@@ -48,7 +48,7 @@ impl Draw {
         shuffled.map_err(Error::memory(OP))
     }
 
-    /// One bucket.
+    /// Shuffles a single bucket.
     fn shuffle_few(&self, out: &mut [i64]) {
         let mut keys = vec![0; out.len()];
         self.words64(0, &mut keys);
@@ -57,7 +57,7 @@ impl Draw {
         }
     }
 
-    /// More numbers than a record can hold: 16 bytes for each instead of 8.
+    /// Shuffles more numbers than records can index, with 16 bytes for each instead of 8.
     fn shuffle_huge(&self, out: &mut [i64]) -> Result<(), OutOfMemory> {
         let bits = bucket_bits(out.len());
         let bucket = |key: u64| (key >> 1) >> (63 - bits);
@@ -81,11 +81,11 @@ impl Draw {
         Ok(())
     }
 
-    /// Records of (32 bits of the key, *i*) are brought to their buckets; then each bucket is
-    /// shuffled in a core's cache.
+    /// Moves records of (32 bits of the key, *i*) to their buckets, then shuffles each bucket in a
+    /// core's cache.
     ///
-    /// A tile of the input groups its own records by bucket; a bucket then takes its runs from
-    /// the tiles in order. So no two tasks write to one place.
+    /// A tile of the input groups its own records by bucket; a bucket then takes its runs from the
+    /// tiles in order. No two tasks therefore write to the same place.
     fn shuffle_buckets(&self, out: &mut [i64]) -> Result<(), OutOfMemory> {
         let n = out.len();
         let bits = bucket_bits(n);
@@ -120,8 +120,8 @@ impl Draw {
         Ok(())
     }
 
-    /// Groups the records of `start..start + records.len()` by bucket and adds to `ends`, which is
-    /// zero, where each bucket ends.
+    /// Groups the records of `start..start + records.len()` by bucket and adds the end of each
+    /// bucket to `ends`, which must be zero.
     fn group_tile(
         &self,
         start: u64,
@@ -141,7 +141,7 @@ impl Draw {
         }
         for (i, key) in keys.iter().enumerate() {
             let place = &mut ends[(key >> (64 - bits)) as usize];
-            // The bucket's bits are known, so the 32 that follow them go into the record.
+            // The bucket's bits are known, so the record holds the next 32.
             let middle = (key << bits) >> 32;
             records[*place as usize] = middle << 32 | (start + i as u64);
             *place += 1;
@@ -150,11 +150,11 @@ impl Draw {
 }
 
 impl Generator {
-    /// A uniform permutation of `0..n`; moves on by ⌈n/2⌉ blocks. See [`Draw::permutation`].
+    /// Draws a uniform permutation of `0..n`; advances by ⌈n/2⌉ blocks. See [`Draw::permutation`].
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` numbers and as many keys. The generator then has not moved.
+    /// If there is no memory for `n` numbers and as many keys. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -170,26 +170,26 @@ impl Generator {
         self.draw_if(Draw::blocks_u64(n), |draw| draw.permutation(n))
     }
 
-    /// [`Generator::permutation`] of as many numbers as `out` holds, into `out`.
+    /// Fills `out` with a permutation of its indices, as [`Generator::permutation`] draws it.
     ///
     /// # Errors
     ///
-    /// There is no memory for as many keys. The generator then has not moved.
+    /// If there is no memory for as many keys. The generator is then unchanged.
     pub fn fill_permutation(&mut self, out: &mut [i64]) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.permutation_into(out))
     }
 
-    /// Puts `items` into a uniform order: item *i* afterwards is item `permutation[i]` before.
-    /// Moves on by ⌈n/2⌉ blocks.
+    /// Shuffles `items` uniformly: item *i* afterwards is item `permutation[i]` before. Advances by
+    /// ⌈n/2⌉ blocks.
     ///
     /// # Errors
     ///
-    /// There is no memory for as many numbers and keys. The generator then has not moved, nor have
-    /// the items.
+    /// If there is no memory for as many numbers and keys. The generator and the items are then
+    /// unchanged.
     pub fn shuffle<T>(&mut self, items: &mut [T]) -> Result<(), Error> {
         let mut order = self.permutation(items.len())?;
-        // Along each cycle an item goes to its place and the next one is swapped to where it stood.
-        // A place that is done points to itself.
+        // Along each cycle, an item moves to its place, and the next one is swapped into the freed
+        // place. A finished place points to itself.
         for start in 0..items.len() {
             let mut here = start;
             loop {
@@ -205,47 +205,48 @@ impl Generator {
     }
 }
 
-/// The operation in errors.
+/// The operation's name in errors.
 const OP: &str = "permutation";
 
-/// The number of leading bits of a key that choose a bucket: part of the definition.
+/// Returns the number of leading bits of a key that choose a bucket; part of the definition.
 fn bucket_bits(n: usize) -> u32 {
     n.div_ceil(BUCKET).next_power_of_two().ilog2().min(12)
 }
 
-/// Numbers in a bucket: few enough that shuffling them stays in a core's nearest cache.
+/// The number of numbers in a bucket: few enough to shuffle in a core's first-level cache.
 const BUCKET: usize = 1 << 12;
 
-/// Records per tile, so that a tile's keys and records stay in a core's cache. Affects no bit.
+/// The number of records in a tile: few enough that keys and records stay in a core's cache. It
+/// affects no bit.
 const TILE: usize = 1 << 16;
 
-/// The place among `0..=k` that a fraction of 64 bits chooses.
+/// Returns the place among `0..=k` chosen by a 64-bit fraction.
 #[inline(always)]
 fn place(fraction: u64, k: usize) -> usize {
     ((u128::from(fraction) * (k as u128 + 1)) >> 64) as usize
 }
 
-/// [`place`] from the fraction's leading 32 bits, and from `fraction` only where they leave it
-/// open.
+/// Returns [`place`] from the fraction's leading 32 bits; calls `fraction` only if they do not
+/// decide.
 #[inline(always)]
 fn place_of_record(leading: u64, k: usize, fraction: impl FnOnce() -> u64) -> usize {
     let count = k as u64 + 1;
     let product = leading * count;
-    // The bits that follow add less than `count` to the product.
+    // The remaining bits add less than `count` to the product.
     if (product & 0xffff_ffff) + count > 1 << 32 {
         return place(fraction(), k);
     }
     (product >> 32) as usize
 }
 
-/// Puts `number` at `place`, whose holder moves to the new place `k`.
+/// Puts `number` at `place` and moves the previous holder to the new place `k`.
 #[inline(always)]
 fn insert(out: &mut [i64], k: usize, place: usize, number: i64) {
     out[k] = out[place];
     out[place] = number;
 }
 
-/// The run of `bucket` in a tile whose buckets end at `ends`.
+/// Returns the run of `bucket` in a tile whose buckets end at `ends`.
 fn run(ends: &[u32], bucket: usize) -> core::ops::Range<usize> {
     let start = if bucket == 0 { 0 } else { ends[bucket - 1] as usize };
     start..ends[bucket] as usize
@@ -255,7 +256,7 @@ fn run(ends: &[u32], bucket: usize) -> core::ops::Range<usize> {
 mod tests {
     use super::*;
 
-    /// The definition, computed the plain way.
+    /// Computes the definition directly.
     fn by_definition(draw: &Draw, n: usize) -> Vec<i64> {
         let bits = bucket_bits(n);
         let mut out = Vec::new();
@@ -291,7 +292,7 @@ mod tests {
 
     #[test]
     fn open_places_are_decided_by_all_bits() {
-        // The leading bits alone would give the place before.
+        // The leading bits alone would give the previous place.
         let fraction = 0x5555_5555_ffff_ffff;
         assert_eq!(place(fraction, 2), 1);
         assert_eq!(place_of_record(fraction >> 32, 2, || fraction), 1);

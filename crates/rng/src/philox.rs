@@ -1,5 +1,5 @@
-//! The Philox block functions: a keyed bijection of counters, so that any block of a stream is
-//! computed without the blocks before it.
+//! Philox block functions: a keyed bijection of counters, so that any block of a stream can be
+//! computed directly.
 //!
 //! # References
 //!
@@ -8,8 +8,8 @@
 
 /// The Philox4x32 block function with 10 rounds and a fixed key.
 ///
-/// This is the function under [`Generator`](crate::Generator); use it directly to compute a
-/// single block, or to check another implementation.
+/// [`Generator`](crate::Generator) is built on this function; use it directly to compute a single
+/// block, or to check another implementation.
 ///
 /// # Determinism
 ///
@@ -29,25 +29,25 @@ pub struct Philox4x32 {
 }
 
 impl Philox4x32 {
-    /// The block function with this key.
+    /// Creates the block function with this key.
     #[inline(always)]
     pub const fn new(key: [u32; 2]) -> Philox4x32 {
         Philox4x32 { key }
     }
 
-    /// The block function whose key words are the low and the high half of `seed`.
+    /// Creates the block function whose key words are the low and the high half of `seed`.
     #[inline(always)]
     pub const fn from_seed(seed: u64) -> Philox4x32 {
         Philox4x32 { key: [seed as u32, (seed >> 32) as u32] }
     }
 
-    /// The four words at `counter`.
+    /// Returns the four words at `counter`.
     #[inline(always)]
     pub const fn block(self, counter: [u32; 4]) -> [u32; 4] {
         self.block_with_rounds::<ROUNDS>(counter)
     }
 
-    /// The four words at `counter` after a number of rounds other than 10.
+    /// Returns the four words at `counter` after `R` rounds instead of 10.
     ///
     /// Fewer than 7 rounds fail statistical tests.
     #[inline(always)]
@@ -67,14 +67,14 @@ impl Philox4x32 {
         [c0, c1, c2, c3]
     }
 
-    /// The four words of block `block` of stream `stream`: the counter's low two words are the
-    /// block, its high two words the stream.
+    /// Returns the four words of block `block` of stream `stream`: the counter's low two words are
+    /// the block, its high two words the stream.
     #[inline(always)]
     pub const fn at(self, block: u64, stream: u64) -> [u32; 4] {
         self.block([block as u32, (block >> 32) as u32, stream as u32, (stream >> 32) as u32])
     }
 
-    /// The keys of all rounds, for [`Schedule::blocks`].
+    /// Computes the keys of all rounds, for [`Schedule::blocks`].
     #[inline(always)]
     pub(crate) fn schedule(self) -> Schedule {
         let [mut k0, mut k1] = self.key;
@@ -83,9 +83,9 @@ impl Philox4x32 {
             (k0, k1) = (k0.wrapping_add(W0), k1.wrapping_add(W1));
             keys
         });
-        // The compiler must not know the number of rounds: it would unroll the loop and move
-        // the lanes' independent work apart, further than a CPU looks ahead. Nor the numbers of
-        // the lanes: it would compute some of the counters one by one.
+        // Hide two facts from the compiler. With a known number of rounds it would unroll the loop
+        // and move the lanes' independent work further apart than a CPU looks ahead. With known
+        // lane numbers it would compute some of the counters one by one.
         let lanes = core::array::from_fn(|lane| lane as u64);
         Schedule {
             keys,
@@ -95,7 +95,7 @@ impl Philox4x32 {
     }
 }
 
-/// A key made ready for many blocks.
+/// Key schedule, computed once for many blocks.
 pub(crate) struct Schedule {
     keys: [[u64; 2]; SLOTS],
     rounds: usize,
@@ -103,10 +103,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The words of [`LANES`] blocks of a stream from `first` on, in order. Blocks wrap.
+    /// Returns the words of [`LANES`] blocks of a stream from `first` on, in order. Blocks wrap.
     ///
-    /// Words live in 64-bit lanes because the multiplier reads and writes those: what stands in
-    /// a lane's upper half is never looked at, so no lane has to be unpacked between rounds.
+    /// Words are stored in 64-bit lanes because the multiplier reads and writes those. The upper
+    /// half of a lane is never read, so no lane has to be unpacked between rounds.
     #[inline(always)]
     pub(crate) fn blocks(&self, first: u64, stream: u64) -> [u32; 4 * LANES] {
         let mut c0 = [0; LANES];
@@ -133,7 +133,7 @@ impl Schedule {
                 break;
             }
         }
-        // Two words to a lane: a quarter of the shuffles that single words would take.
+        // Two words per lane: a quarter of the shuffles that single words would take.
         let mut pairs = [0u64; 2 * LANES];
         for lane in 0..LANES {
             pairs[2 * lane] = in_memory_order(c0[lane], c1[lane]);
@@ -143,7 +143,7 @@ impl Schedule {
     }
 }
 
-/// The number whose bytes in memory are those of two words, one after the other.
+/// Returns the number whose bytes in memory are those of two words, one after the other.
 #[inline(always)]
 const fn in_memory_order(first: u64, second: u64) -> u64 {
     if cfg!(target_endian = "little") {
@@ -153,8 +153,8 @@ const fn in_memory_order(first: u64, second: u64) -> u64 {
     }
 }
 
-/// How many blocks [`Schedule::blocks`] computes at once: two 512-bit registers per word, so
-/// that one's latency hides behind the other's work.
+/// The number of blocks that [`Schedule::blocks`] computes at once: two 512-bit registers per word,
+/// so that one's latency hides behind the other's work.
 pub(crate) const LANES: usize = 16;
 
 const ROUNDS: usize = 10;

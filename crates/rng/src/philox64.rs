@@ -11,8 +11,8 @@ use samebits_numerics::memory;
 /// Philox4x64-10, a counter-based generator of 64-bit words with a key of 128 and a counter of
 /// 256 bits.
 ///
-/// The position is (`seed`, `stream`, `offset`, `taken`): the key, the counter's high and low
-/// half, and how many of the four words of that block are drawn.
+/// The position is (`seed`, `stream`, `offset`, `taken`): the key, the counter's high and low half,
+/// and the number of words drawn from that block, out of four.
 ///
 /// # Determinism
 ///
@@ -36,21 +36,21 @@ use samebits_numerics::memory;
 #[cfg_attr(feature = "serde", serde(try_from = "Position", into = "Position"))]
 pub struct Philox4x64 {
     position: Position,
-    /// The block at the position if a word of it is taken, zero otherwise.
+    /// The block at the position if a word of it was taken, otherwise zero.
     block: [u64; 4],
 }
 
 impl Philox4x64 {
-    /// How many bytes [`to_bytes`](Philox4x64::to_bytes) returns.
+    /// The number of bytes that [`to_bytes`](Philox4x64::to_bytes) returns.
     pub const STATE_BYTES: usize = HEADER + 56;
 
-    /// The generator that NumPy seeds with the whole number `seed`.
+    /// Creates the generator that NumPy seeds with the whole number `seed`.
     pub fn new(seed: u64) -> Philox4x64 {
         Philox4x64::from_seed_sequence(&SeedSequence::new(seed))
     }
 
-    /// The generator that NumPy seeds with this sequence: its first two 64-bit words are the
-    /// key, and the first block is block 1.
+    /// Creates the generator that NumPy seeds with this sequence: its first two 64-bit words are
+    /// the key, and the first block is block 1.
     pub fn from_seed_sequence(sequence: &SeedSequence) -> Philox4x64 {
         let words: [u64; 2] = sequence.state();
         let seed = u128::from(words[0]) | u128::from(words[1]) << 64;
@@ -59,48 +59,49 @@ impl Philox4x64 {
         generator
     }
 
-    /// The start of a stream of this key. Streams of one key never overlap.
+    /// Creates the generator at the start of a stream of this key. Streams of one key never
+    /// overlap.
     pub const fn with_parts(seed: u128, stream: u128) -> Philox4x64 {
         Philox4x64::at(Position { seed, stream, offset: 0, taken: 0 })
     }
 
-    /// The key.
+    /// Returns the key.
     pub const fn seed(&self) -> u128 {
         self.position.seed
     }
 
-    /// The counter's high half.
+    /// Returns the counter's high half.
     pub const fn stream(&self) -> u128 {
         self.position.stream
     }
 
-    /// The counter's low half: the block of the next word.
+    /// Returns the counter's low half: the block of the next word.
     pub const fn offset(&self) -> u128 {
         self.position.offset
     }
 
-    /// How many words of that block are drawn: 0 to 3.
+    /// Returns the number of words drawn from that block: 0 to 3.
     pub const fn taken(&self) -> u8 {
         self.position.taken
     }
 
-    /// Moves on by `words` words, at the same cost for any number.
+    /// Advances by `words` words, at the same cost for any number.
     pub const fn advance(&mut self, words: u128) {
-        // The two low bits are counted apart so that the sum cannot overflow.
+        // The two low bits are counted separately so that the sum cannot overflow.
         let low = self.position.taken as u128 + (words & 3);
         let mut position = self.position.plus((words >> 2) + (low >> 2));
         position.taken = (low & 3) as u8;
         *self = Philox4x64::at(position);
     }
 
-    /// Drops what is left of a begun block and moves on by `blocks` blocks, carrying into the
-    /// stream: NumPy's `advance`.
+    /// Drops the rest of a started block and advances by `blocks` blocks, carrying into the stream,
+    /// as NumPy's `advance`.
     pub const fn advance_blocks(&mut self, blocks: u128) {
         let begun = (self.position.taken != 0) as u128;
         *self = Philox4x64::at(self.position.plus(begun).plus(blocks));
     }
 
-    /// The generator `jumps` streams on, as NumPy's `jumped`.
+    /// Returns the generator `jumps` streams ahead, as NumPy's `jumped`.
     #[must_use]
     pub const fn jumped(&self, jumps: u128) -> Philox4x64 {
         let mut jumped = Philox4x64::at(self.position.plus((self.position.taken != 0) as u128));
@@ -108,15 +109,16 @@ impl Philox4x64 {
         jumped
     }
 
-    /// `n` generators of their own; moves on by `n` blocks, so that the next split gives others.
+    /// Splits off `n` separate generators; advances by `n` blocks, so the next split gives
+    /// different ones.
     ///
-    /// Child *j* is the stream and key made of the Philox block at `offset` + *j* under another
-    /// key: a bijection, so that the children of all splits of one key are distinct by
+    /// Child *j* takes its stream and key from the Philox block at `offset` + *j* under another
+    /// key. This is a bijection, so the children of all splits of one key are distinct by
     /// construction.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` generators. The generator then has not moved.
+    /// If there is no memory for `n` generators. The generator is then unchanged.
     pub fn split(&mut self, n: usize) -> Result<Vec<Philox4x64>, Error> {
         let mut next = self.clone();
         next.advance_blocks(0);
@@ -127,17 +129,17 @@ impl Philox4x64 {
         Ok(children)
     }
 
-    /// The generator of the `i`-th thing. Does not move `self` and does not depend on where it
-    /// stands. Children of one key are distinct by construction, as in
-    /// [`split`](Philox4x64::split), whose children are others.
+    /// Returns the generator of item `i`. Neither changes `self` nor depends on its position.
+    /// Children of one key are distinct by construction, as in [`split`](Philox4x64::split), and
+    /// differ from the children of `split`.
     #[must_use]
     pub const fn fold_in(&self, i: u64) -> Philox4x64 {
         let Position { seed, stream, .. } = self.position;
         Position { seed, stream, offset: i as u128, taken: 0 }.child(FOLD)
     }
 
-    /// The state: a header as of [`Generator`](crate::Generator::to_bytes), then seed, stream and
-    /// offset in 16 little-endian bytes each, and the number of words taken in 8.
+    /// Serialises the state: a header as in [`Generator`](crate::Generator::to_bytes), then seed,
+    /// stream and offset in 16 little-endian bytes each, and the number of words taken in 8.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Philox4x64::STATE_BYTES] {
         let mut bytes = [0; Philox4x64::STATE_BYTES];
@@ -149,12 +151,12 @@ impl Philox4x64 {
         bytes
     }
 
-    /// The generator whose [`to_bytes`](Philox4x64::to_bytes) returned `bytes`.
+    /// Restores the generator whose [`to_bytes`](Philox4x64::to_bytes) returned `bytes`.
     ///
     /// # Errors
     ///
-    /// The bytes are of another length, of another library or generator, of another version, or
-    /// damaged.
+    /// If the bytes have the wrong length, come from another library or generator, have another
+    /// version, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Philox4x64, Error> {
         let op = "Philox4x64::from_bytes";
         let fields = state::open(op, Kind::Philox4x64, Philox4x64::STATE_BYTES, bytes)?;
@@ -162,7 +164,7 @@ impl Philox4x64 {
             seed: u128_at(fields, 0),
             stream: u128_at(fields, 16),
             offset: u128_at(fields, 32),
-            // A number of words that does not fit is as impossible as 4.
+            // Any number of words above 3 is invalid, so the conversion may saturate.
             taken: u8::try_from(u64_at(fields, 48)).unwrap_or(u8::MAX),
         };
         Philox4x64::try_from(position).map_err(|what| Error::StateValue { op, what })
@@ -229,7 +231,7 @@ impl From<Philox4x64> for Position {
     }
 }
 
-/// The Philox4x64 block function with 10 rounds: the four words at `counter` under `key`.
+/// Computes the Philox4x64 block function with 10 rounds: the four words at `counter` under `key`.
 ///
 /// # Determinism
 ///
@@ -263,11 +265,11 @@ const M1: u64 = 0xca5a826395121157;
 const W0: u64 = 0x9e3779b97f4a7c15;
 const W1: u64 = 0xbb67ae8584caa73b;
 
-/// The domains of derived keys: fractional digits of the square roots of 2 and 3.
+/// Domains of derived keys: fractional digits of the square roots of 2 and 3.
 const SPLIT: u128 = 0x6a09_e667_f3bc_c908_b2fb_1366_ea95_7d3e;
 const FOLD: u128 = 0xbb67_ae85_84ca_a73b_2574_2d70_78b8_3b89;
 
-/// What is saved of a generator.
+/// Saved position of a generator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -287,7 +289,7 @@ impl Position {
         )
     }
 
-    /// The start of the block `blocks` on, carrying into the stream.
+    /// Returns the start of the block `blocks` ahead, carrying into the stream.
     const fn plus(self, blocks: u128) -> Position {
         let (offset, carry) = self.offset.overflowing_add(blocks);
         let stream = self.stream.wrapping_add(carry as u128);

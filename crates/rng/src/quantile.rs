@@ -1,4 +1,4 @@
-//! Distributions whose elements are quantiles of uniform chances: nothing is thrown away.
+//! Distributions by inversion: elements are quantiles of uniform numbers, and no word is rejected.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -11,16 +11,16 @@ use core::marker::PhantomData;
 use samebits_numerics::fpenv;
 
 impl Draw {
-    /// Fills `out` with Laplace (two-sided exponential) numbers.
+    /// Fills `out` with Laplace (two-sided exponential) variates.
     ///
-    /// Element *i* is `loc` + `scale` · *x*, where *x* is log(2*u*) if *u* < 1/2 and −log(2(1 − *u*))
-    /// otherwise. *u* is (word *i* + 1/2) · 2^-32 for f32 and ((word pair *i* >> 12) + 1/2) · 2^-52
-    /// for f64. It is computed in f64 by a written sequence of IEEE operations, none of them
-    /// fused, and rounded to the type of `out`, in which it may be infinite.
+    /// Element *i* is `loc` + `scale` · *x*, where *x* is log(2*u*) if *u* < 1/2 and −log(2(1 −
+    /// *u*)) otherwise. *u* is (word *i* + 1/2) · 2^-32 for f32 and ((word pair *i* >> 12) + 1/2) ·
+    /// 2^-52 for f64. It is computed in f64 by a fixed, documented sequence of IEEE operations,
+    /// none of them fused, and rounded to the type of `out`, in which it may be infinite.
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite.
+    /// If `scale` is negative, or a parameter is not finite.
     ///
     /// # References
     ///
@@ -37,14 +37,14 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with Gumbel numbers, the extreme-value distribution of type I for maxima.
+    /// Fills `out` with Gumbel variates, the extreme-value distribution of type I for maxima.
     ///
     /// Element *i* is `loc` + `scale` · −log(−log *u*), with *u* and the arithmetic of
     /// [`Draw::laplace`].
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite.
+    /// If `scale` is negative, or a parameter is not finite.
     pub fn gumbel<T: Float>(
         &self,
         start: u64,
@@ -56,15 +56,15 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with Cauchy numbers.
+    /// Fills `out` with Cauchy variates.
     ///
     /// Element *i* is `loc` + `scale` · tan(π(*u* − 1/2)) with *u* and the arithmetic of
-    /// [`Draw::laplace`]; the tangent is −cos(π*u*) / sin(π*u*). Standard Cauchy numbers lie within
-    /// ±2.8·10^9 in f32 and ±2.9·10^15 in f64.
+    /// [`Draw::laplace`]; the tangent is −cos(π*u*) / sin(π*u*). Standard Cauchy variates lie
+    /// within ±2.8·10^9 in f32 and ±2.9·10^15 in f64.
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite.
+    /// If `scale` is negative, or a parameter is not finite.
     pub fn cauchy<T: Float>(
         &self,
         start: u64,
@@ -76,21 +76,21 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with exponential numbers of the given rate; takes [`Draw::blocks_u64`] blocks.
+    /// Fills `out` with exponential variates of the given rate; takes [`Draw::blocks_u64`] blocks.
     ///
-    /// Element *i* is −log *u* / `rate` with the *u* of [`Draw::laplace`], in f64 by a written
-    /// sequence of IEEE operations; it may be infinite if `rate` is below 10^-306.
+    /// Element *i* is −log *u* / `rate` with the *u* of [`Draw::laplace`], in f64 by a fixed,
+    /// documented sequence of IEEE operations; it may be infinite if `rate` is below 10^-306.
     ///
     /// # Errors
     ///
-    /// `rate` is not positive or not finite.
+    /// If `rate` is not positive or not finite.
     pub fn exponential_f64(&self, start: u64, out: &mut [f64], rate: f64) -> Result<(), Error> {
         self.fill(exponential_f64(rate)?, start, out);
         Ok(())
     }
 
-    /// Fills `out` with the numbers of trials of probability `p` up to and with the first success,
-    /// 1 or more; takes [`Draw::blocks_u64`] blocks.
+    /// Fills `out` with geometric variates: the number of trials of probability `p` up to and
+    /// including the first success, 1 or more; takes [`Draw::blocks_u64`] blocks.
     ///
     /// Element *i* is ⌈log *u* / log(1 − `p`)⌉, at least 1 and at most 2^64 − 1, with the *u* of
     /// [`Draw::laplace`] for f64. Rounding may move a number of more than 2^40 trials by its
@@ -98,7 +98,7 @@ impl Draw {
     ///
     /// # Errors
     ///
-    /// `p` is not in `(0, 1]`.
+    /// If `p` is not in `(0, 1]`.
     pub fn geometric<T: Count>(&self, start: u64, out: &mut [T], p: f64) -> Result<(), Error> {
         self.fill(Trials { quantile: Geometric::new(p)?, of: PhantomData }, start, out);
         Ok(())
@@ -106,52 +106,52 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with Laplace numbers; moves on by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
+    /// Fills `out` with Laplace variates; advances by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
     /// [`Draw::laplace`].
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `scale` is negative, or a parameter is not finite. The generator is then unchanged.
     pub fn fill_laplace<T: Float>(&mut self, out: &mut [T], loc: T, scale: T) -> Result<(), Error> {
         self.draw_if(blocks::<T>(out), |draw| draw.laplace(0, out, loc, scale))
     }
 
-    /// Fills `out` with Gumbel numbers; moves on by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
+    /// Fills `out` with Gumbel variates; advances by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
     /// [`Draw::gumbel`].
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `scale` is negative, or a parameter is not finite. The generator is then unchanged.
     pub fn fill_gumbel<T: Float>(&mut self, out: &mut [T], loc: T, scale: T) -> Result<(), Error> {
         self.draw_if(blocks::<T>(out), |draw| draw.gumbel(0, out, loc, scale))
     }
 
-    /// Fills `out` with Cauchy numbers; moves on by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
+    /// Fills `out` with Cauchy variates; advances by ⌈n/4⌉ blocks for f32, ⌈n/2⌉ for f64. See
     /// [`Draw::cauchy`].
     ///
     /// # Errors
     ///
-    /// `scale` is negative, or a parameter is not finite. The generator then has not moved.
+    /// If `scale` is negative, or a parameter is not finite. The generator is then unchanged.
     pub fn fill_cauchy<T: Float>(&mut self, out: &mut [T], loc: T, scale: T) -> Result<(), Error> {
         self.draw_if(blocks::<T>(out), |draw| draw.cauchy(0, out, loc, scale))
     }
 
-    /// Fills `out` with exponential numbers of the given rate; moves on by ⌈n/2⌉ blocks. See
+    /// Fills `out` with exponential variates of the given rate; advances by ⌈n/2⌉ blocks. See
     /// [`Draw::exponential_f64`].
     ///
     /// # Errors
     ///
-    /// `rate` is not positive or not finite. The generator then has not moved.
+    /// If `rate` is not positive or not finite. The generator is then unchanged.
     pub fn fill_exponential_f64(&mut self, out: &mut [f64], rate: f64) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.exponential_f64(0, out, rate))
     }
 
-    /// Fills `out` with the numbers of trials up to and with the first success; moves on by ⌈n/2⌉
-    /// blocks. See [`Draw::geometric`].
+    /// Fills `out` with the numbers of trials up to and including the first success; advances by
+    /// ⌈n/2⌉ blocks. See [`Draw::geometric`].
     ///
     /// # Errors
     ///
-    /// `p` is not in `(0, 1]`. The generator then has not moved.
+    /// If `p` is not in `(0, 1]`. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -174,7 +174,7 @@ fn blocks<T: Float>(out: &[T]) -> u64 {
 
 /// A distribution by its quantile function.
 pub(crate) trait Quantile: Copy + Send + Sync {
-    /// The number below which the distribution lies with chance `u`, strictly between 0 and 1.
+    /// Returns the quantile of probability `u`, strictly between 0 and 1.
     ///
     /// Must be `#[inline(always)]`.
     fn at(self, u: f64) -> f64;
@@ -187,7 +187,7 @@ pub(crate) struct ByQuantile<T, Q> {
 }
 
 impl<T: Float, Q: Quantile> ByQuantile<T, Q> {
-    /// The first element of a block.
+    /// Returns the first element of a block.
     pub(crate) fn first(self, block: [u32; 4]) -> T {
         fpenv::ieee(|| T::rounded(self.quantile.at(T::open_unit(&block, 0))))
     }
@@ -213,7 +213,7 @@ pub(crate) fn exponential_f64(rate: f64) -> Result<ByQuantile<f64, impl Quantile
     Ok(ByQuantile { quantile: Exponential { rate }, of: PhantomData })
 }
 
-/// `standard`, stretched by `scale` and moved by `loc`.
+/// Creates `standard`, scaled by `scale` and shifted by `loc`.
 fn placed<T: Float, Q: Quantile>(
     op: &'static str,
     standard: Q,
@@ -228,7 +228,7 @@ fn placed<T: Float, Q: Quantile>(
     Ok(ByQuantile { quantile: Placed { standard, loc, scale }, of: PhantomData })
 }
 
-/// The number of trials that a block's first word pair makes.
+/// Returns the number of trials given by a block's first word pair.
 pub(crate) fn geometric<T: Count>(block: [u32; 4], p: f64) -> Result<T, Error> {
     let quantile = Geometric::new(p)?;
     Ok(T::from_count(fpenv::ieee(|| quantile.at(f64::open_unit(&block, 0))) as u64))
@@ -246,7 +246,7 @@ impl<T: Float, Q: Quantile> Sampler for ByQuantile<T, Q> {
     }
 }
 
-/// A standard distribution, stretched and moved.
+/// A standard distribution, scaled and shifted.
 #[derive(Clone, Copy)]
 struct Placed<Q> {
     standard: Q,
@@ -267,7 +267,7 @@ struct Laplace;
 impl Quantile for Laplace {
     #[inline(always)]
     fn at(self, u: f64) -> f64 {
-        // Both tails are exact, and one logarithm serves them.
+        // Both arguments are exact, and one logarithm serves both tails.
         let lower = u < 0.5;
         let log = wide::log(2.0 * if lower { u } else { 1.0 - u });
         if lower { log } else { -log }
@@ -317,7 +317,7 @@ impl Geometric {
         if !(p > 0.0 && p <= 1.0) {
             return Err(Error::parameter("geometric", "the probability", p, "in (0, 1]"));
         }
-        // The logarithm of 1 + x has no value for x = -1.
+        // The logarithm of 1 + x is undefined for x = -1.
         Ok(Geometric { log_failure: if p == 1.0 { f64::NEG_INFINITY } else { wide::log1p(-p) } })
     }
 }
@@ -329,7 +329,7 @@ impl Quantile for Geometric {
     }
 }
 
-/// Counts by the quantile function of an f64.
+/// Counts from an f64 quantile function.
 #[derive(Clone, Copy)]
 struct Trials<T> {
     quantile: Geometric,

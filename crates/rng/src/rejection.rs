@@ -1,7 +1,7 @@
-//! Numbers that need an unknown number of words each; Poisson and binomial numbers.
+//! Samplers that need an unknown number of words per element; Poisson and binomial variates.
 //!
-//! Element *i* owns block *i* of the draw, and by it a sequence of attempts in the draw's
-//! private space (see *Rejection* at [`Draw`]). All arithmetic is in f64, in a written order.
+//! Element *i* owns block *i* of the draw, and through it a sequence of attempts in the draw's
+//! private space (see *Rejection* at [`Draw`]). All arithmetic is in f64, in a documented order.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -13,7 +13,7 @@ use samebits_numerics::fpenv;
 
 /// A type that can hold a number of events.
 pub trait Count: Copy + Default + Send + Sync + private::Sealed {
-    /// The nearest value of this type.
+    /// Converts to the nearest value of this type.
     fn from_count(count: u64) -> Self;
 }
 
@@ -46,15 +46,15 @@ impl Count for f64 {
 }
 
 impl Draw {
-    /// Fills `out` with Poisson numbers, each of its own rate; takes one block per element.
+    /// Fills `out` with Poisson variates, each with its own rate; takes one block per element.
     ///
-    /// A rate below 10 is drawn by inversion: the smallest *k* whose distribution function,
-    /// summed upwards, exceeds the uniform number of attempt 0. Above, Hörmann's transformed
-    /// rejection (PTRS), two uniform numbers per attempt.
+    /// A rate below 10 is drawn by inversion: the smallest *k* whose distribution function, summed
+    /// upwards, exceeds the uniform number of attempt 0. Other rates use Hörmann's transformed
+    /// rejection (PTRS), with two uniform numbers per attempt.
     ///
     /// # Errors
     ///
-    /// A rate is negative or above 2^62, or the slices differ in length.
+    /// If a rate is negative or above 2^62, or the slices differ in length.
     ///
     /// # References
     ///
@@ -69,16 +69,16 @@ impl Draw {
         Ok(())
     }
 
-    /// Fills `out` with the numbers of successes in `trials` trials of probability `p`, each
-    /// element with its own; takes one block per element.
+    /// Fills `out` with binomial variates: the number of successes in `trials` trials of
+    /// probability `p`, both given per element; takes one block per element.
     ///
     /// With *q* = min(`p`, 1 − `p`): if `trials`·*q* is below 10, by inversion as for
-    /// [`Draw::poisson`]; above, Hörmann's transformed rejection (BTRS). For `p` above 1/2 the
-    /// failures are drawn.
+    /// [`Draw::poisson`]; otherwise by Hörmann's transformed rejection (BTRS). For `p` above 1/2
+    /// the failures are drawn.
     ///
     /// # Errors
     ///
-    /// A number of trials is above 2^52, a probability is not in `[0, 1]`, or the slices differ
+    /// If a number of trials is above 2^52, a probability is not in `[0, 1]`, or the slices differ
     /// in length.
     ///
     /// # References
@@ -101,8 +101,8 @@ impl Draw {
         Ok(())
     }
 
-    /// Computes each element from its own attempts; element *i* of `out` is element `start` +
-    /// *i* of the draw.
+    /// Computes each element from its own attempts; element *i* of `out` is element `start` + *i*
+    /// of the draw.
     pub(crate) fn each<T: Send>(
         &self,
         start: u64,
@@ -122,13 +122,13 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with Poisson numbers of the given rates; moves on by n blocks. See
+    /// Fills `out` with Poisson variates of the given rates; advances by n blocks. See
     /// [`Draw::poisson`].
     ///
     /// # Errors
     ///
-    /// A rate is negative or above 2^62, or the slices differ in length. The generator then has
-    /// not moved.
+    /// If a rate is negative or above 2^62, or the slices differ in length. The generator is then
+    /// unchanged.
     ///
     /// # Examples
     ///
@@ -145,13 +145,13 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.poisson(0, rate, out))
     }
 
-    /// Fills `out` with binomial numbers of the given trials and probabilities; moves on by n
+    /// Fills `out` with binomial variates of the given trials and probabilities; advances by n
     /// blocks. See [`Draw::binomial`].
     ///
     /// # Errors
     ///
-    /// A number of trials is above 2^52, a probability is not in `[0, 1]`, or the slices differ
-    /// in length. The generator then has not moved.
+    /// If a number of trials is above 2^52, a probability is not in `[0, 1]`, or the slices differ
+    /// in length. The generator is then unchanged.
     pub fn fill_binomial<T: Count>(
         &mut self,
         trials: &[u64],
@@ -202,12 +202,12 @@ impl Attempts {
         words
     }
 
-    /// The words of attempt `attempt`, which stays where it is in the order.
+    /// Returns the words of attempt `attempt`, without changing the order of the attempts.
     pub(crate) fn at(&self, attempt: u64) -> [u32; 4] {
         self.space.attempt(self.block, attempt)
     }
 
-    /// A uniform number in [0, 1) and one in (0, 1].
+    /// Draws a uniform number in [0, 1) and one in (0, 1].
     fn uniforms(&mut self) -> (f64, f64) {
         let [a, b, c, d] = self.words();
         (unit_f64(pair(a, b)), positive_unit_f64(pair(c, d)))
@@ -279,8 +279,9 @@ fn binomial(attempts: &mut Attempts, trials: u64, p: f64) -> u64 {
     }
 }
 
-/// The smallest k up to `largest` whose distribution function exceeds the uniform number of
-/// attempt 0. `chance` is that of 0, and `ratio(k)` times the chance of k - 1 is that of k.
+/// Returns the smallest k up to `largest` whose distribution function exceeds the uniform number of
+/// attempt 0. `chance` is the probability of 0, and `ratio(k)` is the probability of k divided by
+/// that of k - 1.
 fn invert(
     attempts: &mut Attempts,
     mut chance: f64,
@@ -290,7 +291,8 @@ fn invert(
     let (u, _) = attempts.uniforms();
     let mut sum = chance;
     let mut k = 0;
-    // Rounding may leave the sum below u for ever; then the chances have died out.
+    // Rounding may leave the sum below u forever; the loop then ends when the probabilities
+    // underflow.
     while u >= sum && k < largest && chance > 0.0 {
         k += 1;
         chance *= ratio(k as f64);

@@ -4,13 +4,12 @@ use crate::Generator;
 use crate::draw::pair;
 use rand_core::{Infallible, SeedableRng, TryRng};
 
-/// Each call is an operation of its own and starts at a block of its own: `next_u32` returns the
-/// block's first word, `next_u64` its first two, the low half first, and `fill_bytes` writes the
-/// words of ⌈n/16⌉ blocks in little-endian order. So `fill_bytes` of 4 or 8 bytes gives the bytes
-/// of `next_u32` or `next_u64`, and the generator stays the three numbers that it is.
+/// Each call is a separate operation and starts at a new block: `next_u32` returns the block's
+/// first word, `next_u64` its first two, the low half first, and `fill_bytes` writes the words of
+/// ⌈n/16⌉ blocks in little-endian order. `fill_bytes` of 4 or 8 bytes therefore gives the bytes of
+/// `next_u32` or `next_u64`, and the generator needs no buffer.
 ///
-/// [`Words`](crate::Words) takes every word of a block, for four times as many `next_u32` from one
-/// block.
+/// [`Words`](crate::Words) uses every word of a block: one block serves four calls of `next_u32`.
 ///
 /// # Determinism
 ///
@@ -52,7 +51,8 @@ impl TryRng for Generator {
     }
 }
 
-/// The seed is that of the generator, and then its stream, each of 8 bytes in little-endian order.
+/// The seed consists of the generator's seed and its stream, each of 8 bytes in little-endian
+/// order.
 ///
 /// # Determinism
 ///
@@ -74,7 +74,7 @@ impl SeedableRng for Generator {
         Generator::new(bits as u64).with_stream((bits >> 64) as u64)
     }
 
-    /// [`Generator::new`]: Philox needs no mixing of its key.
+    /// Calls [`Generator::new`]: Philox needs no mixing of its key.
     fn seed_from_u64(seed: u64) -> Generator {
         Generator::new(seed)
     }

@@ -1,5 +1,4 @@
-//! The frame around every saved state: a mark, the generator's kind, the format's version and a
-//! checksum.
+//! Header of every saved state: a mark, the generator's kind, the format's version and a checksum.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -15,7 +14,7 @@ const MARK: [u8; 2] = *b"sb";
 const VERSION: u8 = 1;
 pub(crate) const HEADER: usize = 8;
 
-/// Which generator a state belongs to. A number is never reused.
+/// Kind of generator to which a state belongs. A number is never reused.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -25,7 +24,7 @@ pub(crate) enum Kind {
     Philox4x64 = 4,
 }
 
-/// Fills the header of `state`, whose fields stand from [`HEADER`] on.
+/// Fills the header of `state`, whose fields start at [`HEADER`].
 pub(crate) fn seal(kind: Kind, state: &mut [u8]) {
     state[..2].copy_from_slice(&MARK);
     state[2] = kind as u8;
@@ -34,14 +33,14 @@ pub(crate) fn seal(kind: Kind, state: &mut [u8]) {
     state[4..HEADER].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The fields of `state` if it is a sound state of `kind` with `length` bytes in all.
+/// Returns the fields of `state` if it is a valid state of `kind` with `length` bytes in total.
 pub(crate) fn open<'a>(
     op: &'static str,
     kind: Kind,
     length: usize,
     state: &'a [u8],
 ) -> Result<&'a [u8], Error> {
-    // The mark is looked at before the length, so that a foreign file is called foreign.
+    // Check the mark before the length, so that a foreign file is reported as foreign.
     if state.len() >= 2 && state[..2] != MARK {
         return Err(Error::ForeignState { op, expected: MARK, found: [state[0], state[1]] });
     }
@@ -61,21 +60,21 @@ pub(crate) fn open<'a>(
     Ok(&state[HEADER..])
 }
 
-/// The little-endian word that starts at byte `at`.
+/// Reads the little-endian word that starts at byte `at`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-/// The little-endian word that starts at byte `at`.
+/// Reads the little-endian word that starts at byte `at`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
 }
 
-/// The little-endian number that starts at byte `at`.
+/// Reads the little-endian number that starts at byte `at`.
 pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
     u128::from(u64_at(bytes, at)) | u128::from(u64_at(bytes, at + 8)) << 64
 }
@@ -85,8 +84,8 @@ fn checksum(state: &[u8]) -> u32 {
     !state[HEADER..].iter().fold(crc, crc32_step)
 }
 
-/// One byte of the reflected CRC-32 with polynomial 0x04c11db7. A state is short and saved
-/// rarely, so a table would buy nothing.
+/// Updates the reflected CRC-32 with polynomial 0x04c11db7 by one byte. States are short and rarely
+/// saved, so a table would not pay off.
 fn crc32_step(crc: u32, byte: &u8) -> u32 {
     (0..8)
         .fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb88320 & (crc & 1).wrapping_neg()))

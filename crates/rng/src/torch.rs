@@ -1,8 +1,8 @@
-//! PyTorch's random numbers, so that a run can be ported with its shuffles and masks.
+//! PyTorch's random numbers, for porting a run with its shuffles and masks.
 //!
-//! [`CpuGenerator`] repeats `torch.manual_seed` and what follows on the CPU; [`CudaLaunch`]
-//! repeats `torch.rand` and dropout's mask on a GPU, which depend on how many multiprocessors
-//! the GPU has. Both were compared with PyTorch 2.11.
+//! [`CpuGenerator`] reproduces `torch.manual_seed` and later draws on the CPU; [`CudaLaunch`]
+//! reproduces `torch.rand` and dropout's mask on a GPU, which depend on the GPU's number of
+//! multiprocessors. Both were compared with PyTorch 2.11.
 //!
 //! ```
 //! use samebits_rng::torch::CpuGenerator;
@@ -26,12 +26,12 @@ use crate::state::{u32_at, u64_at};
 use crate::{Error, wide};
 use samebits_numerics::{math, memory};
 
-/// PyTorch's CPU generator: [`Mt19937`] and the values that PyTorch makes of its words.
+/// PyTorch's CPU generator: [`Mt19937`] and the values that PyTorch computes from its words.
 ///
 /// # Determinism
 ///
 /// Fixed forever, and equal to PyTorch's: words, `rand`, `randint`, `random_`, `randperm` and
-/// `bernoulli` in every bit. `randn` repeats PyTorch's draws but not the rounding errors of its
+/// `bernoulli` in every bit. `randn` reproduces PyTorch's draws but not the rounding errors of its
 /// logarithms and cosines, which differ between PyTorch's own builds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuGenerator {
@@ -43,59 +43,61 @@ pub struct CpuGenerator {
 }
 
 impl CpuGenerator {
-    /// How many bytes [`get_state`](CpuGenerator::get_state) returns.
+    /// The number of bytes that [`get_state`](CpuGenerator::get_state) returns.
     pub const STATE_BYTES: usize = 5056;
 
-    /// `torch.Generator().manual_seed(seed)`. Only the seed's low 32 bits reach the numbers; a
-    /// negative seed is passed in two's complement.
+    /// Creates `torch.Generator().manual_seed(seed)`. Only the seed's low 32 bits affect the
+    /// numbers; pass a negative seed in two's complement.
     pub fn manual_seed(seed: u64) -> CpuGenerator {
         let engine = Mt19937::new(seed as u32);
         CpuGenerator { seed, engine, cached_f64: None, cached_f32: None }
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub const fn initial_seed(&self) -> u64 {
         self.seed
     }
 
-    /// The next word.
+    /// Returns the next word.
     pub fn random(&mut self) -> u32 {
         self.engine.next_word()
     }
 
-    /// The next two words, the high half first.
+    /// Returns the next two words as one number, the high half first.
     pub fn random64(&mut self) -> u64 {
         let high = u64::from(self.random());
         high << 32 | u64::from(self.random())
     }
 
-    /// `torch.rand(n)`, or `uniform_(0, 1)`, of dtype float32.
+    /// Fills `out` with `torch.rand(n)`, or `uniform_(0, 1)`, of dtype float32.
     pub fn rand_f32(&mut self, out: &mut [f32]) {
         for x in out {
             *x = self.unit_f32();
         }
     }
 
-    /// `torch.rand(n, dtype=torch.float64)`.
+    /// Fills `out` with `torch.rand(n, dtype=torch.float64)`.
     pub fn rand_f64(&mut self, out: &mut [f64]) {
         for x in out {
             *x = self.unit_f64();
         }
     }
 
-    /// `uniform_(from, to)` of dtype float32: the uniform number times (to − from), plus from.
+    /// Fills `out` with `uniform_(from, to)` of dtype float32: the uniform number times (to −
+    /// from), plus from.
     pub fn uniform_f32(&mut self, out: &mut [f32], from: f32, to: f32) {
         for x in out {
             *x = self.unit_f32() * (to - from) + from;
         }
     }
 
-    /// `torch.randint(low, high, (n,))`, or `random_(low, high)`, of an integer dtype that holds
-    /// the values. One word for each value if high − low is below 2^28, two otherwise.
+    /// Fills `out` with `torch.randint(low, high, (n,))`, or `random_(low, high)`, of an integer
+    /// dtype that holds the values. Takes one word per value if high − low is below 2^28, otherwise
+    /// two.
     ///
     /// # Errors
     ///
-    /// `low >= high`.
+    /// If `low >= high`.
     pub fn randint(&mut self, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
         if low >= high {
             let found = (low, high);
@@ -109,32 +111,32 @@ impl CpuGenerator {
         Ok(())
     }
 
-    /// `torch.empty((), dtype=torch.int64).random_()`: what a DataLoader takes its base seed
-    /// from.
+    /// Returns `torch.empty((), dtype=torch.int64).random_()`, from which a DataLoader takes its
+    /// base seed.
     pub fn random_i64(&mut self) -> i64 {
         (self.random64() % (1 << 63)) as i64
     }
 
-    /// `torch.empty((), dtype=torch.int32).random_()`.
+    /// Returns `torch.empty((), dtype=torch.int32).random_()`.
     pub fn random_i32(&mut self) -> i32 {
         (self.random() % (1 << 31)) as i32
     }
 
-    /// `torch.empty((), dtype=torch.float32).random_()`: a whole number up to 2^24.
+    /// Returns `torch.empty((), dtype=torch.float32).random_()`: a whole number up to 2^24.
     pub fn random_f32(&mut self) -> f32 {
         (self.random() % ((1 << 24) + 1)) as f32
     }
 
-    /// `torch.empty((), dtype=torch.float64).random_()`: a whole number up to 2^53.
+    /// Returns `torch.empty((), dtype=torch.float64).random_()`: a whole number up to 2^53.
     pub fn random_f64(&mut self) -> f64 {
         (self.random64() % ((1 << 53) + 1)) as f64
     }
 
-    /// `torch.randperm(n)`.
+    /// Returns `torch.randperm(n)`.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` numbers. The generator then has not moved.
+    /// If there is no memory for `n` numbers. The generator is then unchanged.
     pub fn randperm(&mut self, n: usize) -> Result<Vec<i64>, Error> {
         let order = memory::collected((0..n).map(|i| i as i64));
         let mut order = order.map_err(Error::memory("torch::randperm"))?;
@@ -153,19 +155,19 @@ impl CpuGenerator {
         Ok(order)
     }
 
-    /// `torch.empty(n).bernoulli_(p)`, and the mask of `dropout(x, 1 - p)`: true with
-    /// probability `p`.
+    /// Fills `out` with `torch.empty(n).bernoulli_(p)`, or the mask of `dropout(x, 1 - p)`: true
+    /// with probability `p`.
     pub fn bernoulli(&mut self, out: &mut [bool], p: f64) {
         for x in out {
             *x = self.unit_f64() < p;
         }
     }
 
-    /// `torch.bernoulli(p)` with a float32 probability for each element.
+    /// Fills `out` with `torch.bernoulli(p)`, with a float32 probability for each element.
     ///
     /// # Errors
     ///
-    /// The slices differ in length.
+    /// If the slices differ in length.
     pub fn bernoulli_each(&mut self, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
         if p.len() != out.len() {
             return Err(Error::length("torch::bernoulli_each", "p", p.len(), "out", out.len()));
@@ -176,10 +178,11 @@ impl CpuGenerator {
         Ok(())
     }
 
-    /// `torch.randn(n)` of a contiguous float32 tensor.
+    /// Fills `out` with `torch.randn(n)` of a contiguous float32 tensor.
     ///
-    /// Below 16 elements PyTorch computes in f64 and the values are equal but for an f64's last
-    /// bits; from 16 on it computes in f32, and the values agree to some units in the last place.
+    /// Below 16 elements PyTorch computes in f64, and the values are equal except for the last bits
+    /// of the f64; from 16 on it computes in f32, and the values agree to a few units in the last
+    /// place.
     pub fn randn_f32(&mut self, out: &mut [f32]) {
         if out.len() < 16 {
             for x in out {
@@ -191,14 +194,15 @@ impl CpuGenerator {
         let whole = out.len() / 16 * 16;
         out[..whole].chunks_exact_mut(16).for_each(box_muller_f32);
         if whole < out.len() {
-            // PyTorch draws the last 16 anew, whatever it has written there.
+            // PyTorch draws the last 16 anew, overwriting earlier values.
             let last = out.len() - 16;
             self.rand_f32(&mut out[last..]);
             box_muller_f32(&mut out[last..]);
         }
     }
 
-    /// `torch.randn(n, dtype=torch.float64)` of a contiguous tensor, but for an f64's last bits.
+    /// Fills `out` with `torch.randn(n, dtype=torch.float64)` of a contiguous tensor, except for
+    /// the last bits of the f64.
     pub fn randn_f64(&mut self, out: &mut [f64]) {
         if out.len() < 16 {
             for x in out {
@@ -216,7 +220,7 @@ impl CpuGenerator {
         }
     }
 
-    /// `generator.get_state()`: the bytes of PyTorch's tensor.
+    /// Returns `generator.get_state()`: the bytes of PyTorch's tensor.
     #[must_use]
     pub fn get_state(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(CpuGenerator::STATE_BYTES);
@@ -236,11 +240,11 @@ impl CpuGenerator {
         bytes
     }
 
-    /// `generator.set_state(state)`: a generator that continues where PyTorch's stood.
+    /// Restores `generator.set_state(state)`: a generator that continues from PyTorch's position.
     ///
     /// # Errors
     ///
-    /// The bytes are not 5056, or no Mersenne twister has such a state.
+    /// If the length is not 5056 bytes, or the state is not valid for a Mersenne Twister.
     ///
     /// # Examples
     ///
@@ -301,7 +305,7 @@ impl CpuGenerator {
     }
 }
 
-/// Makes normal numbers of 16 uniform ones: numbers j and j + 8 are a pair.
+/// Computes normal numbers from 16 uniform ones: numbers j and j + 8 are a pair.
 fn box_muller_f32(block: &mut [f32]) {
     for j in 0..8 {
         let (u, v) = (1.0 - block[j], block[j + 8]);

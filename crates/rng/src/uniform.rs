@@ -10,13 +10,13 @@ use samebits_numerics::simd;
 impl Draw {
     /// Fills `out` with uniform numbers in `[low, high)`; takes [`Draw::blocks_u32`] blocks.
     ///
-    /// Element *i* is `fma(u, high - low, low)` with *u* = (word *i* >> 8) · 2^-24 in `[0, 1)`.
-    /// If rounding carries that to `high`, it is the number just below `high` instead. When
-    /// `low` equals `high`, every element is `low`.
+    /// Element *i* is `fma(u, high - low, low)` with *u* = (word *i* >> 8) · 2^-24 in `[0, 1)`. If
+    /// rounding gives `high`, the element is the number just below `high` instead. If `low` equals
+    /// `high`, every element is `low`.
     ///
     /// # Errors
     ///
-    /// `low > high`, or `high - low` is not finite.
+    /// If `low > high`, or `high - low` is not finite.
     pub fn uniform_f32(
         &self,
         start: u64,
@@ -31,11 +31,11 @@ impl Draw {
 
     /// Fills `out` with uniform numbers in `[low, high)`; takes [`Draw::blocks_u64`] blocks.
     ///
-    /// As [`Draw::uniform_f32`], with *u* = (word pair *i* >> 11) · 2^-53.
+    /// The method is [`Draw::uniform_f32`] with *u* = (word pair *i* >> 11) · 2^-53.
     ///
     /// # Errors
     ///
-    /// `low > high`, or `high - low` is not finite.
+    /// If `low > high`, or `high - low` is not finite.
     pub fn uniform_f64(
         &self,
         start: u64,
@@ -50,12 +50,12 @@ impl Draw {
 
     /// Fills `out` with events of probability `p`; takes [`Draw::blocks_u32`] blocks.
     ///
-    /// Element *i* is true if word *i* < `p` · 2^32, compared exactly: the chance is `p` rounded
-    /// up to a multiple of 2^-32.
+    /// Element *i* is true if word *i* < `p` · 2^32, compared exactly: the probability is `p`
+    /// rounded up to a multiple of 2^-32.
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`.
+    /// If `p` is not in `[0, 1]`.
     pub fn bernoulli(&self, start: u64, out: &mut [bool], p: f64) -> Result<(), Error> {
         self.fill(Bernoulli { below: Below::new("bernoulli", p)? }, start, out);
         Ok(())
@@ -63,11 +63,11 @@ impl Draw {
 
     /// Fills `out` with events of the probabilities in `p`; takes [`Draw::blocks_u32`] blocks.
     ///
-    /// As [`Draw::bernoulli`], with a probability for each element.
+    /// The method is [`Draw::bernoulli`] with a separate probability for each element.
     ///
     /// # Errors
     ///
-    /// A probability is not in `[0, 1]`, or the slices differ in length.
+    /// If a probability is not in `[0, 1]`, or the slices differ in length.
     pub fn bernoulli_each(&self, start: u64, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
         let op = "bernoulli_each";
         if p.len() != out.len() {
@@ -86,12 +86,12 @@ impl Draw {
 }
 
 impl Generator {
-    /// Fills `out` with uniform numbers in `[low, high)`; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with uniform numbers in `[low, high)`; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::uniform_f32`].
     ///
     /// # Errors
     ///
-    /// `low > high`, or `high - low` is not finite. The generator then has not moved.
+    /// If `low > high`, or `high - low` is not finite. The generator is then unchanged.
     ///
     /// # Examples
     ///
@@ -107,73 +107,73 @@ impl Generator {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.uniform_f32(0, out, low, high))
     }
 
-    /// Fills `out` with uniform numbers in `[low, high)`; moves on by ⌈n/2⌉ blocks. See
+    /// Fills `out` with uniform numbers in `[low, high)`; advances by ⌈n/2⌉ blocks. See
     /// [`Draw::uniform_f64`].
     ///
     /// # Errors
     ///
-    /// `low > high`, or `high - low` is not finite. The generator then has not moved.
+    /// If `low > high`, or `high - low` is not finite. The generator is then unchanged.
     pub fn fill_uniform_f64(&mut self, out: &mut [f64], low: f64, high: f64) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.uniform_f64(0, out, low, high))
     }
 
-    /// Fills `out` with events of probability `p`; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with events of probability `p`; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::bernoulli`].
     ///
     /// # Errors
     ///
-    /// `p` is not in `[0, 1]`. The generator then has not moved.
+    /// If `p` is not in `[0, 1]`. The generator is then unchanged.
     pub fn fill_bernoulli(&mut self, out: &mut [bool], p: f64) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.bernoulli(0, out, p))
     }
 
-    /// Fills `out` with events of the probabilities in `p`; moves on by ⌈n/4⌉ blocks. See
+    /// Fills `out` with events of the probabilities in `p`; advances by ⌈n/4⌉ blocks. See
     /// [`Draw::bernoulli_each`].
     ///
     /// # Errors
     ///
-    /// A probability is not in `[0, 1]`, or the slices differ in length. The generator then has
-    /// not moved.
+    /// If a probability is not in `[0, 1]`, or the slices differ in length. The generator is then
+    /// unchanged.
     pub fn fill_bernoulli_each(&mut self, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.bernoulli_each(0, p, out))
     }
 }
 
-/// The uniform number in `[0, 1)` that a word stands for: a multiple of 2^-24.
+/// Converts a word to a uniform number in `[0, 1)`: a multiple of 2^-24.
 #[inline(always)]
 pub(crate) fn unit_f32(word: u32) -> f32 {
     // Signed, because every instruction set converts signed integers in vectors.
     (word >> 8) as i32 as f32 * (1.0 / 16777216.0)
 }
 
-/// The uniform number in `(0, 1]` that a word stands for: a multiple of 2^-24.
+/// Converts a word to a uniform number in `(0, 1]`: a multiple of 2^-24.
 #[inline(always)]
 pub(crate) fn positive_unit_f32(word: u32) -> f32 {
     ((word >> 8) as i32 + 1) as f32 * (1.0 / 16777216.0)
 }
 
-/// The uniform number in `[0, 1)` that a word pair stands for: a multiple of 2^-53.
+/// Converts a word pair to a uniform number in `[0, 1)`: a multiple of 2^-53.
 #[inline(always)]
 pub(crate) fn unit_f64(word: u64) -> f64 {
     (word >> 11) as i64 as f64 * (1.0 / 9007199254740992.0)
 }
 
-/// The uniform number in `(0, 1]` that a word pair stands for: a multiple of 2^-53.
+/// Converts a word pair to a uniform number in `(0, 1]`: a multiple of 2^-53.
 #[inline(always)]
 pub(crate) fn positive_unit_f64(word: u64) -> f64 {
     ((word >> 11) as i64 + 1) as f64 * (1.0 / 9007199254740992.0)
 }
 
-/// The words that mean an event: those below a bound.
+/// Event defined by a bound on the word.
 #[derive(Clone, Copy)]
 pub(crate) struct Below {
-    /// The largest word that means the event; without meaning if there is none.
+    /// The largest word for which the event occurs; meaningless if there is none.
     last: u32,
     any: bool,
 }
 
 impl Below {
-    /// The words below `p` · 2^32.
+    /// Creates the event of words below `p` · 2^32.
     pub(crate) fn new(op: &'static str, p: f64) -> Result<Below, Error> {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::parameter(op, "the probability", p, "in [0, 1]"));
@@ -207,7 +207,7 @@ pub(crate) struct UniformF32 {
     low: f32,
     high: f32,
     range: f32,
-    /// What an element is if rounding carries it to `high`.
+    /// The element's value if rounding gives `high`.
     last: f32,
 }
 

@@ -1,13 +1,13 @@
-//! The f64 functions that samplers need, made of additions, multiplications, divisions and
-//! square roots in a written order.
+//! f64 functions for samplers, made of additions, multiplications, divisions and square roots in a
+//! documented order.
 //!
-//! Errors are around one unit in the last place; what counts is that every machine makes the
-//! same ones. No fused operation is used, so the order below is the whole definition.
+//! Errors are around one unit in the last place; they are the same on every machine. No fused
+//! operation is used, so the order below is the whole definition.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
 
-/// The natural logarithm of a positive finite number; minus infinity at zero.
+/// Returns the natural logarithm of a positive finite number; minus infinity at zero.
 #[inline(always)]
 pub(crate) fn log(x: f64) -> f64 {
     // Subnormals have fewer bits than the reduction needs.
@@ -15,7 +15,7 @@ pub(crate) fn log(x: f64) -> f64 {
     let biased = x.to_bits().wrapping_add(ONE - HALF_SQRT) >> 52;
     let m = f64::from_bits(x.to_bits().wrapping_sub(biased << 52).wrapping_add(ONE));
     let k = biased as i64 as f64 - 1023.0 - shift;
-    // log m = 2 atanh s, and the two s are the larger part of it.
+    // log m = 2 atanh s, of which 2 s is the larger part.
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
     let tail = s * (z * horner(z, &LOG));
@@ -23,14 +23,14 @@ pub(crate) fn log(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { y }
 }
 
-/// log(1 + x) for x > -1.
+/// Returns log(1 + x) for x > -1.
 pub(crate) fn log1p(x: f64) -> f64 {
-    // What 1 + x lost is put back to first order.
+    // Corrects the rounding error of 1 + x to first order.
     let u = 1.0 + x;
     log(u) - ((u - 1.0) - x) / u
 }
 
-/// The exponential; zero below -708 and infinity above 709.
+/// Returns the exponential; zero below -708 and infinity above 709.
 pub(crate) fn exp(x: f64) -> f64 {
     if x < -708.0 {
         return 0.0;
@@ -42,11 +42,11 @@ pub(crate) fn exp(x: f64) -> f64 {
     let (high, low) = (x - k * LN_2_HI, k * LN_2_LO);
     let r = high - low;
     let y = 1.0 + (r + r * r * horner(r, &EXP));
-    // The exponent stays that of a normal number in the range let through.
+    // For these arguments the exponent stays that of a normal number.
     y * f64::from_bits(((k as i64 + 1023) as u64) << 52)
 }
 
-/// (sin πx, cos πx) for 0 <= x < 2^30.
+/// Returns (sin πx, cos πx) for 0 <= x < 2^30.
 #[inline(always)]
 pub(crate) fn sin_cos_pi(x: f64) -> (f64, f64) {
     let quarters = (2.0 * x).round_ties_even();
@@ -59,7 +59,7 @@ pub(crate) fn sin_cos_pi(x: f64) -> (f64, f64) {
     if n & 2 == 0 { (sin, cos) } else { (-sin, -cos) }
 }
 
-/// The chance that a standard normal number is above `x`.
+/// Returns the probability that a standard normal number is above `x`.
 pub(crate) fn normal_above(x: f64) -> f64 {
     if x < 0.0 {
         return 1.0 - normal_above(-x);
@@ -79,7 +79,7 @@ pub(crate) fn normal_above(x: f64) -> f64 {
     density / fraction
 }
 
-/// The x below which a standard normal number lies with chance `p`, for 0 < p < 1.
+/// Returns the quantile of the standard normal distribution at probability `p`, for 0 < p < 1.
 ///
 /// # References
 ///
@@ -100,7 +100,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
     if q < 0.0 { -x } else { x }
 }
 
-/// The logarithm of the chance that a Poisson number of mean `mean` is `k`.
+/// Returns the logarithm of the probability that a Poisson variate of mean `mean` is `k`.
 ///
 /// # References
 ///
@@ -113,7 +113,8 @@ pub(crate) fn log_poisson(k: f64, mean: f64) -> f64 {
     -stirling_error(k) - deviance(k, mean) - 0.5 * (LOG_2_PI + log(k))
 }
 
-/// The logarithm of the chance that `k` of `n` events of probability `p` = 1 - `q` happen.
+/// Returns the logarithm of the probability that `k` of `n` events of probability `p` = 1 - `q`
+/// occur.
 pub(crate) fn log_binomial(k: f64, n: f64, p: f64, q: f64) -> f64 {
     if k == 0.0 {
         return n * log1p(-p);
@@ -127,7 +128,7 @@ pub(crate) fn log_binomial(k: f64, n: f64, p: f64, q: f64) -> f64 {
     correction - deviances - 0.5 * (LOG_2_PI + log(k) + log1p(-k / n))
 }
 
-/// x log(x / mean) + mean - x, without cancellation where x is near the mean.
+/// Returns x log(x / mean) + mean - x, without cancellation if x is near the mean.
 fn deviance(x: f64, mean: f64) -> f64 {
     if (x - mean).abs() >= 0.1 * (x + mean) {
         return x * log(x / mean) + mean - x;
@@ -140,7 +141,7 @@ fn deviance(x: f64, mean: f64) -> f64 {
         term = term * v * v;
         j += 2.0;
         let next = sum + term / j;
-        // Terms fall by v^2 <= 1/100, so this ends.
+        // Terms fall by v^2 <= 1/100, so the loop ends.
         if next == sum {
             return sum;
         }
@@ -148,7 +149,7 @@ fn deviance(x: f64, mean: f64) -> f64 {
     }
 }
 
-/// log n! less Stirling's formula, for a whole n.
+/// Returns log n! minus Stirling's formula, for a whole n.
 fn stirling_error(n: f64) -> f64 {
     if n < STIRLING_ERROR.len() as f64 {
         return STIRLING_ERROR[n as usize];
@@ -157,7 +158,7 @@ fn stirling_error(n: f64) -> f64 {
     horner(z, &[1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0]) / n
 }
 
-/// c[0] + x (c[1] + x (...)).
+/// Evaluates c[0] + x (c[1] + x (...)).
 #[inline(always)]
 fn horner<const N: usize>(x: f64, c: &[f64; N]) -> f64 {
     let mut y = c[N - 1];
@@ -318,13 +319,13 @@ const TAIL_DEN: [f64; 8] = [
     2.04426310338993978564e-15,
 ];
 
-// The cases are numbers that have been computed elsewhere, some of them famous.
+// The expected values were computed elsewhere; some are well-known constants.
 #[cfg(test)]
 #[allow(clippy::approx_constant)]
 mod tests {
     use super::*;
 
-    /// |found - expected| in units of the last place of `expected`.
+    /// Returns |found - expected| in units in the last place of `expected`.
     fn ulps(found: f64, expected: f64) -> f64 {
         (found - expected).abs() / (expected.abs().next_up() - expected.abs())
     }
@@ -546,7 +547,7 @@ mod tests {
         ];
         for (n, expected) in cases {
             let error = (stirling_error(n) - expected).abs();
-            // The first term that the series leaves out is 1.1e-16 at 16.
+            // The first omitted term of the series is 1.1e-16 at 16.
             assert!(error <= 1.5e-16, "stirling_error({n}): {error}");
         }
     }

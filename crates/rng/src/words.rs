@@ -1,18 +1,17 @@
-//! Words one after another, for code that wants a `rand_core` generator.
+//! Sequential words, for code that expects a `rand_core` generator.
 
 use crate::Generator;
 use rand_core::{Infallible, SeedableRng, TryRng, utils};
 
-/// The words of a [`Generator`] one after another, as a [`rand_core::Rng`].
+/// Sequential words of a [`Generator`], as a [`rand_core::Rng`].
 ///
-/// A [`Generator`] is one too, but takes a block for each call; `Words` wastes none and is faster
-/// where words are drawn one by one. `next_u32` takes one word; `next_u64` takes
-/// two, the low half first; `fill_bytes` takes whole 64-bit words and drops what is left of the
-/// last.
+/// A [`Generator`] is also a `Rng`, but takes a block for each call; `Words` uses every word and is
+/// faster for single words. `next_u32` takes one word; `next_u64` takes two, the low half first;
+/// `fill_bytes` takes whole 64-bit words and drops the rest of the last one.
 ///
 /// # Determinism
 ///
-/// Fixed forever. What another crate makes of the words is that crate's promise.
+/// Fixed forever. The values that other crates compute from the words are not covered.
 ///
 /// # Examples
 ///
@@ -29,23 +28,23 @@ use rand_core::{Infallible, SeedableRng, TryRng, utils};
 #[cfg_attr(feature = "serde", serde(try_from = "saved::Position", into = "saved::Position"))]
 pub struct Words {
     generator: Generator,
-    /// How many words of the block at the generator's offset are taken: 0 to 3.
+    /// The number of words taken from the block at the generator's offset: 0 to 3.
     taken: u8,
-    /// That block if a word of it is taken, zero otherwise.
+    /// The block at the offset if a word of it was taken, otherwise zero.
     block: [u32; 4],
 }
 
 impl Words {
-    /// The words from the generator's position on.
+    /// Creates the words from the generator's position on.
     #[inline]
     pub const fn new(generator: Generator) -> Words {
         Words { generator, taken: 0, block: [0; 4] }
     }
 
-    /// Moves on by `words` words, at the same cost for any number.
+    /// Advances by `words` words, at the same cost for any number.
     #[inline]
     pub const fn advance(&mut self, words: u64) {
-        // The two low bits are counted apart so that the sum cannot overflow.
+        // The two low bits are counted separately so that the sum cannot overflow.
         let low = self.taken as u64 + (words & 3);
         self.generator.advance((words >> 2).wrapping_add(low >> 2));
         self.taken = (low & 3) as u8;
@@ -55,7 +54,7 @@ impl Words {
         };
     }
 
-    /// The generator at the first block of which no word has been taken.
+    /// Returns the generator at the first block of which no word was taken.
     #[inline]
     #[must_use]
     pub const fn into_generator(self) -> Generator {
@@ -101,7 +100,7 @@ impl TryRng for Words {
     }
 }
 
-/// The words of the [`Generator`] of this seed.
+/// Seeds the words by the [`Generator`] of this seed.
 impl SeedableRng for Words {
     type Seed = <Generator as SeedableRng>::Seed;
 
@@ -114,7 +113,7 @@ impl SeedableRng for Words {
     }
 }
 
-/// What is saved of [`Words`]; the block follows from it.
+/// Saved position of [`Words`]; its block can be recomputed.
 #[cfg(feature = "serde")]
 mod saved {
     use super::{Generator, Words};

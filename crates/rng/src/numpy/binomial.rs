@@ -1,4 +1,4 @@
-//! Binomial numbers of both of NumPy's generators.
+//! Binomial variates of both of NumPy's generators.
 
 #[cfg(not(feature = "std"))]
 use samebits_numerics::Ieee as _;
@@ -16,7 +16,7 @@ pub(super) fn check(op: &'static str, n: i64, p: f64) -> Result<(), Error> {
     Ok(())
 }
 
-/// A binomial number. `log_rest(p)` is the generator's way to the logarithm of 1 − p.
+/// Draws a binomial variate. `log_rest(p)` is the generator's way to the logarithm of 1 − p.
 pub(super) fn binomial(
     n: i64,
     p: f64,
@@ -32,7 +32,7 @@ pub(super) fn binomial(
     if p <= 0.5 { drawn } else { n - drawn }
 }
 
-/// By inversion of the distribution function, from 0 on; `none` is the chance of 0.
+/// Draws by inversion of the distribution function, from 0 on; `none` is the probability of 0.
 fn inversion(n: i64, p: f64, none: f64, random: &mut impl FnMut() -> f64) -> i64 {
     let (q, mean) = (1.0 - p, n as f64 * p);
     let bound = (n as f64).min(mean + 10.0 * (mean * q + 1.0).sqrt()) as i64;
@@ -50,8 +50,8 @@ fn inversion(n: i64, p: f64, none: f64, random: &mut impl FnMut() -> f64) -> i64
     }
 }
 
-/// The method BTPE of Kachitvichyanukul and Schmeiser: rejection from a triangle, a parallelogram
-/// and two exponential tails. The order of every operation is NumPy's.
+/// Draws by the method BTPE of Kachitvichyanukul and Schmeiser: rejection from a triangle, a
+/// parallelogram and two exponential tails. The order of every operation is NumPy's.
 fn btpe(n: i64, p: f64, random: &mut impl FnMut() -> f64) -> i64 {
     let (r, size) = (p, n as f64);
     let q = 1.0 - r;
@@ -114,12 +114,12 @@ fn btpe(n: i64, p: f64, random: &mut impl FnMut() -> f64) -> i64 {
     }
 }
 
-/// The logarithm of a number that is not negative.
+/// Returns the logarithm of a non-negative number.
 fn log(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { math::f64::log_rounded(x) }
 }
 
-/// The chance of `y` over that of the mode, factor by factor.
+/// Returns the probability of `y` divided by that of the mode, computed factor by factor.
 fn ratio_by_steps(n: i64, mode: i64, y: i64, s: f64) -> f64 {
     let a = s * n.saturating_add(1) as f64;
     let mut ratio = 1.0;
@@ -132,7 +132,7 @@ fn ratio_by_steps(n: i64, mode: i64, y: i64, s: f64) -> f64 {
     ratio
 }
 
-/// The logarithm of the same by Stirling's formula.
+/// Returns the logarithm of the same ratio by Stirling's formula.
 fn ratio(n: i64, mode: i64, y: i64, xm: f64, r: f64, q: f64) -> f64 {
     let stirling = |x: f64| {
         let square = x * x;

@@ -1,4 +1,4 @@
-//! What `choice` of both of NumPy's generators have in common, and the one's own way without
+//! Common parts of `choice` in both of NumPy's generators, and `default_rng`'s method without
 //! replacement.
 
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use crate::Error;
 use samebits_numerics::exact::ExactSum64;
 use samebits_numerics::memory::{self, OutOfMemory};
 
-/// How far NumPy lets the sum of probabilities be from 1: the square root of f64's epsilon.
+/// NumPy's tolerance for the sum of probabilities: the square root of f64's epsilon.
 const TOLERANCE: f64 = 1.4901161193847656e-8;
 
 pub(super) fn check(
@@ -44,9 +44,9 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Draws with probabilities, by the inverse of their running sum. Without replacement, as many
-/// numbers are drawn as are wanted; what comes twice is dropped, what came gets probability 0, and
-/// it goes on with the missing ones.
+/// Draws with probabilities, by the inverse of their running sum. Without replacement, it draws as
+/// many numbers as are missing, drops repeats, sets the probabilities of the drawn numbers to 0,
+/// and continues until none is missing.
 pub(super) fn weighted(
     op: &'static str,
     p: &[f64],
@@ -79,20 +79,21 @@ pub(super) fn weighted(
     Ok(found)
 }
 
-/// `size` different numbers below `n` in random order. `at_most` draws uniformly from 0 up to and
-/// including a number.
+/// Draws `size` different numbers below `n` in random order. `at_most(m)` must draw uniformly from
+/// 0 to `m`, inclusive.
 pub(super) fn without_replacement(
     n: usize,
     size: usize,
     mut at_most: impl FnMut(u64) -> u64,
 ) -> Result<Vec<i64>, OutOfMemory> {
-    // From a fiftieth on, the end of a shuffle.
+    // From a fiftieth of `n` on: the end of a shuffle.
     if n > 10000 && size > n / 50 {
         let mut all = memory::collected((0..n).map(|i| i as i64))?;
         shuffle_from(&mut all, (n - size).max(1), at_most);
         return memory::collected(all[n - size..].iter().copied());
     }
-    // Floyd's method: what was drawn already is replaced by the largest number, which was not.
+    // Floyd's method: a number already drawn is replaced by the largest of the range, which cannot
+    // have been drawn.
     let mut seen = Seen::new(size)?;
     let mut chosen = memory::with_capacity(size)?;
     for most in n - size..n {
@@ -111,8 +112,8 @@ fn shuffle_from(items: &mut [i64], first: usize, mut at_most: impl FnMut(u64) ->
     }
 }
 
-/// A set of numbers: a table of twice as many places, each number in the first free one from its
-/// own on.
+/// Set of numbers, as an open-addressing hash table with at least twice as many slots as numbers;
+/// each number is in the first free slot from its own on.
 struct Seen(Vec<Option<usize>>);
 
 impl Seen {
@@ -122,7 +123,7 @@ impl Seen {
         Ok(Seen(memory::filled(places, None)?))
     }
 
-    /// Whether `number` was not there yet.
+    /// Inserts `number`; returns true if it was not there yet.
     fn insert(&mut self, number: usize) -> bool {
         let mask = self.0.len() - 1;
         let mut place = number & mask;

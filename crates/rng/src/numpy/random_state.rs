@@ -10,24 +10,24 @@ use super::{binomial, check_scale, choice, masked};
 use crate::Error;
 use crate::mt19937::Mt19937;
 
-/// `numpy.random.RandomState`, and so `numpy.random.seed(seed)` and what `numpy.random` draws after
-/// it: the Mersenne twister and NumPy's old samplers, which never change.
+/// `numpy.random.RandomState`, which also serves `numpy.random.seed(seed)` and the functions of
+/// `numpy.random`: the Mersenne Twister and NumPy's frozen legacy samplers.
 ///
 /// # Determinism
 ///
-/// Fixed forever: the values of NumPy. Normal and exponential numbers go through a logarithm whose
-/// last bit depends on the C library that NumPy calls. Here it is rounded correctly, which glibc's is
-/// in all but about one of 2000 numbers. A binomial number is compared with such logarithms: about one
-/// in 10^14 may be another than NumPy's.
+/// Fixed forever: the values of NumPy. Normal and exponential variates use a logarithm whose last
+/// bit depends on NumPy's C library. Here it is correctly rounded, as glibc's is in all but about
+/// one of 2000 numbers. A binomial variate is compared with such logarithms, so about one in 10^14
+/// may differ from NumPy's.
 ///
 /// # Limitations
 ///
-/// Of NumPy's methods, `beta`, `bytes`, `chisquare`, `dirichlet`, `f`, `gamma`, `geometric`, `gumbel`,
-/// `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`, `multinomial`,
-/// `multivariate_normal`, `negative_binomial`, `noncentral_chisquare`, `noncentral_f`, `pareto`,
-/// `poisson`, `power`, `random_integers`, `rayleigh`, `standard_cauchy`, `standard_gamma`,
-/// `standard_t`, `tomaxint`, `triangular`, `vonmises`, `wald`, `weibull` and `zipf` are missing, and so
-/// is `randint` of other types than int64.
+/// These methods of NumPy are missing: `beta`, `bytes`, `chisquare`, `dirichlet`, `f`, `gamma`,
+/// `geometric`, `gumbel`, `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`,
+/// `multinomial`, `multivariate_normal`, `negative_binomial`, `noncentral_chisquare`,
+/// `noncentral_f`, `pareto`, `poisson`, `power`, `random_integers`, `rayleigh`, `standard_cauchy`,
+/// `standard_gamma`, `standard_t`, `tomaxint`, `triangular`, `vonmises`, `wald`, `weibull` and
+/// `zipf`. `randint` supports only int64.
 ///
 /// # Examples
 ///
@@ -44,39 +44,39 @@ use crate::mt19937::Mt19937;
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomState {
     engine: Mt19937,
-    /// The second number of the last pair of normal ones.
+    /// The unused half of the last Gaussian pair (NumPy's `gauss`).
     gauss: Option<f64>,
 }
 
 impl RandomState {
-    /// `RandomState(seed)` of a number.
+    /// Creates `RandomState(seed)` from a number.
     pub fn new(seed: u32) -> RandomState {
         RandomState { engine: Mt19937::new(seed), gauss: None }
     }
 
-    /// `RandomState(seed)` of a list of numbers.
+    /// Creates `RandomState(seed)` from a list of numbers.
     ///
     /// # Errors
     ///
-    /// The list is empty.
+    /// If the list is empty.
     pub fn from_words(seed: &[u32]) -> Result<RandomState, Error> {
         Ok(RandomState { engine: Mt19937::from_words(seed)?, gauss: None })
     }
 
-    /// What `get_state()` holds: the key, the position in it, and the normal number that is left, if
-    /// `has_gauss`.
+    /// Returns the contents of `get_state()`: the key, the position in it, and the cached Gaussian,
+    /// if `has_gauss`.
     pub fn get_state(&self) -> (&[u32; Mt19937::WORDS], usize, Option<f64>) {
-        // NumPy counts a fresh key as used up.
+        // NumPy treats a fresh key as used up.
         let position =
             if self.engine.left() == 1 { Mt19937::WORDS as u32 } else { self.engine.next() };
         (self.engine.words(), position as usize, self.gauss)
     }
 
-    /// `set_state(("MT19937", key, position, gauss is there, gauss))`.
+    /// Restores `set_state(("MT19937", key, position, has_gauss, gauss))`.
     ///
     /// # Errors
     ///
-    /// The position is beyond the key, or the key is all zeros.
+    /// If the position is beyond the key, or the key is all zeros.
     ///
     /// # Examples
     ///
@@ -100,7 +100,8 @@ impl RandomState {
             let op = "numpy::RandomState::from_state";
             Error::parameter(op, "the position", position, "at most 624")
         };
-        // All that the recurrence reads; of zeros it makes zeros, and draws that reject would not end.
+        // These are the bits that the recurrence reads. All zeros would stay zeros, and draws with
+        // rejection would never end.
         if key[0] >> 31 == 0 && key[1..].iter().all(|&word| word == 0) {
             let op = "numpy::RandomState::from_state";
             return Err(Error::parameter(op, "the key", "all zeros", "a word that is not 0"));
@@ -110,23 +111,23 @@ impl RandomState {
         Ok(RandomState { engine, gauss })
     }
 
-    /// `random_sample()`, `random()` or `rand()`: uniform in `[0, 1)`, a multiple of 2^-53.
+    /// Returns `random_sample()`, `random()` or `rand()`: uniform in `[0, 1)`, a multiple of 2^-53.
     pub fn random_sample(&mut self) -> f64 {
         let high = f64::from(self.engine.next_word() >> 5);
         let low = f64::from(self.engine.next_word() >> 6);
         (high * 67108864.0 + low) / 9007199254740992.0
     }
 
-    /// `uniform(low, high)`: low + (high − low) · `random_sample()`.
+    /// Returns `uniform(low, high)`: low + (high − low) · `random_sample()`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random_sample()
     }
 
-    /// `randint(low, high)` of dtype int64: uniform in `[low, high)`.
+    /// Returns `randint(low, high)` of dtype int64: uniform in `[low, high)`.
     ///
     /// # Errors
     ///
-    /// `low >= high`.
+    /// If `low >= high`.
     pub fn randint(&mut self, low: i64, high: i64) -> Result<i64, Error> {
         if low >= high {
             let (op, found) = ("numpy::RandomState::randint", (low, high));
@@ -135,7 +136,7 @@ impl RandomState {
         Ok(low.wrapping_add(self.interval((high.wrapping_sub(low) as u64) - 1) as i64))
     }
 
-    /// `shuffle(items)` of a one-dimensional array or a list.
+    /// Shuffles as `shuffle(items)` does a one-dimensional array or a list.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.interval(i as u64) as usize;
@@ -143,11 +144,11 @@ impl RandomState {
         }
     }
 
-    /// `permutation(n)`.
+    /// Returns `permutation(n)`.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` numbers. The generator then has not moved.
+    /// If there is no memory for `n` numbers. The generator is then unchanged.
     pub fn permutation(&mut self, n: usize) -> Result<Vec<i64>, Error> {
         self.permuted("numpy::RandomState::permutation", n)
     }
@@ -159,12 +160,12 @@ impl RandomState {
         Ok(order)
     }
 
-    /// `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with probability `p[i]`
-    /// or all alike.
+    /// Returns `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with
+    /// probability `p[i]` or, without `p`, uniformly.
     ///
     /// # Errors
     ///
-    /// As [`Generator::choice`](super::Generator::choice).
+    /// As for [`Generator::choice`](super::Generator::choice).
     pub fn choice(
         &mut self,
         n: usize,
@@ -188,8 +189,8 @@ impl RandomState {
         }
     }
 
-    /// `standard_normal()` or `randn()`, by the polar method: numbers come in pairs, of which the
-    /// second is kept for the next call.
+    /// Returns `standard_normal()` or `randn()`, by the polar method: numbers come in pairs, and
+    /// the second is kept for the next call.
     pub fn standard_normal(&mut self) -> f64 {
         if let Some(gauss) = self.gauss.take() {
             return gauss;
@@ -206,37 +207,37 @@ impl RandomState {
         }
     }
 
-    /// `normal(loc, scale)`: loc + scale · `standard_normal()`.
+    /// Returns `normal(loc, scale)`: loc + scale · `standard_normal()`.
     ///
     /// # Errors
     ///
-    /// `scale` is negative or NaN.
+    /// If `scale` is negative or NaN.
     pub fn normal(&mut self, loc: f64, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::RandomState::normal", scale)?;
         Ok(loc + scale * self.standard_normal())
     }
 
-    /// `standard_exponential()`: −log(1 − `random_sample()`).
+    /// Returns `standard_exponential()`: −log(1 − `random_sample()`).
     pub fn standard_exponential(&mut self) -> f64 {
         -math::f64::log_rounded(1.0 - self.random_sample())
     }
 
-    /// `exponential(scale)`: scale · `standard_exponential()`.
+    /// Returns `exponential(scale)`: scale · `standard_exponential()`.
     ///
     /// # Errors
     ///
-    /// `scale` is negative or NaN.
+    /// If `scale` is negative or NaN.
     pub fn exponential(&mut self, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::RandomState::exponential", scale)?;
         Ok(scale * self.standard_exponential())
     }
 
-    /// `binomial(n, p)`: how many of `n` trials of chance `p` succeed, by inversion where the mean of
-    /// the rarer outcome is at most 30, else by the method BTPE.
+    /// Returns `binomial(n, p)`: the number of successes in `n` trials of probability `p`, by
+    /// inversion if the mean of the rarer outcome is at most 30, else by the method BTPE.
     ///
     /// # Errors
     ///
-    /// `n` is negative, or `p` not from 0 to 1.
+    /// If `n` is negative, or `p` is not from 0 to 1.
     ///
     /// # Examples
     ///
@@ -254,12 +255,12 @@ impl RandomState {
     /// Communications of the ACM 31 (1988).
     pub fn binomial(&mut self, n: i64, p: f64) -> Result<i64, Error> {
         binomial::check("numpy::RandomState::binomial", n, p)?;
-        // A small p is lost in 1 - p, in NumPy too.
+        // A small p is lost in 1 - p, as in NumPy.
         let log_rest = |p: f64| math::f64::log_rounded(1.0 - p);
         Ok(binomial::binomial(n, p, log_rest, || self.random_sample()))
     }
 
-    /// Uniform in `[0, largest]`.
+    /// Draws a number uniformly in `[0, largest]`.
     fn interval(&mut self, largest: u64) -> u64 {
         masked(largest, |wide| {
             let high = u64::from(self.engine.next_word());

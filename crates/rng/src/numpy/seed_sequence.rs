@@ -7,7 +7,7 @@ use crate::draw::pair;
 use samebits_numerics::memory;
 
 /// NumPy's `SeedSequence`: hashes entropy of any size into the states of generators, and spawns
-/// children that hash to others.
+/// children with different hashes.
 ///
 /// # Determinism
 ///
@@ -38,14 +38,14 @@ pub struct SeedSequence {
 }
 
 impl SeedSequence {
-    /// The sequence of a whole number.
+    /// Creates the sequence of a whole number.
     pub fn new(seed: u64) -> SeedSequence {
         SeedSequence::from_words(&[seed as u32, (seed >> 32) as u32])
     }
 
-    /// The sequence of a whole number given by its 32-bit words, lowest first.
+    /// Creates the sequence of a whole number given by its 32-bit words, lowest first.
     ///
-    /// Words of zero at the end do not count, as they do not in NumPy's numbers.
+    /// Trailing zero words are dropped, as in NumPy's numbers.
     pub fn from_words(words: &[u32]) -> SeedSequence {
         let length = words.iter().rposition(|word| *word != 0).map_or(1, |last| last + 1);
         let mut entropy = words[..length.min(words.len())].to_vec();
@@ -55,12 +55,12 @@ impl SeedSequence {
         SeedSequence { entropy, spawn_key: Vec::new(), spawned: 0 }
     }
 
-    /// The sequence of a whole number in decimal, of up to 4300 digits, as many as Python's `int`
-    /// reads.
+    /// Creates the sequence of a whole number in decimal, of up to 4300 digits, Python's limit for
+    /// `int`.
     ///
     /// # Errors
     ///
-    /// `text` is empty, too long, or holds something other than digits.
+    /// If `text` is empty, too long, or holds other characters than digits.
     ///
     /// # Examples
     ///
@@ -95,33 +95,33 @@ impl SeedSequence {
         Ok(SeedSequence::from_words(&words))
     }
 
-    /// The sequence of these words of entropy, all of which count, under this spawn key.
+    /// Creates the sequence of these words of entropy, including trailing zeros, with this spawn
+    /// key.
     pub fn with_spawn_key(entropy: &[u32], spawn_key: &[u32]) -> SeedSequence {
         SeedSequence { entropy: entropy.to_vec(), spawn_key: spawn_key.to_vec(), spawned: 0 }
     }
 
-    /// The words of the entropy, lowest first.
+    /// Returns the words of the entropy, lowest first.
     pub fn entropy(&self) -> &[u32] {
         &self.entropy
     }
 
-    /// The numbers of the sequence and its ancestors among their siblings; empty for one that
-    /// was not spawned.
+    /// Returns the spawn key: the indices of the sequence and its ancestors among their siblings;
+    /// empty for a sequence that was not spawned.
     pub fn spawn_key(&self) -> &[u32] {
         &self.spawn_key
     }
 
-    /// How many children have been spawned.
+    /// Returns the number of children spawned.
     pub const fn spawned(&self) -> u32 {
         self.spawned
     }
 
-    /// The next `n` children. Child *i* differs from this sequence by *i* at the end of its
-    /// spawn key.
+    /// Spawns the next `n` children. Child *i* has this sequence's spawn key with *i* appended.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` children. None is then spawned.
+    /// If there is no memory for `n` children. None is then spawned.
     pub fn spawn(&mut self, n: u32) -> Result<Vec<SeedSequence>, Error> {
         let out_of_memory = Error::memory("SeedSequence::spawn");
         let mut children = memory::with_capacity(n as usize).map_err(&out_of_memory)?;
@@ -138,29 +138,30 @@ impl SeedSequence {
         Ok(children)
     }
 
-    /// `n` 32-bit words of state. A longer state begins with the shorter one.
+    /// Returns `n` 32-bit words of state. A longer state begins with the shorter one.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` words.
+    /// If there is no memory for `n` words.
     pub fn generate_state_u32(&self, n: usize) -> Result<Vec<u32>, Error> {
         let mut next = self.words();
         memory::collected((0..n).map(|_| next()))
             .map_err(Error::memory("SeedSequence::generate_state_u32"))
     }
 
-    /// `n` 64-bit words of state: pairs of the 32-bit words, the low half first.
+    /// Returns `n` 64-bit words of state: pairs of the 32-bit words, the low half first.
     ///
     /// # Errors
     ///
-    /// There is no memory for `n` words.
+    /// If there is no memory for `n` words.
     pub fn generate_state_u64(&self, n: usize) -> Result<Vec<u64>, Error> {
         let mut next = self.words64();
         memory::collected((0..n).map(|_| next()))
             .map_err(Error::memory("SeedSequence::generate_state_u64"))
     }
 
-    /// The first words of [`generate_state_u32`](SeedSequence::generate_state_u32), as an array.
+    /// Returns the first words of [`generate_state_u32`](SeedSequence::generate_state_u32), as an
+    /// array.
     ///
     /// # Examples
     ///
@@ -176,13 +177,13 @@ impl SeedSequence {
         core::array::from_fn(|_| next())
     }
 
-    /// The first words of [`generate_state_u64`](SeedSequence::generate_state_u64).
+    /// Returns the first words of [`generate_state_u64`](SeedSequence::generate_state_u64).
     pub(crate) fn state<const N: usize>(&self) -> [u64; N] {
         let mut next = self.words64();
         core::array::from_fn(|_| next())
     }
 
-    /// The words of state, one with each call.
+    /// Returns a function that gives the next word of state at each call.
     fn words(&self) -> impl FnMut() -> u32 + use<> {
         let pool = self.pool();
         let (mut hash, mut i) = (INIT_B, 0);
@@ -195,7 +196,7 @@ impl SeedSequence {
         }
     }
 
-    /// The 64-bit words of state, one with each call.
+    /// Returns a function that gives the next 64-bit word of state at each call.
     fn words64(&self) -> impl FnMut() -> u64 + use<> {
         let mut next = self.words();
         move || pair(next(), next())
@@ -204,7 +205,8 @@ impl SeedSequence {
     fn pool(&self) -> [u32; POOL] {
         let mut words = self.entropy.clone();
         if !self.spawn_key.is_empty() {
-            // Without the padding, a child of short entropy could equal a parent of longer.
+            // Without the padding, a child with short entropy could equal a parent with longer
+            // entropy.
             words.resize(words.len().max(POOL), 0);
             words.extend(&self.spawn_key);
         }
@@ -235,9 +237,9 @@ impl SeedSequence {
     }
 }
 
-/// The work on a number of digits grows with its square.
+/// Limit on the digits of a number; the work grows with their square.
 const MOST_DIGITS: usize = 4300;
-/// Words in the pool.
+/// The number of words in the pool.
 const POOL: usize = 4;
 const INIT_A: u32 = 0x43b0d7e5;
 const MULT_A: u32 = 0x931e8875;

@@ -1,19 +1,19 @@
 //! The tables of NumPy's ziggurat for the standard normal distribution: 256 layers of equal area.
 //!
-//! The numbers are NumPy's own (© NumPy Developers, BSD 3-Clause). They cannot be computed anew:
-//! their last bits hold the rounding errors of the program that made them, and the stream of
-//! `standard_normal` depends on those.
+//! The numbers are NumPy's own (© NumPy Developers, BSD 3-Clause). They cannot be recomputed: their
+//! last bits hold the rounding errors of the program that computed them, and the stream of
+//! `standard_normal` depends on these bits.
 //!
 //! # References
 //!
 //! G. Marsaglia, W. W. Tsang, *The ziggurat method for generating random variables*, Journal of
 //! Statistical Software 5 (2000).
 
-/// Where the tail begins, and its inverse.
+/// Start of the tail, and its inverse.
 pub(super) const R: f64 = 3.6541528853610087963519472518;
 pub(super) const INV_R: f64 = 0.27366123732975827203338247596;
 
-/// The 52-bit numbers below this lie inside the next layer.
+/// Bounds below which a layer's 52-bit number lies inside the next layer.
 #[rustfmt::skip]
 pub(super) const K: [u64; 256] = [
     0x000ef33d8025ef6a, 0x0000000000000000, 0x000c08be98fbc6a8, 0x000da354fabd8142,
@@ -82,7 +82,7 @@ pub(super) const K: [u64; 256] = [
     0x000f9e971e014598, 0x000f89fa48a41dfc, 0x000f66c5f7f0302c, 0x000f1a5a4b331c4a,
 ];
 
-/// The bits of the f64 that a layer's 52-bit number is scaled by.
+/// Scale of a layer's 52-bit number, as the bits of an f64.
 #[rustfmt::skip]
 pub(super) const W: [u64; 256] = [
     0x3ccf493b7815d979, 0x3c8b8d0be3fdf6c6, 0x3c9250af3c2c5bb4, 0x3c957cb938443b61,
@@ -151,7 +151,7 @@ pub(super) const W: [u64; 256] = [
     0x3cc9cbee014057ab, 0x3cca8fdc7894775a, 0x3ccb981f3878fdb1, 0x3ccd3bb48209ad33,
 ];
 
-/// The bits of the density at a layer's edge.
+/// Density at a layer's edge, as the bits of an f64.
 #[rustfmt::skip]
 pub(super) const F: [u64; 256] = [
     0x3ff0000000000000, 0x3fef446ac979f087, 0x3feeb7545b6ca915, 0x3fee3f11e027f077,

@@ -1,13 +1,13 @@
 //! The tables of NumPy's ziggurat for the standard exponential distribution: 256 layers of equal
 //! area.
 //!
-//! The numbers are NumPy's own (© NumPy Developers, BSD 3-Clause), for the reason that
-//! [`ziggurat`](super::ziggurat) gives.
+//! The numbers are NumPy's own (© NumPy Developers, BSD 3-Clause), for the reason given in
+//! [`ziggurat`](super::ziggurat).
 
-/// Where the tail begins.
+/// Start of the tail.
 pub(super) const R: f64 = 7.69711747013104972;
 
-/// The 53-bit numbers below this lie inside the next layer.
+/// Bounds below which a layer's 53-bit number lies inside the next layer.
 #[rustfmt::skip]
 pub(super) const K: [u64; 256] = [
     0x001c5214272497c6, 0x0000000000000000, 0x00137d5bd79c317e, 0x00186ef58e3f3c10,
@@ -76,7 +76,7 @@ pub(super) const K: [u64; 256] = [
     0x001ea2a61e122db0, 0x001e5961c78b267c, 0x001dddf62bac0bb0, 0x001cdb4dd9e4e8c0,
 ];
 
-/// The bits of the f64 that a layer's 53-bit number is scaled by.
+/// Scale of a layer's 53-bit number, as the bits of an f64.
 #[rustfmt::skip]
 pub(super) const W: [u64; 256] = [
     0x3cd164ec94bf5dc1, 0x3c60589d8b5d4119, 0x3c6ad6b2495b4d2b, 0x3c719335a95b8dba,
@@ -145,7 +145,7 @@ pub(super) const W: [u64; 256] = [
     0x3cc8939fe6f2ed19, 0x3cc9e9dc0d487b85, 0x3ccbc39e51da71fc, 0x3ccec9d9297ebb83,
 ];
 
-/// The bits of the density at a layer's edge.
+/// Density at a layer's edge, as the bits of an f64.
 #[rustfmt::skip]
 pub(super) const F: [u64; 256] = [
     0x3ff0000000000000, 0x3fee0545e5881137, 0x3fecd0a65081fff1, 0x3febe5007beb7b27,

@@ -2,12 +2,12 @@
 
 use crate::{Error, Philox4x32};
 
-/// How PyTorch launches a random kernel on a GPU: what its random numbers depend on beside the
-/// seed.
+/// PyTorch's launch configuration for random kernels on a GPU, on which its random numbers depend
+/// besides the seed.
 ///
-/// PyTorch gives each GPU thread a stream of its own and starts as many threads as the GPU can
-/// hold, so that large tensors differ between GPU models. With the model's numbers this type
-/// repeats them anywhere.
+/// PyTorch gives each GPU thread its own stream and starts as many threads as the GPU can hold, so
+/// large tensors differ between GPU models. Given a model's properties, this type reproduces its
+/// numbers anywhere.
 ///
 /// # Determinism
 ///
@@ -28,18 +28,18 @@ use crate::{Error, Philox4x32};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaLaunch {
-    /// Blocks of 256 threads that the GPU holds at once.
+    /// The number of blocks of 256 threads that the GPU holds at once.
     blocks: u64,
 }
 
 impl CudaLaunch {
-    /// The launches of a GPU with this number of multiprocessors and of threads that each can
-    /// hold: `multi_processor_count` and `max_threads_per_multi_processor` of
+    /// Creates the launches of a GPU with this number of multiprocessors and of threads per
+    /// multiprocessor: `multi_processor_count` and `max_threads_per_multi_processor` of
     /// `torch.cuda.get_device_properties`.
     ///
     /// # Errors
     ///
-    /// There are no multiprocessors, or they hold fewer than 256 threads.
+    /// If there are no multiprocessors, or they hold fewer than 256 threads.
     pub fn new(multiprocessors: u32, max_threads: u32) -> Result<CudaLaunch, Error> {
         let blocks = u64::from(multiprocessors) * u64::from(max_threads / 256);
         if blocks == 0 {
@@ -50,8 +50,8 @@ impl CudaLaunch {
         Ok(CudaLaunch { blocks })
     }
 
-    /// `torch.rand(n, device="cuda")` of dtype float32 for a generator with this seed and
-    /// offset; returns the generator's offset afterwards.
+    /// Fills `out` with `torch.rand(n, device="cuda")` of dtype float32 for a generator with this
+    /// seed and offset; returns the generator's offset afterwards.
     pub fn rand_f32(&self, seed: u64, offset: u64, out: &mut [f32]) -> u64 {
         let (threads, philox) = (self.threads(out.len()), Philox4x32::from_seed(seed));
         for (e, x) in out.iter_mut().enumerate() {
@@ -64,13 +64,13 @@ impl CudaLaunch {
         offset.wrapping_add(self.increment(out.len()))
     }
 
-    /// The mask of `torch.nn.functional.dropout(x, p)` on a contiguous float32 tensor of which
-    /// the number of elements is a multiple of 4: 1 for a kept element. Returns the generator's
-    /// offset afterwards.
+    /// Fills `mask` with the mask of `torch.nn.functional.dropout(x, p)` on a contiguous float32
+    /// tensor whose number of elements is a multiple of 4: 1 for a kept element. Returns the
+    /// generator's offset afterwards.
     ///
     /// # Errors
     ///
-    /// The number of elements is not a multiple of 4, or `p` is not in `[0, 1]`.
+    /// If the number of elements is not a multiple of 4, or `p` is not in `[0, 1]`.
     pub fn dropout_mask(
         &self,
         seed: u64,
@@ -87,7 +87,7 @@ impl CudaLaunch {
             return Err(Error::parameter(op, "the probability", p, "in [0, 1]"));
         }
         let keep = (1.0 - p) as f32;
-        // As many threads as for other operations, but each takes four neighbours at a turn.
+        // As many threads as for other operations, but each takes four adjacent elements at a time.
         let (threads, philox) = (self.threads(mask.len()), Philox4x32::from_seed(seed));
         for (i, mask) in mask.chunks_exact_mut(4).enumerate() {
             let (thread, turn) = (i as u64 % threads, i as u64 / threads);
@@ -99,12 +99,12 @@ impl CudaLaunch {
         Ok(offset.wrapping_add(self.increment(mask.len())))
     }
 
-    /// Threads for `n` elements.
+    /// Returns the number of threads for `n` elements.
     fn threads(&self, n: usize) -> u64 {
         (n as u64).div_ceil(256).clamp(1, self.blocks) * 256
     }
 
-    /// How far an operation on `n` elements moves the generator's offset.
+    /// Returns by how much an operation on `n` elements advances the generator's offset.
     fn increment(&self, n: usize) -> u64 {
         match n as u64 {
             0 => 0,
@@ -113,7 +113,7 @@ impl CudaLaunch {
     }
 }
 
-/// cuRAND's uniform number in (0, 1].
+/// Returns cuRAND's uniform number in (0, 1].
 fn cuda_unit(word: u32) -> f32 {
     word as f32 * (1.0 / 4294967296.0) + 1.0 / 8589934592.0
 }
