@@ -9,7 +9,7 @@ use samebits_tensor_core::Result;
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 
-use crate::functional::joined;
+use crate::functional::{cat, expand};
 use crate::run;
 use crate::tensor::{Gradients, Tensor};
 
@@ -101,6 +101,31 @@ fn fits(parts: &BTreeMap<usize, Tensor>, dim: usize, start: usize, part: &Tensor
     let end = start + part.shape()[dim];
     let before = parts.range(..end).next_back();
     end > start && before.is_none_or(|(&first, part)| first + part.shape()[dim] <= start)
+}
+
+/// The sum of tensors of `shape` that are 0 but for one part each, by where it starts along `dim`; the
+/// parts do not overlap.
+fn joined(parts: &BTreeMap<usize, Tensor>, dim: usize, shape: &[usize]) -> Result<Tensor> {
+    let first = parts.values().next().expect("there is a part");
+    let zero = Tensor::zeros(&[], first.dtype())?.to(first.device())?;
+    let (mut pieces, mut end) = (Vec::new(), 0);
+    let gap = |pieces: &mut Vec<Tensor>, size: usize| -> Result<()> {
+        if size > 0 {
+            let mut shape = shape.to_vec();
+            shape[dim] = size;
+            pieces.push(expand(&zero, &shape)?);
+        }
+        Ok(())
+    };
+    for (&start, part) in parts {
+        gap(&mut pieces, start - end)?;
+        pieces.push(part.clone());
+        end = start + part.shape()[dim];
+    }
+    gap(&mut pieces, shape[dim] - end)?;
+    let whole = cat(&pieces, dim)?;
+    // The zeros that another part has in the place of a -0 make it +0.
+    if parts.len() > 1 { add(&whole, &zero) } else { Ok(whole) }
 }
 
 /// Walks the graph in reverse order of creation and returns the gradients.

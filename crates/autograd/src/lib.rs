@@ -33,6 +33,7 @@ pub mod ndarray;
 pub mod nn;
 mod operators;
 pub mod optim;
+mod scope;
 pub mod sparse;
 mod tensor;
 

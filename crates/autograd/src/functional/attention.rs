@@ -6,9 +6,9 @@ use samebits_tensor_core::{DType, Error, Result};
 
 use super::compare::{logical_not, logical_or};
 use super::elementwise::{add, compare, relation, times};
-use super::index::masked_fill;
 use super::linear::matmul;
 use super::reduce::all;
+use super::support::masked_fill;
 use super::{dropout, softmax, transpose};
 use crate::Tensor;
 

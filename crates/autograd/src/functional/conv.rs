@@ -2,9 +2,9 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad, PadMode};
 use samebits_tensor_core::{Error, Result};
 
+use super::broadcast::sum;
 use super::elementwise::{add, wanted};
 use super::padding::pad;
-use super::reduce::sum;
 use super::shape::reshape;
 use super::spatial::{batched, by_dims};
 use crate::{Tensor, run};

@@ -2,19 +2,60 @@
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
-use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::ops::{CompareKind, Norm};
 use samebits_tensor_core::{DType, Result};
 
+use super::broadcast::{expand, keep, sum};
 use super::compare::logical_or;
 use super::elementwise::{
     abs, affine, clamp, compare, div, equal, exp2, floor, log2, maximum, mul, pow_scalar,
     reciprocal, scalar_like, sign, sub, where_,
 };
-use super::index::masked_fill;
-use super::reduce::{norm, shared, sum};
-use super::shape::expand;
-use crate::Tensor;
-use crate::dims::Dim;
+use super::reduce::shared;
+use super::scalar::lifted_over;
+use super::support::masked_fill;
+use crate::dims::{Dim, Dims, over};
+use crate::{Tensor, run};
+
+/// The p-norm over `dims`: `(Σ |x|^p)^(1/p)`. For 0 the number of elements that are not zero; for
+/// ∞ the largest magnitude and for −∞ the smallest.
+///
+/// # Determinism
+///
+/// Portable: in f64 over the tree of the sum, rounded once. The gradient of an infinite norm is
+/// split evenly among equal magnitudes; where the norm is 0, it is 0.
+///
+/// # Errors
+///
+/// As [`sum`]; `p` is NaN; `p` is negative or infinite and there are no elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::from_slice(&[3.0f32, -4.0], &[2])?;
+/// assert_eq!(functional::norm(&x, 2.0, &[0], false)?.item::<f32>()?, 5.0);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.linalg.vector_norm`, `torch.norm`.
+#[named]
+#[track_caller]
+pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("norm", x, dims)?;
+    if let Some(x) = lifted_over(x, dims)? {
+        return norm(&x, p, dims, false);
+    }
+    let value = run(&Norm { x: x.value().clone(), dims: dims.to_vec(), p })?;
+    let (saved, list) = (x.clone(), dims.to_vec());
+    let value = Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)])
+    });
+    keep(value, dims, keepdim)
+}
 
 /// Divides `x` by its `p`-norm along a dimension, or by `eps` if the norm is smaller. PyTorch's
 /// defaults are 2, 1 and 1e-12.

@@ -9,7 +9,7 @@ use samebits_tensor_core::{Error, Op, Result};
 
 use super::elementwise::{add, affine, mul, times};
 use super::spatial::batched;
-use crate::nn::with_generator_if;
+use crate::scope::with_generator_if;
 use crate::{Tensor, run};
 
 /// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. It does

@@ -24,8 +24,8 @@ use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
-use super::reduce::sum_to;
-use super::to_dtype;
+use super::broadcast::sum_to;
+use super::cast::to_dtype;
 use crate::{Tensor, run, untracked};
 
 /// `a + b`, with broadcasting. Integers are i64 and wrap around.

@@ -5,9 +5,10 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{Error, Result};
 
+use super::distance::norm;
 use super::elementwise::{affine, div, equal, mul, relation, scalar_like, wanted};
-use super::index::{index_copy, masked_fill};
-use super::reduce::norm;
+use super::index::index_copy;
+use super::support::masked_fill;
 use super::{constant, index_select, once, reshape, where_};
 use crate::{Tensor, is_recording, run};
 

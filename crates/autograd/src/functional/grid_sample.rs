@@ -3,10 +3,11 @@ use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::ops::{self, GridParams, GridSampleGridGrad, GridSampleInputGrad};
 use samebits_tensor_core::{Error, Result};
 
+use super::broadcast::expand;
 use super::elementwise::wanted;
 use super::linear::matmul;
 use super::once;
-use super::shape::{expand, reshape, transpose};
+use super::shape::{reshape, transpose};
 use crate::{Tensor, run, untracked};
 
 /// Samples `input` at the points of a grid.

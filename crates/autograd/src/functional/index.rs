@@ -6,14 +6,16 @@ use samebits_macros::named;
 use samebits_numerics::memory;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
-    CompareKind, Gather, IndexAdd, IndexCopy, IndexSelect, Nonzero, Scatter,
+    CompareKind, Gather, IndexAdd, IndexCopy, IndexSelect, Nonzero, Scatter, ScatterAdd,
 };
-use samebits_tensor_core::{DType, Error, Result};
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::elementwise::{add, compare, equal, scalar_like, scaled, wanted};
-use super::scalar::{lifted_all, only};
-use super::scatter::scatter_add;
-use super::{expand, lifted, reshape, where_, zeros_for, zeros_of};
+use super::broadcast::expand;
+use super::elementwise::{add, compare, equal, scalar_like, scaled, wanted, where_};
+use super::scalar::{lifted, lifted_all, only};
+use super::shape::reshape;
+use super::support::masked;
+use super::{zeros_for, zeros_of};
 use crate::dims::{Dim, DimOrAll};
 use crate::{Tensor, run, untracked};
 
@@ -277,6 +279,62 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
     }))
 }
 
+/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
+///
+/// # Shapes
+///
+/// As [`scatter`](super::scatter).
+///
+/// # Determinism
+///
+/// Portable: the sum is exact and rounded once.
+///
+/// # Errors
+///
+/// The shapes do not match, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+/// let source = Tensor::from_slice(&[1e30f32, 5.0, -1e30], &[3])?;
+/// let index = Tensor::from_slice(&[0i64, 1, 0], &[3])?;
+/// let y = functional::scatter_add(&x, 0, &index, &source)?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 7.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.scatter_add`.
+#[named]
+#[track_caller]
+pub fn scatter_add(
+    input: &Tensor,
+    dim: impl Dim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    let dim = dim.dim("scatter_add", input.rank())?;
+    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
+        return reshape(&scatter_add(&x, 0, &index, &source)?, input.shape());
+    }
+    let op = ScatterAdd {
+        input: input.value().clone(),
+        dim,
+        index: index.value().clone(),
+        source: source.value().clone(),
+    };
+    let value = run(&op)?;
+    let source = &shrink(source, index.shape())?;
+    let (index, x, s) = (index.clone(), input.clone(), source.clone());
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
+        Ok(vec![wanted(&x, || Ok(grad.clone()))?, wanted(&s, || gather(grad, dim, &index))?])
+    }))
+}
+
 /// `input` with `value` in the place of every element that `index` names; see [`scatter`].
 ///
 /// # Errors
@@ -291,21 +349,6 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
 pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
     let dim = dim.dim("scatter_value", input.rank())?;
     scatter(input, dim, index, &scalar_like(input, value)?.expand(index.shape())?)
-}
-
-/// `x` with `value` where the mask holds, with broadcasting.
-///
-/// # Errors
-///
-/// The mask is not of type `Bool`, or the shapes cannot be broadcast together.
-///
-/// # References
-///
-/// `torch.masked_fill`.
-#[named]
-#[track_caller]
-pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
-    where_(mask, &scalar_like(x, value)?, x)
 }
 
 /// The elements of `x` where the mask holds, in row-major order.
@@ -454,11 +497,6 @@ pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: impl DimOrAll) -> Re
     repeat_interleave(x, &Tensor::from_slice(&[count], &[1])?, dim)
 }
 
-/// `x` where the mask holds, else +0, with broadcasting.
-pub(super) fn masked(mask: &Tensor, x: &Tensor) -> Result<Tensor> {
-    where_(mask, x, &scalar_like(x, 0.0)?)
-}
-
 /// The leading part of every dimension, differentiable.
 pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
@@ -500,4 +538,12 @@ fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor,
     let flat = mask.expand(&shape[..])?.reshape([shape.iter().product::<usize>()])?;
     let places = nonzero(&flat)?;
     Ok((expand(x, &shape)?, places.reshape([places.numel()])?))
+}
+
+/// Values that were picked along `dim` at `indices`.
+pub(super) fn selected(x: &Tensor, dim: usize, value: Value, indices: &Tensor) -> Tensor {
+    let (zeros, indices) = (zeros_for(x), indices.clone());
+    Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(scatter_add(&zeros()?, dim, &indices, grad)?)])
+    })
 }

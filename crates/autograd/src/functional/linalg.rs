@@ -12,7 +12,7 @@ use super::random::{moving, normals};
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
 use super::{constant, twice, zeros_for};
-use crate::nn::with_generator;
+use crate::scope::with_generator;
 use crate::{Tensor, run, untracked};
 
 /// Computes the QR decomposition `x = Q · R`: the columns of Q are orthonormal, and R is upper

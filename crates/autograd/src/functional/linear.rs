@@ -3,8 +3,8 @@ use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::{Error, Result};
 
+use super::broadcast::sum_to;
 use super::elementwise::{add, scaled, wanted};
-use super::reduce::sum_to;
 use super::shape::{reshape, transpose};
 use crate::{Tensor, run};
 

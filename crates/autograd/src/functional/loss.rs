@@ -22,11 +22,11 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
+use super::broadcast::sum;
 use super::elementwise::{
     add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, weigh, where_,
 };
 use super::full_like;
-use super::reduce::sum;
 use super::shape::reshape;
 use crate::dims::Dim;
 use crate::{Tensor, is_recording, run, untracked};
@@ -40,7 +40,7 @@ use crate::{Tensor, is_recording, run, untracked};
 #[track_caller]
 pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("log_softmax", x.rank())?;
-    if let Some(x) = super::lifted(x, dim)? {
+    if let Some(x) = super::scalar::lifted(x, dim)? {
         return reshape(&log_softmax(&x, 0)?, ());
     }
     let value = run(&LogSoftmax { x: x.value().clone(), dim })?;

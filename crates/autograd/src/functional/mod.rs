@@ -7,6 +7,7 @@
 mod arrange;
 mod attention;
 mod bincount;
+mod broadcast;
 mod cast;
 mod compare;
 mod conv;
@@ -42,6 +43,7 @@ mod slice;
 mod sort;
 mod spatial;
 mod statistics;
+mod support;
 mod windows;
 
 pub use arrange::{
@@ -50,6 +52,7 @@ pub use arrange::{
 pub(crate) use attention::Masks;
 pub use attention::scaled_dot_product_attention;
 pub use bincount::{bincount, histc};
+pub use broadcast::{expand, sum};
 pub use cast::to_dtype;
 pub use compare::{
     Operand, allclose, eq, equal, ge, gt, isclose, isfinite, isinf, isnan, le, logical_and,
@@ -60,7 +63,7 @@ pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
     conv2d, conv3d,
 };
-pub use distance::{cosine_similarity, normalize, pairwise_distance};
+pub use distance::{cosine_similarity, norm, normalize, pairwise_distance};
 pub use dropout::{
     alpha_dropout, alpha_dropout_with, dropout, dropout_with, dropout1d, dropout1d_with, dropout2d,
     dropout2d_with, dropout3d, dropout3d_with, feature_alpha_dropout, feature_alpha_dropout_with,
@@ -80,8 +83,8 @@ pub use grid::{meshgrid, one_hot, tril_indices, triu_indices};
 pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
     IndexTensor, gather, index, index_add, index_copy, index_fill, index_put, index_select,
-    masked_fill, masked_scatter, masked_select, nonzero, put, repeat_interleave,
-    repeat_interleave_n, scatter, scatter_value, take,
+    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n, scatter,
+    scatter_add, scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use join::{
@@ -127,15 +130,13 @@ pub use recurrent::{
     pad_packed_sequence, rnn_relu, rnn_relu_packed, rnn_tanh, rnn_tanh_packed,
 };
 pub use reduce::{
-    all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var,
-    var_mean,
+    all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, prod, var, var_mean,
 };
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
-pub use scatter::{index_reduce, scatter_add, scatter_reduce};
+pub use scatter::{index_reduce, scatter_reduce};
 pub use search::{bucketize, isin, searchsorted, take_along_dim};
 pub use shape::{
-    cat, expand, flatten, narrow, permute, reshape, split, squeeze, stack, transpose, unflatten,
-    unsqueeze,
+    cat, flatten, narrow, permute, reshape, split, squeeze, stack, transpose, unflatten, unsqueeze,
 };
 pub use slice::{At, Ellipsis, NewAxis, Position, Positions, i, select};
 pub use sort::{
@@ -143,13 +144,11 @@ pub use sort::{
     unique_consecutive, unique_consecutive_dim, unique_dim,
 };
 
-pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile};
+pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile, std};
+pub use support::masked_fill;
 pub use windows::{Windows, channel_shuffle, fold, unfold, windows};
 
 use std::borrow::Borrow;
-
-use scalar::lifted;
-pub(crate) use shape::joined;
 
 use samebits_rng::Draw;
 use samebits_tensor_core::ops::Cast;

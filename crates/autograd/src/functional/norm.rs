@@ -4,12 +4,14 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result};
 
+use super::broadcast::expand;
+use super::broadcast::sum_to;
 use super::distance::scaled;
 use super::elementwise::{
     add, affine, div, mul, neg, reciprocal, rsqrt, scalar_like, sqrt, square, sub, times, wanted,
 };
-use super::reduce::{mean, sum_to};
-use super::shape::{expand, reshape};
+use super::reduce::mean;
+use super::shape::reshape;
 use super::to_dtype;
 use crate::{Tensor, is_recording, run};
 

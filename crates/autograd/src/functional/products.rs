@@ -4,9 +4,9 @@ use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{Error, Result};
 
+use super::distance::norm;
 use super::elementwise::{mul, sub};
 use super::linear::matmul;
-use super::reduce::norm;
 use super::shape::{permute, reshape, unsqueeze};
 use crate::Tensor;
 use crate::dims::Dims;

@@ -19,7 +19,7 @@ use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 use super::elementwise::compare;
 use super::reduce::has_any;
 use super::{add, blocks, constant, mul, to_dtype};
-use crate::nn::with_generator;
+use crate::scope::with_generator;
 use crate::{Tensor, run};
 
 /// Draws uniform f32 numbers in [0, 1), on the host.

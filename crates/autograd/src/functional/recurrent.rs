@@ -3,6 +3,7 @@
 mod composed;
 mod direction;
 mod packed;
+mod steps;
 
 pub use packed::{PackedSequence, pack_padded_sequence, pad_packed_sequence};
 
@@ -18,7 +19,7 @@ use super::loss::expect_shape;
 use super::shape::{cat, narrow, reshape, stack, transpose};
 use super::{dropout_with, linear};
 use crate::Tensor;
-use direction::{Direction, Kind, name};
+use direction::{Direction, Kind, States, name};
 
 /// The parameters of one direction of one layer, under PyTorch's names.
 #[derive(Clone, Debug, Module)]
@@ -221,9 +222,6 @@ pub fn lstm_packed(
     let (output, [h_n, c_n]) = packed(Kind::Lstm, input, &[h0, c0], weights, stack)?;
     Ok((output, h_n, c_n))
 }
-
-/// The last hidden and cell states; without cells, the hidden state twice.
-type States = [Tensor; 2];
 
 #[track_caller]
 fn dense(

@@ -1,44 +1,18 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Norm, Reduce, ReduceKind, Unary,
-    UnaryKind, Variance,
+    ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::{DType, Result};
 
-use super::distance::{norm_grad, scaled};
-use super::elementwise::{abs, compare, div, equal, exp, mul, scalar_like, sub, times};
-use super::index::{masked, masked_fill};
-use super::scalar::{lifted_over, lowered};
-use super::scan::products_of_others;
-use super::scatter::like;
-use super::shape::{expand, reshape, squeeze};
-use super::sort::{kept, selected};
-use super::{gather, lifted, where_};
+use super::broadcast::{expand, integers, keep, sum};
+use super::elementwise::{abs, compare, div, equal, exp, mul, scalar_like, sub, times, where_};
+use super::index::{gather, index_select, selected};
+use super::scalar::{lifted, lifted_over, lowered};
+use super::scan::cumprod;
+use super::shape::{cat, narrow, permute, reshape};
+use super::support::{kept, like, masked, masked_fill};
 use crate::dims::{Dim, DimOrAll, Dims, over};
 use crate::{Tensor, is_recording, run, untracked};
-
-/// The sum over `dims`, which stay as size 1 if `keepdim`. Integers and truth values are added as
-/// i64, which wraps around.
-///
-/// # Errors
-///
-/// `dims` does not ascend, or names a dimension that does not exist.
-#[named]
-#[track_caller]
-pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
-    let dims = &over("sum", x, dims)?;
-    if let Some(x) = lifted_over(x, dims)? {
-        return sum(&x, dims, false);
-    }
-    if let Some(x) = integers(x)? {
-        return sum(&x, dims, keepdim);
-    }
-    let op = Reduce { kind: ReduceKind::Sum, x: x.value().clone(), dims: dims.to_vec() };
-    let shape = x.shape().to_vec();
-    let value =
-        Tensor::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)]));
-    keep(value, dims, keepdim)
-}
 
 /// The mean over `dims`, which stay as size 1 if `keepdim`.
 ///
@@ -151,42 +125,6 @@ pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
     Ok(var_mean(x, dims, correction, keepdim)?.0)
 }
 
-/// The square root of [`var`].
-///
-/// # Determinism
-///
-/// Portable: the variance is rounded, then its square root, both for elements divided by a power of
-/// two near the largest magnitude. The power changes bits only where a square would leave the range
-/// of the type. The gradient at 0 is 0.
-///
-/// # Errors
-///
-/// As [`sum`].
-///
-/// # References
-///
-/// `torch.std`.
-#[named]
-#[track_caller]
-pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
-    let dims = &over("std", x, dims)?;
-    if let Some(x) = lifted_over(x, dims)? {
-        return std(&x, dims, correction, false);
-    }
-    let (x, scale) = scaled(x, dims, 0.0)?;
-    let variance = var(&x, dims, correction, true)?;
-    let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
-    let saved = variance.clone();
-    let value = Tensor::computed(run(&op)?, &[&variance], move |grad| {
-        let zero = compare(CompareKind::Eq, &saved, 0.0)?;
-        let root = super::sqrt(&masked_fill(&saved, &zero, 1.0)?)?;
-        let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
-        Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
-    });
-    let value = mul(&value, &scale)?;
-    keep(value, dims, keepdim)
-}
-
 /// The variance and the mean over `dims`; see [`var`].
 ///
 /// # Determinism
@@ -226,46 +164,6 @@ pub fn var_mean(
         Ok(vec![Some(expand(&times(grad, 1.0 / n)?, &shape)?)])
     });
     Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
-}
-
-/// The p-norm over `dims`: `(Σ |x|^p)^(1/p)`. For 0 the number of elements that are not zero; for
-/// ∞ the largest magnitude and for −∞ the smallest.
-///
-/// # Determinism
-///
-/// Portable: in f64 over the tree of the sum, rounded once. The gradient of an infinite norm is
-/// split evenly among equal magnitudes; where the norm is 0, it is 0.
-///
-/// # Errors
-///
-/// As [`sum`]; `p` is NaN; `p` is negative or infinite and there are no elements.
-///
-/// # Examples
-///
-/// ```
-/// use samebits_autograd::{Tensor, functional};
-///
-/// let x = Tensor::from_slice(&[3.0f32, -4.0], &[2])?;
-/// assert_eq!(functional::norm(&x, 2.0, &[0], false)?.item::<f32>()?, 5.0);
-/// # Ok::<(), samebits_tensor_core::Error>(())
-/// ```
-///
-/// # References
-///
-/// `torch.linalg.vector_norm`, `torch.norm`.
-#[named]
-#[track_caller]
-pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
-    let dims = &over("norm", x, dims)?;
-    if let Some(x) = lifted_over(x, dims)? {
-        return norm(&x, p, dims, false);
-    }
-    let value = run(&Norm { x: x.value().clone(), dims: dims.to_vec(), p })?;
-    let (saved, list) = (x.clone(), dims.to_vec());
-    let value = Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)])
-    });
-    keep(value, dims, keepdim)
 }
 
 /// The logarithm of the sum of the exponentials over `dims`.
@@ -511,30 +409,6 @@ impl Tensor {
     }
 }
 
-/// Sums what broadcasting repeated, so that the shape becomes `shape` again.
-pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-    if x.shape() == shape {
-        return Ok(x.clone());
-    }
-    let new = x.shape().len() - shape.len();
-    let dims: Vec<usize> = (0..x.shape().len())
-        .filter(|&dim| dim < new || (shape[dim - new] == 1 && x.shape()[dim] != 1))
-        .collect();
-    reshape(&sum(x, &dims, true)?, shape)
-}
-
-/// Small integers and truth values as the type that PyTorch adds and multiplies them in.
-pub(super) fn integers(x: &Tensor) -> Result<Option<Tensor>> {
-    if x.dtype() == DType::I64 || x.dtype().is_float() {
-        return Ok(None);
-    }
-    untracked(&Cast { x: x.value().clone(), to: DType::I64 }).map(Some)
-}
-
-fn keep(x: Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
-    if keepdim { Ok(x) } else { squeeze(&x, dims) }
-}
-
 fn count(shape: &[usize], dims: &[usize]) -> usize {
     dims.iter().map(|&dim| shape[dim]).product()
 }
@@ -613,4 +487,26 @@ fn arg_extreme(
     }
     let indices = untracked(&ArgReduce { kind, x: x.value().clone(), dim })?;
     if keepdim { Ok(indices) } else { indices.squeeze(dim) }
+}
+
+/// For each element the product of the others over `dims`: of those before and of those after it.
+fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    let kept = (0..x.shape().len()).filter(|dim| !dims.contains(dim));
+    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
+    let moved = permute(x, &order)?;
+    let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
+    let lines = reshape(&moved, [x.numel() / n.max(1), n])?;
+    let one = Tensor::ones(&[], x.dtype())?.to(x.device())?;
+    let one = one.expand(&[lines.shape()[0], 1])?;
+    let before =
+        |x: &Tensor| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);
+    let index: Vec<i64> = (0..n as i64).rev().collect();
+    let index = Tensor::from_slice(&index, &[n])?.to(x.device())?;
+    let backwards = |x: &Tensor| index_select(x, 1, &index);
+    let products = mul(&before(&lines)?, &backwards(&before(&backwards(&lines)?)?)?)?;
+    let mut inverse = vec![0; order.len()];
+    for (to, &from) in order.iter().enumerate() {
+        inverse[from] = to;
+    }
+    permute(&reshape(&products, moved.shape())?, &inverse)
 }

@@ -3,7 +3,7 @@
 
 use samebits_tensor_core::{Error, Result};
 
-use super::reshape;
+use super::shape::reshape;
 use crate::Tensor;
 
 /// Gives `x` a dimension if it has none and `dim` is 0.

@@ -5,11 +5,12 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
+use super::broadcast::integers;
 use super::elementwise::{abs, compare, mul, scalar_like, sub, where_};
-use super::reduce::integers;
-use super::scatter::scatter_add;
-use super::shape::{cat, narrow, permute, reshape};
-use super::{index_select, lifted, once, zeros_for};
+use super::index::scatter_add;
+use super::scalar::lifted;
+use super::shape::reshape;
+use super::{once, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -194,28 +195,6 @@ fn product_grad(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
         let inputs = [outer, &g, &saved];
         Ok(vec![Some(once("cumprod", of_grad, &inputs)), Some(once("cumprod", of_x, &inputs))])
     }))
-}
-
-/// For each element the product of the others over `dims`: of those before and of those after it.
-pub(super) fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
-    let kept = (0..x.shape().len()).filter(|dim| !dims.contains(dim));
-    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
-    let moved = permute(x, &order)?;
-    let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
-    let lines = reshape(&moved, [x.numel() / n.max(1), n])?;
-    let one = Tensor::ones(&[], x.dtype())?.to(x.device())?;
-    let one = one.expand(&[lines.shape()[0], 1])?;
-    let before =
-        |x: &Tensor| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);
-    let index: Vec<i64> = (0..n as i64).rev().collect();
-    let index = Tensor::from_slice(&index, &[n])?.to(x.device())?;
-    let backwards = |x: &Tensor| index_select(x, 1, &index);
-    let products = mul(&before(&lines)?, &backwards(&before(&backwards(&lines)?)?)?)?;
-    let mut inverse = vec![0; order.len()];
-    for (to, &from) in order.iter().enumerate() {
-        inverse[from] = to;
-    }
-    permute(&reshape(&products, moved.shape())?, &inverse)
 }
 
 /// The running logarithm `y` of sums of exponentials of `x`. With the shares

@@ -1,72 +1,17 @@
 use samebits_macros::named;
-use samebits_tensor_core::ops::{
-    Cast, CompareKind, IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind,
-};
-use samebits_tensor_core::{DType, Result};
+use samebits_tensor_core::Result;
+use samebits_tensor_core::ops::{CompareKind, IndexReduce, ScatterReduce, ScatterReduceKind};
 
-use super::elementwise::{compare, div, equal, mul, wanted};
-use super::index::{gather, masked, masked_fill, scatter_value, shrink};
+use super::elementwise::{compare, div, equal, mul, wanted, where_};
+use super::index::{gather, scatter_add, scatter_value, shrink};
+use super::like::full_like;
 use super::reduce::has_any;
 use super::scalar::lifted_all;
-use super::{full_like, once, reshape, where_, zeros_of};
+use super::shape::reshape;
+use super::support::{like, masked, masked_fill};
+use super::{once, zeros_of};
 use crate::dims::Dim;
-use crate::{Tensor, is_recording, run, untracked};
-
-/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
-///
-/// # Shapes
-///
-/// As [`scatter`](super::scatter).
-///
-/// # Determinism
-///
-/// Portable: the sum is exact and rounded once.
-///
-/// # Errors
-///
-/// The shapes do not match, or an index is out of range.
-///
-/// # Examples
-///
-/// ```
-/// use samebits_autograd::{Tensor, functional};
-///
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
-/// let source = Tensor::from_slice(&[1e30f32, 5.0, -1e30], &[3])?;
-/// let index = Tensor::from_slice(&[0i64, 1, 0], &[3])?;
-/// let y = functional::scatter_add(&x, 0, &index, &source)?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 7.0]);
-/// # Ok::<(), samebits_tensor_core::Error>(())
-/// ```
-///
-/// # References
-///
-/// `torch.scatter_add`.
-#[named]
-#[track_caller]
-pub fn scatter_add(
-    input: &Tensor,
-    dim: impl Dim,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    let dim = dim.dim("scatter_add", input.rank())?;
-    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
-        return reshape(&scatter_add(&x, 0, &index, &source)?, input.shape());
-    }
-    let op = ScatterAdd {
-        input: input.value().clone(),
-        dim,
-        index: index.value().clone(),
-        source: source.value().clone(),
-    };
-    let value = run(&op)?;
-    let source = &shrink(source, index.shape())?;
-    let (index, x, s) = (index.clone(), input.clone(), source.clone());
-    Ok(Tensor::computed(value, &[input, source], move |grad| {
-        Ok(vec![wanted(&x, || Ok(grad.clone()))?, wanted(&s, || gather(grad, dim, &index))?])
-    }))
-}
+use crate::{Tensor, is_recording, run};
 
 /// `input` reduced with the values that are sent to each of its elements, which `index` names as
 /// in [`scatter_add`]. With `include_self` the element that is there counts as one more value;
@@ -310,10 +255,4 @@ impl Reduction {
 
 fn is_zero(x: &Tensor) -> Result<Tensor> {
     compare(CompareKind::Eq, x, 0.0)
-}
-
-/// Truth values as the numbers 1 and 0 of the type of `grad`.
-pub(super) fn like(mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
-    debug_assert_eq!(mask.dtype(), DType::Bool, "a comparison gives truth values");
-    untracked(&Cast { x: mask.value().clone(), to: grad.dtype() })
 }

@@ -5,9 +5,10 @@ use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Error, Result};
 
+use super::broadcast::expand;
 use super::elementwise::{affine, clamp, compare, relation, where_};
 use super::index::from_start;
-use super::shape::{expand, reshape};
+use super::shape::reshape;
 use super::{gather, isnan, logical_and, logical_not, logical_or, sort, to_dtype};
 use crate::Tensor;
 use crate::dims::Dim;

@@ -1,14 +1,11 @@
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::add;
-use super::reduce::sum_to;
-use super::{each, lifted};
+use super::each;
 use crate::dims::{Dim, Dims, Sizes};
 use crate::{Tensor, run};
 
@@ -55,8 +52,8 @@ pub fn flatten(x: &Tensor, start_dim: impl Dim, end_dim: impl Dim) -> Result<Ten
         let message = format!("dimensions {start} to {end} of shape {shape:?}");
         return Err(Error::invalid(op, message));
     }
-    if let Some(x) = lifted(x, start)? {
-        return Ok(x);
+    if shape.is_empty() {
+        return reshape(x, [1]);
     }
     let flat = numel(op, &shape[start..=end])?;
     reshape(x, [&shape[..start], &[flat], &shape[end + 1..]].concat())
@@ -120,19 +117,6 @@ pub fn transpose(x: &Tensor, a: impl Dim, b: impl Dim) -> Result<Tensor> {
     let (a, b) = (a.dim("transpose", x.rank())?, b.dim("transpose", x.rank())?);
     let value = x.value().transpose(a, b)?;
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(transpose(grad, a, b)?)])))
-}
-
-/// Repeats dimensions of size 1 (and new leading ones) up to `shape`.
-///
-/// # Errors
-///
-/// A dimension is neither 1 nor already right.
-#[named]
-pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-    let old = x.shape().to_vec();
-    Ok(Tensor::computed(x.value().expand(shape)?, &[x], move |grad| {
-        Ok(vec![Some(sum_to(grad, &old)?)])
-    }))
 }
 
 /// `x` with a dimension of size 1 in front of dimension `dim`.
@@ -242,35 +226,6 @@ pub fn stack(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
 pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<Tensor> {
     let dim = dim.dim("narrow", x.rank())?;
     Ok(Tensor::part_of(x.value().narrow(dim, start, length)?, x, dim, start))
-}
-
-/// The sum of tensors of `shape` that are 0 but for one part each, by where it starts along `dim`; the
-/// parts do not overlap.
-pub(crate) fn joined(
-    parts: &BTreeMap<usize, Tensor>,
-    dim: usize,
-    shape: &[usize],
-) -> Result<Tensor> {
-    let first = parts.values().next().expect("there is a part");
-    let zero = Tensor::zeros(&[], first.dtype())?.to(first.device())?;
-    let (mut pieces, mut end) = (Vec::new(), 0);
-    let gap = |pieces: &mut Vec<Tensor>, size: usize| -> Result<()> {
-        if size > 0 {
-            let mut shape = shape.to_vec();
-            shape[dim] = size;
-            pieces.push(expand(&zero, &shape)?);
-        }
-        Ok(())
-    };
-    for (&start, part) in parts {
-        gap(&mut pieces, start - end)?;
-        pieces.push(part.clone());
-        end = start + part.shape()[dim];
-    }
-    gap(&mut pieces, shape[dim] - end)?;
-    let whole = cat(&pieces, dim)?;
-    // The zeros that another part has in the place of a -0 make it +0.
-    if parts.len() > 1 { add(&whole, &zero) } else { Ok(whole) }
 }
 
 /// Tensors of the given sizes along `dim`, which together are `x`.

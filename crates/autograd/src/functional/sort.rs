@@ -2,12 +2,13 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::{Result, Tensor as Value};
 
+use super::broadcast::{expand, sum};
+use super::constant;
 use super::elementwise::{div, equal, mul, relation};
-use super::reduce::sum;
-use super::scalar::lowered;
-use super::scatter::{like, scatter_add};
-use super::shape::squeeze;
-use super::{constant, expand, lifted, reshape, zeros_for};
+use super::index::selected;
+use super::scalar::{lifted, lowered};
+use super::shape::{reshape, squeeze};
+use super::support::{kept, like};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -333,27 +334,6 @@ fn distinct(
     (values, places, counts): (Value, Value, Value),
 ) -> Result<(Tensor, Tensor, Tensor)> {
     Ok((constant(op, values, &[x]), places.into(), counts.into()))
-}
-
-/// Values that were picked along `dim` at `indices`.
-pub(super) fn selected(x: &Tensor, dim: usize, value: Value, indices: &Tensor) -> Tensor {
-    let (zeros, indices) = (zeros_for(x), indices.clone());
-    Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(scatter_add(&zeros()?, dim, &indices, grad)?)])
-    })
-}
-
-/// Values and indices with the dimension of size 1 kept or removed.
-pub(super) fn kept(
-    value: Tensor,
-    indices: Tensor,
-    dim: usize,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    if keepdim {
-        return Ok((value, indices));
-    }
-    Ok((squeeze(&value, [dim])?, indices.squeeze(dim)?))
 }
 
 #[track_caller]

@@ -1,17 +1,57 @@
-//! Counts, quantiles and differences.
+//! Standard deviations, counts, quantiles and differences.
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::ops::{CompareKind, Unary, UnaryKind};
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{compare, div, lerp, sub, where_};
-use super::reduce::sum;
-use super::scalar::lifted;
+use super::broadcast::{keep, sum};
+use super::cast::to_dtype;
+use super::compare::{isnan, logical_not};
+use super::distance::scaled;
+use super::elementwise::{compare, div, lerp, mul, scalar_like, sqrt, sub, times, where_};
+use super::reduce::var;
+use super::scalar::{lifted, lifted_over};
 use super::shape::{narrow, reshape, squeeze};
 use super::sort::sort;
-use super::{isnan, logical_not, masked_fill, to_dtype};
-use crate::Tensor;
-use crate::dims::{Dim, DimOrAll, Dims};
+use super::support::masked_fill;
+use crate::dims::{Dim, DimOrAll, Dims, over};
+use crate::{Tensor, run};
+
+/// The square root of [`var`].
+///
+/// # Determinism
+///
+/// Portable: the variance is rounded, then its square root, both for elements divided by a power of
+/// two near the largest magnitude. The power changes bits only where a square would leave the range
+/// of the type. The gradient at 0 is 0.
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # References
+///
+/// `torch.std`.
+#[named]
+#[track_caller]
+pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("std", x, dims)?;
+    if let Some(x) = lifted_over(x, dims)? {
+        return std(&x, dims, correction, false);
+    }
+    let (x, scale) = scaled(x, dims, 0.0)?;
+    let variance = var(&x, dims, correction, true)?;
+    let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
+    let saved = variance.clone();
+    let value = Tensor::computed(run(&op)?, &[&variance], move |grad| {
+        let zero = compare(CompareKind::Eq, &saved, 0.0)?;
+        let root = sqrt(&masked_fill(&saved, &zero, 1.0)?)?;
+        let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
+        Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
+    });
+    let value = mul(&value, &scale)?;
+    keep(value, dims, keepdim)
+}
 
 /// Counts the elements over `dims` that are neither 0 nor false, as i64.
 ///

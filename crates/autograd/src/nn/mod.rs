@@ -57,10 +57,10 @@ mod layers;
 pub(crate) mod module;
 pub(crate) mod options;
 mod recurrent;
-mod scope;
 mod sequential;
 mod summary;
 
+pub use crate::scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use cell::TensorCell;
 pub use layer::{Tensors, computed_layer};
 pub use layers::*;
@@ -70,7 +70,5 @@ pub use recurrent::{
     CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,
 };
 pub use samebits_macros::{Module, layer};
-pub(crate) use scope::with_generator_if;
-pub use scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use sequential::{Layer, Sequential};
 pub use summary::Summary;

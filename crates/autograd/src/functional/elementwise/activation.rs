@@ -13,7 +13,7 @@ use super::{
 use crate::Tensor;
 use crate::dims::Dim;
 use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
-use crate::nn::with_generator_if;
+use crate::scope::with_generator_if;
 
 /// Returns `x` if it is positive, else `weight · x`.
 ///

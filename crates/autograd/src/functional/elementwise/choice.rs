@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Whe
 use samebits_tensor_core::{Error, Result};
 
 use super::{binary, mul, times, unary};
-use crate::functional::reduce::sum_to;
+use crate::functional::broadcast::sum_to;
 use crate::{Tensor, run, untracked};
 
 /// Returns `a` if the condition is true, else `b`, elementwise with broadcasting. An element that

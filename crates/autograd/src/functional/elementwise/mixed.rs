@@ -8,7 +8,7 @@ use super::{
     abs, add, affine, choice::hard_clamp, compare, div, exp, log, log1p, maximum, mul, neg,
     relation, scalar_like, scaled, sub, wanted, where_,
 };
-use crate::functional::reduce::sum_to;
+use crate::functional::broadcast::sum_to;
 use crate::functional::{Operand, isinf, logical_and, logical_or, masked_fill};
 use crate::{Tensor, no_grad};
 

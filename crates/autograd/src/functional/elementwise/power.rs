@@ -7,7 +7,7 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use super::choice::{compare, expect_held, scalar_like, where_};
 use super::{affine, binary, div, log, mul, neg, square, times, unary, wanted};
 use crate::Tensor;
-use crate::functional::reduce::sum_to;
+use crate::functional::broadcast::sum_to;
 
 /// Computes `1 / √x`, rounded once.
 ///

@@ -5,8 +5,8 @@ use samebits_tensor_core::ops::{Index, IndexPut, IndexPutAdd, indexed_shape};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::{masked, positions};
+use crate::functional::broadcast::sum_to;
 use crate::functional::elementwise::{equal, scalar_like, wanted};
-use crate::functional::reduce::sum_to;
 use crate::functional::{expand, permute, reshape, zeros_for};
 use crate::{Tensor, run, untracked};
 

@@ -9,7 +9,7 @@ use crate::functional::elementwise::{
     abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
     square, sub, times, wanted, weigh, where_,
 };
-use crate::functional::index::{masked, masked_fill};
+use crate::functional::support::{masked, masked_fill};
 use crate::{Tensor, untracked};
 
 /// Computes the squared error `(input − target)²`.

@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 use super::indexed::{Windows, sum_by_index};
 use crate::functional::blocks;
 use crate::functional::spatial::{batched_with_indices, by_dims};
-use crate::nn::with_generator_if;
+use crate::scope::with_generator_if;
 use crate::{Tensor, run, untracked};
 
 /// Returns the largest element of each window, and its index in the flattened spatial dimensions.

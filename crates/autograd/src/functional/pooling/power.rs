@@ -7,15 +7,16 @@ use samebits_tensor_core::{Error, Result};
 
 use super::{avg_pool, max_pool};
 use crate::Tensor;
+use crate::functional::broadcast::sum;
 use crate::functional::compare::{isfinite, isinf, logical_and, logical_or};
 use crate::functional::distance::outside;
 use crate::functional::elementwise::{
     abs, compare, div, mul, neg, pow_scalar, scalar_like, times, where_,
 };
-use crate::functional::index::masked_fill;
 use crate::functional::padding::pad;
-use crate::functional::reduce::{has_any, sum};
+use crate::functional::reduce::has_any;
 use crate::functional::shape::reshape;
+use crate::functional::support::masked_fill;
 use crate::functional::windows::windows;
 
 /// Computes the p-norm of each window: the p-th root of the sum of the p-th powers.

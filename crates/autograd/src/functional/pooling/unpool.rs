@@ -3,9 +3,10 @@ use samebits_tensor_core::ops::{MaxUnpool, PoolParams};
 use samebits_tensor_core::{Error, Result};
 
 use super::indexed::{Windows, pick_by_index};
-use crate::functional::index::{last_writers, masked};
+use crate::functional::index::last_writers;
 use crate::functional::shape::reshape;
 use crate::functional::spatial::{batched, by_dims, expect_dims};
+use crate::functional::support::masked;
 use crate::{Tensor, run};
 
 /// Computes the partial inverse of [`max_pool`](super::max_pool) with `params`: writes each element

@@ -2,7 +2,7 @@ use samebits_tensor_core::{DType, Device, Error, Result};
 
 use super::{normals, randint_with, to_dtype, uniform};
 use crate::Tensor;
-use crate::nn::with_generator;
+use crate::scope::with_generator;
 
 /// The element type and device of random tensors (default: f32 on the host).
 ///

@@ -4,8 +4,9 @@ use samebits_macros::named;
 use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
+use crate::functional::broadcast::expand;
 use crate::functional::elementwise::scalar_like;
-use crate::functional::shape::{cat, expand, reshape, transpose};
+use crate::functional::shape::{cat, reshape, transpose};
 use crate::functional::{Lengths, index_select};
 
 /// Sequences of different lengths without padding: the first elements of all sequences, longest
