@@ -13,11 +13,12 @@ use crate::reduce::{extreme, grid};
 use crate::scatter::{Rows, Summed};
 use crate::segments::{ACCUMULATOR, check_addends, round};
 
-/// Values that one block takes.
+/// The number of values per block.
 const CHUNK: usize = 4096;
-/// Bins that fit a block's shared memory as exact accumulators.
+/// The largest number of bins whose exact accumulators fit into a block's shared memory.
 const SHARED_BINS: usize = 256;
-/// Bins that a block counts in its shared memory, and values that it takes then.
+/// The largest number of bins that a block counts in shared memory, and the number of values that
+/// it then takes.
 const COUNTED: usize = 4096;
 const COUNTED_CHUNK: usize = 16384;
 
@@ -47,7 +48,7 @@ pub fn bincount_len(device: &Device, values: &Buffer<i64>, min_length: usize) ->
     Ok(bins.max(min_length))
 }
 
-/// How often each value occurs.
+/// Counts the occurrences of each value.
 ///
 /// # Determinism
 ///
@@ -77,7 +78,7 @@ pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Bu
     Ok(counts)
 }
 
-/// Returns the sum of the weights of each value.
+/// Computes the sum of the weights of each value.
 ///
 /// # Shapes
 ///
@@ -85,8 +86,8 @@ pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Bu
 ///
 /// # Determinism
 ///
-/// Deterministic: exact sums, rounded once; up to 256 bins are first summed exactly in each
-/// block's shared memory. Atomic: float additions in the order of arrival.
+/// Deterministic: exact sums, rounded once; up to 256 bins are first summed exactly in each block's
+/// shared memory. Atomic: float additions in the order of arrival.
 ///
 /// # Errors
 ///
@@ -124,19 +125,19 @@ pub fn bincount_weighted(
     Ok(out)
 }
 
-/// Returns the number of elements in each of `bins` bins of equal width from `low` to `high`, both
-/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and the
-/// largest element take their place (which waits for the device), and if these are equal too, one
+/// Counts the elements in each of `bins` bins of equal width from `low` to `high`, both included.
+/// Elements outside and NaN are not counted. If `low` equals `high`, the smallest and the largest
+/// element replace them (which waits for the device); if these are equal too, the limits are one
 /// less and one more.
 ///
 /// # Determinism
 ///
-/// Portable: the bin of `x` is `floor((x − low) · bins / (high − low))` of the real numbers, no
-/// operation rounded (see [`bin_edges`]), and the last bin for `x = high`; the counts are integers.
+/// Portable: the bin of `x` is `floor((x − low) · bins / (high − low))` in real numbers, without
+/// any rounding (see [`bin_edges`]); `x = high` is in the last bin. The counts are integers.
 ///
 /// # Errors
 ///
-/// [`CudaError::InvalidArgument`] if there are no bins, or the limits are not finite or out of
+/// [`CudaError::InvalidArgument`] if there are no bins, or the limits are not finite or not in
 /// order.
 pub fn histc<T: Float>(
     device: &Device,

@@ -2,10 +2,10 @@
 //!
 //! # Determinism
 //!
-//! Portable: the recursions run in f64 in the order that `samebits-cpu-kernels` states, one block
-//! per sequence; the gradient of a class adds the posteriors of its states in ascending order.
-//! [`Variant::Atomic`] of the gradient adds them by float atomics instead, in the order of
-//! arrival: every state is looked at once and not once for every class.
+//! Portable: the recursions run in f64 in the order that `samebits-cpu-kernels` documents, one
+//! block per sequence; the gradient of a class adds the posteriors of its states in ascending
+//! order. With [`Variant::Atomic`] the gradient adds them with float atomics instead, in the order
+//! of arrival: it visits every state once, not once per class.
 
 use crate::launch::kernels::ctc as kernels;
 use crate::launch::{Buffer, Launch};
@@ -17,36 +17,36 @@ use crate::error::{CudaError, Result};
 use crate::loss::Reduction;
 use crate::reduce::{Terms, finish, grid, sums};
 
-/// Threads that walk over the states of a sequence.
+/// The number of threads that process the states of a sequence.
 const THREADS: u32 = 128;
 
 /// A batch of sequences and their labels.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a, T> {
-    /// `shape = [steps, n, classes]` log-probabilities.
+    /// The log-probabilities, `shape = [steps, n, classes]`.
     pub log_probs: &'a Buffer<T>,
-    /// Their shape.
+    /// The shape of the log-probabilities.
     pub shape: [usize; 3],
     /// The labels of all sequences.
     pub labels: &'a Buffer<i64>,
-    /// The number of labels in all.
+    /// The total number of labels.
     pub count: usize,
-    /// Where those of each sequence begin.
+    /// The start of each sequence in `labels`.
     pub starts: &'a [usize],
-    /// The number of labels each has.
+    /// The number of labels of each sequence.
     pub target_lengths: &'a [usize],
-    /// The number of steps of each count.
+    /// The number of valid steps of each sequence.
     pub input_lengths: &'a [usize],
     /// The class that stands for no label.
     pub blank: usize,
 }
 
-/// Returns the negative log-likelihood of each sequence, or their sum, or the mean of the losses
+/// Computes the negative log-likelihood of each sequence, or their sum, or the mean of the losses
 /// divided by their numbers of labels.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the lengths do not go together;
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the lengths do not fit together;
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn ctc_loss<T: Float>(
     device: &Device,
@@ -75,8 +75,8 @@ pub fn ctc_loss<T: Float>(
     finish(device, op, &sum, 1, if mean { n as f64 } else { 1.0 })
 }
 
-/// Returns the gradient of [`ctc_loss`]: `exp(log_probs) − posterior`, scaled by `grad`, which has
-/// one element, or one for each sequence without a reduction.
+/// Computes the gradient of [`ctc_loss`]: `exp(log_probs) − posterior`, scaled by `grad`, which has
+/// one element, or one per sequence without a reduction.
 ///
 /// # Errors
 ///
@@ -150,10 +150,10 @@ pub fn ctc_loss_grad<T: Float>(
     Ok(out)
 }
 
-/// What the forward recursion leaves behind.
+/// The results of the forward recursion.
 struct Run {
     raw: RawCtc,
-    /// Starts, numbers of labels, numbers of steps.
+    /// For each sequence: its start, its number of labels, its number of steps.
     lengths: Buffer<u64>,
     alpha: Buffer<f64>,
     likelihood: Buffer<f64>,

@@ -1,17 +1,16 @@
 //! Matrix products by cuBLAS, with the feature `cublas`.
 //!
-//! The library is opened at run time; building needs nothing of it. **Compiled, never run**: there
-//! was no GPU where this was written.
+//! The library is opened at run time; building does not need it. **Compiled, never run**: no GPU
+//! was available during development.
 //!
 //! # Determinism
 //!
-//! Run to run: the same bits on the same machine with the same release of cuBLAS, and other bits
-//! than [`matmul`](mod@crate::matmul). cuBLAS promises that for calls without concurrent streams, or
-//! with a handle and a workspace for each stream. A [`Device`] has both, made once: the workspace
-//! has a fixed size, because its size takes part in the choice of an algorithm; no TF32
-//! (`CUBLAS_DEFAULT_MATH`), no atomics (`CUBLAS_ATOMICS_NOT_ALLOWED`). What
-//! `CUBLAS_WORKSPACE_CONFIG` says is not needed, but checked: see
-//! [`WorkspaceConfig`].
+//! Run to run: the same bits on the same machine with the same release of cuBLAS, but other bits
+//! than [`matmul`](mod@crate::matmul). cuBLAS promises that for calls without concurrent streams,
+//! or with a handle and a workspace for each stream. A [`Device`] has both, created once. The
+//! workspace has a fixed size, because its size takes part in the choice of an algorithm. TF32 is
+//! off (`CUBLAS_DEFAULT_MATH`), and so are atomics (`CUBLAS_ATOMICS_NOT_ALLOWED`).
+//! `CUBLAS_WORKSPACE_CONFIG` is not needed, but checked: see [`WorkspaceConfig`].
 //!
 //! # References
 //!
@@ -29,15 +28,15 @@ use crate::vendor::{WORKSPACE_VARIABLE, WorkspaceConfig};
 
 /// The library's name.
 pub const LIBRARY: &str = "cuBLAS";
-/// Bytes of workspace for each stream: what NVIDIA recommends for the largest GPUs.
+/// The size of the workspace of each stream in bytes: NVIDIA's recommendation for the largest GPUs.
 const WORKSPACE: usize = 32 << 20;
 
-/// Returns whether cuBLAS can be used.
+/// Checks that cuBLAS can be used.
 ///
 /// # Errors
 ///
-/// [`CudaError::LibraryMissing`]; [`CudaError::InvalidArgument`] if `CUBLAS_WORKSPACE_CONFIG` is
-/// set to something that cuBLAS does not understand.
+/// [`CudaError::LibraryMissing`]; [`CudaError::InvalidArgument`] if `CUBLAS_WORKSPACE_CONFIG` has a
+/// value that cuBLAS does not understand.
 pub fn find() -> Result<()> {
     if !raw::is_present() {
         return Err(CudaError::LibraryMissing { library: LIBRARY });
@@ -50,7 +49,7 @@ pub fn find() -> Result<()> {
     }
 }
 
-/// `a · b` for each pair of matrices, as [`matmul`](crate::matmul::matmul).
+/// Computes `a · b` for each pair of matrices, as [`matmul`](crate::matmul::matmul).
 ///
 /// # Shapes
 ///
@@ -62,8 +61,8 @@ pub fn find() -> Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`find`]; [`CudaError::InvalidArgument`] if a matrix reaches outside its buffer, the
-/// batches differ, or the layout is none of cuBLAS's ([`takes`]); [`CudaError::Library`].
+/// The errors of [`find`]; [`CudaError::InvalidArgument`] if a matrix reaches outside its buffer,
+/// the batches differ, or cuBLAS does not support the layout ([`takes`]); [`CudaError::Library`].
 pub fn matmul<T: Float>(
     device: &Device,
     a: Matrix<'_, T>,
@@ -124,14 +123,14 @@ where
     Ok(out)
 }
 
-/// What the library said.
+/// Converts an error of the library.
 pub(crate) fn failed(op: &'static str, error: &CublasError) -> CudaError {
     CudaError::Library { op, library: LIBRARY, message: error.to_string() }
 }
 
-/// Returns true if cuBLAS takes matrices in these layouts: each has neighbouring elements in its
-/// rows or in its columns, those of a batch lie at equal distances, and sizes fit 32 bits. Strides
-/// are the distances of rows and of columns.
+/// Returns true if cuBLAS supports matrices in these layouts: each has neighbouring elements in its
+/// rows or in its columns, the matrices of a batch are at equal distances, and sizes fit 32 bits.
+/// Strides are the distances of rows and of columns.
 pub fn takes(
     a: [usize; 2],
     offsets_a: &[usize],
@@ -145,7 +144,7 @@ pub fn takes(
 /// The handle of a stream, and its workspace.
 #[derive(Debug)]
 pub(crate) struct Blas {
-    // Dropped before what it works in.
+    // The handle, which is dropped before its workspace.
     handle: CudaBlas,
     _workspace: Buffer<u8>,
 }
@@ -164,10 +163,11 @@ fn operation(transposed: bool) -> cublasOperation_t {
     if transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
 }
 
-/// A product as cuBLAS counts, by columns: `outᵀ = bᵀ · aᵀ`. The first of each pair is `b`'s.
+/// A product in cuBLAS's column-major order: `outᵀ = bᵀ · aᵀ`. The first of each pair belongs to
+/// `b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Plan {
-    /// n, m and k.
+    /// The sizes n, m and k.
     sizes: [i32; 3],
     transposed: [bool; 2],
     leading: [i32; 2],
@@ -198,8 +198,8 @@ impl Plan {
     }
 }
 
-/// Returns whether cuBLAS, which sees the transposed matrix, has to transpose it, and the distance
-/// of what it takes for columns.
+/// Returns true if cuBLAS, which sees the transposed matrix, must transpose it, and the distance of
+/// its columns as cuBLAS sees them.
 fn leading([row, column]: [usize; 2], rows: usize, columns: usize) -> Option<(bool, i32)> {
     let by_rows = if rows <= 1 { columns.max(1) } else { row };
     if (column == 1 || columns <= 1) && by_rows >= columns.max(1) {
@@ -225,7 +225,7 @@ fn steps(offsets: &[usize]) -> Option<(usize, i64)> {
 mod tests {
     use super::{Plan, takes};
 
-    /// What cuBLAS computes by its documentation: column-major, `op(left) · op(right)`.
+    /// Computes what cuBLAS documents: column-major, `op(left) · op(right)`.
     fn by_columns(plan: &Plan, left: &[f64], right: &[f64]) -> Vec<f64> {
         let [m, n, k] = plan.sizes.map(|x| x as usize);
         let mut out = vec![0.0; m * n * plan.batch as usize];

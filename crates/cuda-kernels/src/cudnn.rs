@@ -1,16 +1,16 @@
 //! Convolutions by cuDNN, with the feature `cudnn`.
 //!
-//! The library is opened at run time; building needs nothing of it. **Compiled, never run**: there
-//! was no GPU where this was written.
+//! The library is opened at run time; building does not need it. **Compiled, never run**: no GPU
+//! was available during development.
 //!
 //! # Determinism
 //!
-//! Run to run: the same bits on the same machine with the same release of cuDNN, and other bits
-//! than [`conv`](crate::conv). An algorithm is taken in the order in which cuDNN's heuristics, which
-//! measure nothing, list them, if cuDNN says that it is deterministic, if it needs no more than
-//! the fixed workspace, and if it *shows* it: the first call for a shape launches it twice and
-//! compares the bits; one that differs is dropped with a warning. Each [`Device`], which is one
-//! stream, has a handle and a workspace of its own. No TF32 (`CUDNN_FMA_MATH`).
+//! Run to run: the same bits on the same machine with the same release of cuDNN, but other bits
+//! than [`conv`](crate::conv). Algorithms are tried in the order of cuDNN's heuristics, which
+//! measure nothing. An algorithm is chosen if cuDNN calls it deterministic, if it fits the fixed
+//! workspace, and if it passes a test: the first call for a shape runs it twice and compares the
+//! bits. If they differ, a warning is written and the next algorithm is tried. Each [`Device`],
+//! which is one stream, has its own handle and workspace. TF32 is off (`CUDNN_FMA_MATH`).
 //!
 //! # References
 //!
@@ -29,10 +29,11 @@ use raw::{Algorithm, Candidate, Handle, Pass, Sizes};
 
 /// The library's name.
 pub const LIBRARY: &str = "cuDNN";
-/// Bytes of workspace for each stream. Fixed, because what does not fit is not chosen.
+/// The size of the workspace of each stream in bytes. It is fixed, because algorithms that do not
+/// fit are not chosen.
 const WORKSPACE: usize = 256 << 20;
 
-/// Returns whether cuDNN can be used.
+/// Checks that cuDNN can be used.
 ///
 /// # Errors
 ///
@@ -53,12 +54,12 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Returns the convolution of these shapes, which
-    /// [`conv::Convolution`](crate::conv::Convolution::new) has found to go together.
+    /// Returns the convolution of these shapes, after the checks of
+    /// [`conv::Convolution`](crate::conv::Convolution::new).
     ///
     /// # Errors
     ///
-    /// Those of [`conv::Convolution::new`](crate::conv::Convolution::new);
+    /// The errors of [`conv::Convolution::new`](crate::conv::Convolution::new);
     /// [`CudaError::InvalidArgument`] if a tensor has 2^31 elements or more.
     pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Convolution> {
         let op = "conv";
@@ -88,12 +89,12 @@ impl Convolution {
         })
     }
 
-    /// Returns the convolution (without flipping the kernel).
+    /// Computes the convolution (without flipping the kernel).
     ///
     /// # Errors
     ///
-    /// [`CudaError::Length`]; those of [`find`]; [`CudaError::Library`] if there is no algorithm
-    /// that repeats its bits.
+    /// [`CudaError::Length`]; the errors of [`find`]; [`CudaError::Library`] if no algorithm
+    /// repeats its bits.
     pub fn forward<T: Float>(
         &self,
         device: &Device,
@@ -106,7 +107,7 @@ impl Convolution {
         self.run(op, device, Pass::Forward, [input, weight], self.lengths[2])
     }
 
-    /// Returns the gradient with respect to the input.
+    /// Computes the gradient with respect to the input.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl Convolution {
         self.run(op, device, Pass::Input, [grad, weight], self.lengths[0])
     }
 
-    /// Returns the gradient with respect to the weights.
+    /// Computes the gradient with respect to the weights.
     ///
     /// # Errors
     ///
@@ -183,7 +184,7 @@ impl Convolution {
     }
 }
 
-/// The handle of a stream, its workspace, and what was chosen for each shape.
+/// The handle of a stream, its workspace, and the algorithm chosen for each shape.
 #[derive(Debug)]
 pub(crate) struct Dnn {
     handle: Handle,
@@ -212,7 +213,8 @@ fn same_bits<T: Float>(left: &[T], right: &[T]) -> bool {
     bytemuck::cast_slice::<T, u8>(left) == bytemuck::cast_slice::<T, u8>(right)
 }
 
-/// One dimension becomes two, the first of size `one`; the first `kept` stay before them.
+/// Turns a single spatial dimension into two, the first of size `one`; the first `kept` entries
+/// stay before them.
 fn with_height(list: &[usize], kept: usize, one: i32) -> Vec<i32> {
     let mut found: Vec<i32> = list.iter().map(|&x| narrow(x)).collect();
     if list.len() == kept + 1 {
@@ -221,7 +223,8 @@ fn with_height(list: &[usize], kept: usize, one: i32) -> Vec<i32> {
     found
 }
 
-/// Sizes of tensors fit, as was checked; a larger stride or padding is refused by cuDNN.
+/// Converts to 32 bits. Sizes of tensors fit, as was checked; cuDNN rejects a stride or padding
+/// that is too large.
 fn narrow(x: usize) -> i32 {
     i32::try_from(x).unwrap_or(i32::MAX)
 }

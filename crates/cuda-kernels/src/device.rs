@@ -1,4 +1,4 @@
-//! A device with a stream: where buffers live and kernels run.
+//! A device with a stream: it holds buffers and runs kernels.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::error::{CudaError, Result};
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{self, Buffer, Kernels, Launch};
 
-/// Words of the status buffer; see `kernels/include/samebits.cuh`.
+/// The number of words of the status buffer; see `kernels/include/samebits.cuh`.
 const STATUS_WORDS: usize = 5;
-/// Threads of a block where the kernel does not fix the number.
+/// The number of threads of a block, if the kernel does not fix it.
 const BLOCK: u32 = 256;
-/// The most threads that the registers of every kernel that leaves the number open allow.
+/// The largest number of threads that the registers of every kernel without a fixed number allow.
 const LARGEST_BLOCK: u32 = 512;
-/// The status buffer with nothing noted.
+/// The status buffer without reports.
 const NOTHING: [u64; STATUS_WORDS] = [u64::MAX, 0, 0, 0, 0];
 
-/// A CUDA device and a stream of its own.
+/// A CUDA device with its own stream.
 ///
-/// All work of a `Device` is done in the order it was asked for, by any thread. Several `Device`s
-/// may share one GPU: an operation on a buffer of another one waits for what that one was asked
-/// before, and what that one is asked later waits for the operation.
+/// A `Device` does all its work in the order of submission, from any thread. Several `Device`s may
+/// share one GPU. An operation on another device's buffer waits for the work submitted to that
+/// device before; work submitted to it later waits for the operation.
 ///
 /// # Examples
 ///
@@ -56,26 +56,27 @@ pub struct Device {
     dnn: Mutex<Option<crate::cudnn::Dnn>>,
 }
 
-/// What kernels report back; see `kernels/include/samebits.cuh`.
+/// The reports of kernels; see `kernels/include/samebits.cuh`.
 #[derive(Debug)]
 struct Status {
     words: Buffer<u64>,
-    /// A place for reports that were collected already.
+    /// A buffer for reports that were already collected.
     ignored: Buffer<u64>,
-    /// What launched something that can report; its number is its place + 1.
+    /// The operations that can report, with the kind of report; the number of one is its position +
+    /// 1.
     sources: Vec<(&'static str, Refused)>,
 }
 
-/// What a kernel refuses in a buffer of integers that it reads.
+/// The reason why a kernel rejects an integer that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// An index outside a dimension of this size.
+    /// An index outside a dimension.
     Index,
-    /// An operand of arithmetic, by what it is called.
+    /// An operand of arithmetic, by its name.
     Operand(&'static str),
 }
 
-/// Returns true if there is a driver that can run this crate's kernels, and a device.
+/// Returns true if there is a device, and a driver that can run this crate's kernels.
 ///
 /// # Examples
 ///
@@ -102,11 +103,11 @@ pub fn device_count() -> Result<usize> {
 }
 
 impl Device {
-    /// Device `ordinal` with a new stream.
+    /// Opens device `ordinal` with a new stream.
     ///
     /// # Errors
     ///
-    /// Those of [`device_count`], and [`CudaError::NoDevice`].
+    /// The errors of [`device_count`], and [`CudaError::NoDevice`].
     pub fn new(ordinal: usize) -> Result<Device> {
         let count = device_count()?;
         if ordinal >= count {
@@ -128,15 +129,16 @@ impl Device {
         Ok(Device { block: self.block, ..device })
     }
 
-    /// Returns the same device with `block` threads in a block wherever a kernel leaves that open.
+    /// Returns the same device with `block` threads per block for kernels that leave the number
+    /// open.
     ///
     /// # Determinism
     ///
-    /// The block size cannot change a bit of a `Portable` result; the tests vary it to show that.
+    /// The block size cannot change a bit of a `Portable` result; the tests vary it to prove that.
     ///
     /// # Errors
     ///
-    /// [`CudaError::InvalidArgument`] unless `block` is a multiple of 32 up to 512: kernels have too
+    /// [`CudaError::InvalidArgument`] unless `block` is a multiple of 32 up to 512; kernels use too
     /// many registers for more.
     pub fn with_block_size(self, block: u32) -> Result<Device> {
         if block == 0 || !block.is_multiple_of(32) || block > LARGEST_BLOCK {
@@ -186,7 +188,7 @@ impl Device {
         Ok(format!("{}, compute capability {major}.{minor}, driver {version}", self.name()?))
     }
 
-    /// Returns an event that is reached when everything asked for is done, and that knows when.
+    /// Returns an event that is reached when all submitted work is done, and that records the time.
     pub(crate) fn timed_event(&self) -> Result<CudaEvent> {
         self.stream
             .record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
@@ -210,19 +212,19 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Copies a buffer to the host, after everything asked for before is done, and waits for it. The
-    /// buffer of an empty tensor has one element without meaning, because the driver allocates
-    /// nothing smaller.
+    /// Copies a buffer to the host after all work submitted before is done, and waits for it. The
+    /// buffer of an empty tensor has one meaningless element, because the driver allocates nothing
+    /// smaller.
     ///
     /// # Errors
     ///
-    /// Those of [`synchronize`](Device::synchronize).
+    /// The errors of [`synchronize`](Device::synchronize).
     pub fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
         self.synchronize()?;
         buffer.read("download", &self.stream, 0, buffer.len())
     }
 
-    /// One element of a buffer, after everything asked for before is done.
+    /// Reads one element of a buffer after all work submitted before is done.
     pub(crate) fn element<T: Pod>(&self, buffer: &Buffer<T>, at: usize) -> Result<T> {
         self.synchronize()?;
         Ok(buffer.read("download", &self.stream, at, 1)?[0])
@@ -251,13 +253,13 @@ impl Device {
         Ok(copy)
     }
 
-    /// Waits until everything asked for is done and reports what went wrong.
+    /// Waits until all submitted work is done, and returns any error it reported.
     ///
     /// # Errors
     ///
-    /// [`CudaError::IndexOutOfRange`] for the first op since the last call that met a bad
-    /// index, with the first such place in its index; [`CudaError::Operand`] likewise for integers
-    /// that have no result; [`CudaError::Driver`] if a kernel failed.
+    /// [`CudaError::IndexOutOfRange`] for the first operation since the last call that read a bad
+    /// index, with the first such position in its index; [`CudaError::Operand`] likewise for
+    /// integers that have no result; [`CudaError::Driver`] if a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         let op = "synchronize";
         let driver = |e| CudaError::driver(op, e);
@@ -285,7 +287,7 @@ impl Device {
         })
     }
 
-    /// Returns a buffer that the next kernel writes completely.
+    /// Returns a buffer that the next kernel must write completely.
     pub(crate) fn uninitialised<T: Pod>(&self, op: &'static str, len: usize) -> Result<Buffer<T>> {
         Buffer::uninitialised(&self.stream, op, len)
     }
@@ -296,18 +298,18 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Returns the stream that work goes to.
+    /// Returns the stream of this device's work.
     pub(crate) fn stream(&self) -> &CudaStream {
         &self.stream
     }
 
-    /// Returns the stream, to be shared.
+    /// Returns the stream as a shared handle.
     #[cfg(any(feature = "cublas", feature = "cudnn"))]
     pub(crate) fn stream_handle(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Calls `body` with this stream's handle of cuBLAS, which is made when it is first needed.
+    /// Calls `body` with this stream's cuBLAS handle, which is created at first use.
     #[cfg(feature = "cublas")]
     pub(crate) fn with_blas<R>(
         &self,
@@ -321,7 +323,7 @@ impl Device {
         body(blas.insert(crate::cublas::Blas::new(self)?))
     }
 
-    /// Calls `body` with this stream's handle of cuDNN, which is made when it is first needed.
+    /// Calls `body` with this stream's cuDNN handle, which is created at first use.
     #[cfg(feature = "cudnn")]
     pub(crate) fn with_dnn<R>(
         &self,
@@ -335,39 +337,41 @@ impl Device {
         body(dnn.insert(crate::cudnn::Dnn::new(self)?))
     }
 
-    /// Threads of a block where the kernel does not fix the number.
+    /// Returns the number of threads of a block, if the kernel does not fix it.
     pub(crate) fn block(&self) -> u32 {
         self.block
     }
 
-    /// Returns the kernels that have been loaded.
+    /// Returns the loaded kernels.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
-    /// Returns the buffers that kernels of `op` report to.
+    /// Locks the status buffers for the reports of an operation's kernels.
     pub(crate) fn reports(&self) -> Reports<'_> {
         Reports { status: self.status.lock() }
     }
 }
 
-/// Access to the status buffers during an op.
+/// Access to the status buffers during an operation.
 pub(crate) struct Reports<'a> {
     status: MutexGuard<'a, Status>,
 }
 
 impl Reports<'_> {
-    /// Where kernels note bad indices; to be followed by [`collect`](Reports::collect).
+    /// Returns the buffer in which kernels report bad indices; call [`collect`](Reports::collect)
+    /// after them.
     pub(crate) fn noted(&mut self) -> &mut Buffer<u64> {
         &mut self.status.words
     }
 
-    /// Where kernels note bad indices that an earlier kernel of the op noted already.
+    /// Returns a buffer for bad indices that an earlier kernel of the operation already reported.
     pub(crate) fn ignored(&mut self) -> &mut Buffer<u64> {
         &mut self.status.ignored
     }
 
-    /// Looks up the index at the first bad place, if there is one, and keeps the first op's.
+    /// Looks up the index at the first bad position, if there is one, and keeps the report of the
+    /// first operation.
     pub(crate) fn collect(
         &mut self,
         device: &Device,
@@ -378,7 +382,7 @@ impl Reports<'_> {
         self.collect_refused(device, (op, Refused::Index), index, size)
     }
 
-    /// [`collect`](Reports::collect) for operands of arithmetic.
+    /// Collects as [`collect`](Reports::collect), for operands of arithmetic.
     pub(crate) fn collect_operand(
         &mut self,
         device: &Device,
@@ -411,14 +415,14 @@ impl Reports<'_> {
     }
 }
 
-/// Fails unless a buffer has the length that the shape asks for.
+/// Checks that a buffer has the length that the shape requires.
 pub(crate) fn expect_len<T>(
     op: &'static str,
     what: &'static str,
     buffer: &Buffer<T>,
     expected: usize,
 ) -> Result<()> {
-    // An empty tensor's buffer has one element that nothing reads.
+    // The buffer of an empty tensor has one element that nothing reads.
     let got = buffer.len();
     if got == expected || (expected == 0 && got == 1) {
         Ok(())
@@ -427,24 +431,25 @@ pub(crate) fn expect_len<T>(
     }
 }
 
-/// Multiplies dimensions.
+/// Returns the product of dimensions, or an error if it overflows.
 pub(crate) fn product(op: &'static str, dims: &[usize]) -> Result<usize> {
     dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(|| {
         CudaError::invalid(op, format!("the product of {dims:?} does not fit 64 bits"))
     })
 }
 
-/// Planes of which one thread takes a place each: `SB_PLANES` of `kernels/include/planes.cuh`.
+/// The number of planes that one thread handles, one place in each: `SB_PLANES` of
+/// `kernels/include/planes.cuh`.
 const PLANES: usize = 8;
 
-/// Threads of a kernel that takes a place of [`PLANES`] planes at once, and of those that are left
-/// over one by one.
+/// Returns the number of threads of a kernel in which a thread handles one place in [`PLANES`]
+/// planes, and the remaining planes one by one.
 pub(crate) fn plane_threads(op: &'static str, planes: usize, volume: usize) -> Result<usize> {
     product(op, &[planes / PLANES + planes % PLANES, volume])
 }
 
-/// Sizes and offsets as the kernels take them: below 2^31. That is a limit of this crate's kernels
-/// and of no operation.
+/// Converts sizes and offsets to the type of the kernels; they must be below 2^31. That is a limit
+/// of this crate's kernels, not of the operations.
 pub(crate) fn narrow<Wide, Narrow, const N: usize>(
     op: &'static str,
     what: &'static str,
@@ -469,7 +474,7 @@ where
 
 /// A type of 1, 2, 4 or 8 bytes that kernels move as bits.
 pub trait Word: Pod + Default {
-    /// The word for the type in the names of kernels.
+    /// The word for the type in kernel names.
     #[doc(hidden)]
     const NAME: &'static str;
 }
@@ -485,10 +490,11 @@ words!(u8 u16 f16 bf16 f32 f64 i32 i64 u32 u64);
 
 /// An element type with arithmetic: f32, f64 or i64.
 pub trait Number: Word {
-    /// True if the order of sums and products shows: not in integers, which wrap around.
+    /// True if the order of sums and products changes the result; false for integers, which wrap
+    /// around.
     #[doc(hidden)]
     const ROUNDS: bool;
-    /// Returns the nearest number of this type; of i64, the nearest towards zero.
+    /// Returns the nearest number of this type; for i64, the nearest towards zero.
     fn from_f64(x: f64) -> Self;
 }
 
@@ -511,7 +517,7 @@ pub trait Float:
     /// True for f64.
     #[doc(hidden)]
     const WIDE: bool;
-    /// Neither infinite nor NaN.
+    /// Returns true if the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
     /// Returns the next smaller number.
     #[must_use]
@@ -542,11 +548,11 @@ impl Float for f64 {
 mod tests {
     use super::*;
 
-    /// Registers of a multiprocessor, and the portions in which a warp gets them.
+    /// The number of registers of a multiprocessor; a warp gets them in portions.
     const REGISTERS: u32 = 64 << 10;
     const PORTION: u32 = 256;
 
-    /// Kernels in blocks of 256 threads, whatever the device's block size is.
+    /// Returns true for kernels with blocks of 256 threads, whatever the device's block size is.
     fn is_fixed(kernel: &str) -> bool {
         ["x64_f", "x128_f"].iter().any(|tile| kernel.contains(tile))
     }

@@ -1,4 +1,4 @@
-//! Sums of terms for the digests of ledgers.
+//! The sums behind the digests of ledgers.
 
 use samebits_tensor_core::backend::DigestSum;
 
@@ -8,10 +8,10 @@ use crate::launch::kernels::digest as kernels;
 use crate::launch::{Buffer, Launch};
 use crate::reduce::grid;
 
-/// Words that one thread takes.
+/// The number of words per thread.
 const WORDS: u64 = 16;
 
-/// Returns the sum of the terms of a tensor of elements `x`: one element, not waited for.
+/// Computes the sum behind a digest over the elements `x`: one element, without waiting for it.
 ///
 /// # Determinism
 ///

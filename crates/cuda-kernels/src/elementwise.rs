@@ -1,5 +1,5 @@
-//! Each element on its own: functions of one and two elements, comparisons, selection, copies
-//! of strided views, casts.
+//! Elementwise kernels: functions of one and two elements, comparisons, selection, copies of
+//! strided views, casts.
 //!
 //! # Determinism
 //!
@@ -17,10 +17,10 @@ use samebits_tensor_core::{bf16, f16};
 use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 
-/// Dimensions that a strided view can have.
+/// The largest number of dimensions of a strided view.
 pub const MAX_RANK: usize = 8;
 
-/// A function of one element. On f32 the transcendental ones are correctly rounded.
+/// A function of one element. For f32 the transcendental ones are correctly rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
 pub enum Unary {
@@ -67,15 +67,15 @@ pub enum Binary {
     Sub,
     Mul,
     Div,
-    /// The larger; NaN if either is; the first of equal ones.
+    /// The larger argument; NaN if either is NaN; the first of equal ones.
     Maximum,
-    /// The smaller; NaN if either is; the first of equal ones.
+    /// The smaller argument; NaN if either is NaN; the first of equal ones.
     Minimum,
-    /// `a` to the power `b`: correctly rounded on f32, below 1 ulp on f64.
+    /// `a` to the power `b`: correctly rounded for f32, with an error below 1 ulp for f64.
     Pow,
-    /// `a · b`, and a zero where `b` is 0, also of an infinite `a`.
+    /// `a · b`, and a zero if `b` is 0, even for an infinite `a`.
     Weigh,
-    /// `a` where `b > 0`, NaN where `b` is, else +0.
+    /// `a` if `b > 0`, NaN if `b` is NaN, else +0.
     ReluGrad,
     /// `a · (1 − b·b)`, three roundings.
     TanhGrad,
@@ -83,7 +83,7 @@ pub enum Binary {
     SigmoidGrad,
 }
 
-/// A comparison of IEEE 754: all but `Ne` are false for NaN.
+/// A comparison of IEEE 754: all except `Ne` are false for NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the comparison of its name")]
 pub enum Compare {
@@ -95,21 +95,21 @@ pub enum Compare {
     Ge,
 }
 
-/// Where a view's elements are in its buffer: `offset + Σ index[d] · strides[d]`.
+/// The positions of a view's elements in its buffer: `offset + Σ index[d] · strides[d]`.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// One per dimension; 0 repeats.
+    /// The stride of each dimension; 0 repeats its elements.
     pub strides: &'a [isize],
-    /// The place of the first element.
+    /// The position of the first element.
     pub offset: usize,
 }
 
-/// How the elements of two operands meet.
+/// The pairing of the elements of two operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Pairing<'a> {
-    /// Both are dense, with this many elements.
+    /// Both operands are dense, with this number of elements.
     Dense(usize),
-    /// Each is a view in the shape of the result, with stride 0 along what is broadcast.
+    /// Each operand is a view in the shape of the result, with stride 0 along broadcast dimensions.
     Strided {
         /// The shape of the result.
         shape: &'a [usize],
@@ -120,7 +120,7 @@ pub enum Pairing<'a> {
     },
 }
 
-/// `f(x)` for each element.
+/// Computes `f(x)` for each element.
 ///
 /// # Errors
 ///
@@ -144,11 +144,11 @@ pub fn unary<T: Float>(device: &Device, kind: Unary, x: &Buffer<T>) -> Result<Bu
     Ok(out)
 }
 
-/// `x · scale + shift` for each element, two roundings.
+/// Computes `x · scale + shift` for each element, with two roundings.
 ///
 /// # Errors
 ///
-/// [`CudaError::Driver`], as every function here.
+/// [`CudaError::Driver`], as for every function here.
 pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> Result<Buffer<T>> {
     let op = "affine";
     let mut out = device.uninitialised(op, x.len())?;
@@ -160,7 +160,7 @@ pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> R
     Ok(out)
 }
 
-/// `f(a, b)` for each pair of elements.
+/// Computes `f(a, b)` for each pair of elements.
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ pub fn binary<T: Float>(
     Ok(out)
 }
 
-/// 1 where the comparison holds, else 0.
+/// Computes 1 if the comparison holds, else 0.
 ///
 /// # Errors
 ///
@@ -225,7 +225,7 @@ impl Comparable for f64 {}
 impl Comparable for i64 {}
 impl Comparable for u8 {}
 
-/// `a` where the condition is not 0, else `b`.
+/// Selects `a` if the condition is not 0, else `b`.
 ///
 /// # Errors
 ///
@@ -245,7 +245,7 @@ pub fn select<T: Word>(
     Ok(out)
 }
 
-/// Returns the elements of a view, dense and in order.
+/// Copies the elements of a view, dense and in order.
 ///
 /// # Errors
 ///
@@ -280,12 +280,12 @@ pub fn copy<T: Word>(
     Ok(out)
 }
 
-/// The side of the squares that a transposing copy takes, and the rows that its threads are.
+/// The side of the squares of a transposing copy, and the number of rows of threads.
 const SQUARE: u32 = 32;
 const SQUARE_ROWS: u32 = 8;
 
-/// Returns the dimension along which a view's elements lie side by side, and the squares of it and
-/// the last, if those dimensions differ and most of a square is used.
+/// Returns the dimension along which a view's elements are neighbours and the number of squares of
+/// it and the last dimension, if the two differ and most of a square is used.
 fn transposed(shape: &[usize], strides: &[i64]) -> Option<(usize, u32)> {
     let (&columns, outer) = shape.split_last()?;
     let dense = (0..outer.len()).find(|&d| strides[d] == 1 && outer[d] > 1)?;
@@ -300,7 +300,7 @@ fn transposed(shape: &[usize], strides: &[i64]) -> Option<(usize, u32)> {
     i32::try_from(squares).ok().map(|squares| (dense, squares as u32))
 }
 
-/// Puts tensors one after the other along a dimension.
+/// Concatenates tensors along a dimension.
 ///
 /// # Shapes
 ///
@@ -312,7 +312,7 @@ fn transposed(shape: &[usize], strides: &[i64]) -> Option<(usize, u32)> {
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] unless there are as many widths as inputs.
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] unless there is one width per input.
 pub fn cat<T: Word>(
     device: &Device,
     inputs: &[&Buffer<T>],
@@ -339,7 +339,7 @@ pub fn cat<T: Word>(
     Ok(out)
 }
 
-/// Returns a buffer of `n` times the same value.
+/// Returns a buffer with `n` copies of `value`.
 ///
 /// # Errors
 ///
@@ -354,8 +354,8 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     Ok(out)
 }
 
-/// Returns the same values as another type: rounded to nearest even from f64 to f32, truncated
-/// towards zero and saturated from floats to integers, NaN to 0; the low bits from i64 to u8.
+/// Converts to another type: from f64 to f32 rounded to nearest even; from floats to integers
+/// truncated towards zero and saturated, NaN to 0; from i64 to u8 the low bits.
 ///
 /// # Errors
 ///
@@ -364,7 +364,7 @@ pub fn cast<T: Comparable, R: Comparable>(device: &Device, x: &Buffer<T>) -> Res
     convert(device, x)
 }
 
-/// A type that is moved and cast, but has no other kernels: those of a wider type do its work.
+/// A type that is only moved and cast; for other work it is converted to a wider type.
 pub trait Narrow: Word {
     /// A type that holds every value.
     type Wide: Comparable;
@@ -382,12 +382,12 @@ impl Narrow for bf16 {
     type Wide = f32;
 }
 
-/// A type that [`narrow`] takes, as it holds every value of all but the other.
+/// A type that [`narrow`] converts from: it holds every value of all types but the other such type.
 pub trait Widest: Word {}
 impl Widest for f64 {}
 impl Widest for i64 {}
 
-/// Returns the same values as a wider type, exactly.
+/// Converts to a wider type, exactly.
 ///
 /// # Errors
 ///
@@ -396,8 +396,8 @@ pub fn widen<T: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T::Wide
     convert(device, x)
 }
 
-/// Returns the same values as a narrower type: floats as [`cast`] does, integers to halves rounded
-/// to nearest even, to integers by their low bits.
+/// Converts to a narrower type: floats as [`cast`] does, integers to halves rounded to nearest
+/// even, integers to integers by their low bits.
 ///
 /// # Errors
 ///
@@ -413,7 +413,7 @@ fn convert<T: Word, R: Word>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>
     Ok(out)
 }
 
-/// Returns whether each element is not 0, as 0 or 1; a NaN is not 0.
+/// Computes 1 for each element that is not 0, else 0; NaN is not 0.
 ///
 /// # Errors
 ///
@@ -425,7 +425,7 @@ pub fn truth<T: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<u8>
     Ok(out)
 }
 
-/// How a kernel finds the pairs of elements, and how many there are.
+/// Returns the kernel's description of the pairs of elements, and their number.
 fn pair<T: Word>(
     op: &'static str,
     a: &Buffer<T>,
@@ -440,7 +440,7 @@ fn pair<T: Word>(
             n
         }
         Pairing::Strided { shape, a: left, b: right } => {
-            // Rank 0 means dense to the kernel; a scalar is a view of shape [1].
+            // For the kernel rank 0 means dense, so a scalar is a view of shape [1].
             let (shape, pad): (&[usize], &[isize]) =
                 if shape.is_empty() { (&[1], &[0]) } else { (shape, &[]) };
             let view = |v: View<'_>| -> Vec<isize> { [v.strides, pad].concat() };
@@ -474,7 +474,7 @@ fn dims(op: &'static str, shape: &[usize]) -> Result<[usize; MAX_RANK]> {
     Ok(found)
 }
 
-/// Returns the strides of a view whose every element lies inside a buffer of `len`.
+/// Returns the strides of a view, after a check that all its elements lie inside a buffer of `len`.
 fn checked_strides(
     op: &'static str,
     what: &'static str,

@@ -13,10 +13,10 @@ use crate::error::{CudaError, Result};
 use crate::scatter::{Rows, Summed};
 use crate::segments::Segments;
 
-/// Returns the gradient of a table.
+/// Computes the gradient of a table.
 ///
-/// Row `r` is the sum of the gradients of the places that hold `r`; with `scale_grad_by_freq` it
-/// is then divided by their number. The row `padding_idx` gets none.
+/// Row `r` is the sum of the gradients of the places that hold `r`; with `scale_grad_by_freq` it is
+/// then divided by their number. The row `padding_idx` gets no gradient.
 ///
 /// # Shapes
 ///
@@ -24,8 +24,8 @@ use crate::segments::Segments;
 ///
 /// # Determinism
 ///
-/// Deterministic: f32: the sum is exact and rounded once; f64: added in ascending places. Atomic,
-/// for f32: float additions in the order of arrival.
+/// Deterministic: for f32 the sum is exact and rounded once; for f64 the gradients are added in
+/// ascending order of places. Atomic, for f32 only: float additions in the order of arrival.
 ///
 /// # Errors
 ///
@@ -55,12 +55,12 @@ pub fn embedding_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// How the rows of a bag become one.
+/// The reduction of the rows of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagMode {
-    /// Their sum, each row times its weight if there are weights.
+    /// The sum; each row is multiplied with its weight if there are weights.
     Sum,
-    /// Their sum divided by their number.
+    /// The sum divided by the number of rows.
     Mean,
 }
 
@@ -75,8 +75,8 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Bags of rows `index` of a table of `rows` rows. Places that hold `padding_idx`, and those
-    /// after the last bag, belong to no bag.
+    /// Checks and returns bags over the rows `index` of a table of `rows` rows. Places that hold
+    /// `padding_idx`, and those after the last bag, belong to no bag.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Bags {
         self.count
     }
 
-    /// Returns the number of places, those that hold the padding row among them.
+    /// Returns the number of places, including those that hold the padding row.
     pub fn places(&self) -> usize {
         self.places
     }
@@ -123,7 +123,7 @@ impl Bags {
     }
 }
 
-/// One row per bag. An empty bag gives +0.
+/// Computes one row per bag. An empty bag gives +0.
 ///
 /// # Shapes
 ///
@@ -132,8 +132,8 @@ impl Bags {
 ///
 /// # Determinism
 ///
-/// Portable: ascending places in f64 from +0 (each times its weight, rounded to f64), divided by
-/// their number in f64 for a mean, rounded once.
+/// Portable: rows are added in ascending order of places in f64 from +0 (each times its weight,
+/// rounded to f64), divided by their number in f64 for a mean, and rounded once.
 ///
 /// # Errors
 ///
@@ -163,7 +163,7 @@ pub fn embedding_bag<T: Float>(
     Ok(out)
 }
 
-/// Returns the largest element of each bag's columns and the row it came from, or +0 and −1 for an
+/// Computes the largest element of each bag's columns and the row it came from, or +0 and −1 for an
 /// empty bag.
 ///
 /// # Shapes
@@ -172,7 +172,7 @@ pub fn embedding_bag<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: the first place wins, NaN before all.
+/// Portable: ties go to the first place, and NaN counts as the largest.
 ///
 /// # Errors
 ///
@@ -200,11 +200,12 @@ pub fn embedding_bag_max<T: Float>(
     Ok((out, rows))
 }
 
-/// Returns the gradient of the table of [`embedding_bag`].
+/// Computes the gradient of the table of [`embedding_bag`].
 ///
-/// Row `r` is the sum, over the places that hold it, of the bag's gradient: times the place's
-/// weight, rounded, if there are weights; divided by the bag's size, rounded, for a mean. With
-/// `scale_grad_by_freq` the sum is then divided by the number of places that hold `r`.
+/// Row `r` is the sum of the bags' gradients over the places that hold it. A gradient is first
+/// multiplied with the place's weight and rounded, if there are weights; for a mean, it is divided
+/// by the bag's size and rounded. With `scale_grad_by_freq` the sum is then divided by the number
+/// of places that hold `r`.
 ///
 /// # Shapes
 ///
@@ -212,8 +213,8 @@ pub fn embedding_bag_max<T: Float>(
 ///
 /// # Determinism
 ///
-/// Deterministic: f32: the sum is exact and rounded once; f64: added in ascending places. Atomic,
-/// for f32: float additions in the order of arrival.
+/// Deterministic: for f32 the sum is exact and rounded once; for f64 the gradients are added in
+/// ascending order of places. Atomic, for f32 only: float additions in the order of arrival.
 ///
 /// # Errors
 ///
@@ -271,7 +272,7 @@ pub fn embedding_bag_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// Returns the gradient of the table of [`embedding_bag_max`].
+/// Computes the gradient of the table of [`embedding_bag_max`].
 ///
 /// # Shapes
 ///
@@ -307,7 +308,7 @@ pub fn embedding_bag_max_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// Returns the gradient of the weights of [`embedding_bag`]: the scalar product of the bag's
+/// Computes the gradient of the weights of [`embedding_bag`]: the scalar product of the bag's
 /// gradient and the place's row; +0 at padding.
 ///
 /// # Shapes
@@ -347,8 +348,7 @@ pub fn embedding_bag_weight_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the bag of each place, and what the bag's gradient is divided by or multiplied with
-/// there.
+/// Returns the bag of each place, and the divisor or factor of the bag's gradient there.
 fn places<T: Float>(
     device: &Device,
     op: &'static str,

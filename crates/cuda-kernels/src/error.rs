@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a result on the GPU.
+//! The errors of operations on the GPU.
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
@@ -6,11 +6,11 @@ use cudarc::driver::sys::CUresult;
 /// A result whose error is a [`CudaError`].
 pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 
-/// Why an operation on a CUDA device failed.
+/// The reason why an operation on a CUDA device failed.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// There is no driver library on this machine.
+    /// No driver library is installed on this machine.
     #[error(
         "cuda: no driver library (libcuda.so or nvcuda.dll) was found; install NVIDIA's driver, \
          or use the CPU"
@@ -19,45 +19,45 @@ pub enum CudaError {
     /// The driver cannot load this crate's PTX.
     #[error("cuda: the driver supports CUDA {found}, but {needed} is needed; update the driver")]
     DriverTooOld {
-        /// What the driver supports.
+        /// The version that the driver supports.
         found: String,
-        /// What the committed PTX needs.
+        /// The version that the committed PTX needs.
         needed: String,
     },
-    /// A library of the vendor that this build uses is not on this machine.
+    /// A library of the vendor that this build uses is not installed.
     #[error(
         "cuda: {library} was not found; install it where the loader looks, or build without its \
          feature"
     )]
     LibraryMissing {
-        /// Its name.
+        /// The library's name.
         library: &'static str,
     },
-    /// A library of the vendor refused a call.
+    /// A library of the vendor returned an error.
     #[error("{op}: {library} failed: {message}")]
     Library {
         /// The operation.
         op: &'static str,
         /// The library.
         library: &'static str,
-        /// What it said.
+        /// The library's message.
         message: String,
     },
     /// The driver does not start.
     #[error("cuda: the driver does not start: {message}")]
     DriverFailed {
-        /// What the driver said.
+        /// The driver's message.
         message: String,
     },
-    /// There is no device of this number.
+    /// There is no device with this number.
     #[error("cuda: there is no device {ordinal}: the driver sees {count}")]
     NoDevice {
-        /// The number asked for.
+        /// The requested number.
         ordinal: usize,
         /// The number of devices.
         count: usize,
     },
-    /// The device has no memory left for a buffer.
+    /// The device has too little memory for a buffer.
     #[error(
         "{op}: the device has no memory left for {bytes} bytes; free tensors or use a smaller batch"
     )]
@@ -67,41 +67,41 @@ pub enum CudaError {
         /// The size of the buffer.
         bytes: usize,
     },
-    /// An index does not lie inside the dimension it indexes. Found on the device, and reported
-    /// at the next [`Device::synchronize`](crate::Device::synchronize) or
-    /// [`Device::download`](crate::Device::download).
+    /// An index lies outside the dimension it indexes. A kernel finds it, and the next
+    /// [`Device::synchronize`](crate::Device::synchronize) or
+    /// [`Device::download`](crate::Device::download) reports it.
     #[error("{op}: index {index} at position {position} is out of range for size {size}")]
     IndexOutOfRange {
         /// The operation.
         op: &'static str,
-        /// Where in the index buffer: the first place with a bad index.
+        /// The first position in the index buffer with a bad index.
         position: usize,
-        /// The index found there.
+        /// The index at that position.
         index: i64,
-        /// The size it should have been below.
+        /// The size of the dimension; the index must be below it.
         size: usize,
     },
-    /// Integers have no result for an operand: a divisor is 0, or an exponent is negative. Found on
-    /// the device, and reported as [`IndexOutOfRange`](CudaError::IndexOutOfRange) is.
+    /// An integer operand has no result: a divisor of 0, or a negative exponent. It is found and
+    /// reported as [`IndexOutOfRange`](CudaError::IndexOutOfRange) is.
     #[error("{op}: {what} {value} of integers")]
     Operand {
         /// The operation.
         op: &'static str,
-        /// What the operand is called.
+        /// The name of the operand.
         what: &'static str,
-        /// The first that has no result.
+        /// The first value that has no result.
         value: i64,
     },
-    /// A buffer does not have the length that the shape asks for.
+    /// A buffer does not have the length that the shape requires.
     #[error("{op}: expected {what} with {expected} elements, got {got}")]
     Length {
         /// The operation.
         op: &'static str,
-        /// Which buffer.
+        /// The name of the buffer.
         what: &'static str,
-        /// The length it should have had.
+        /// The required length.
         expected: usize,
-        /// The length it had.
+        /// The actual length.
         got: usize,
     },
     /// An argument is outside what the operation accepts.
@@ -109,10 +109,10 @@ pub enum CudaError {
     InvalidArgument {
         /// The operation.
         op: &'static str,
-        /// What was expected and what was given.
+        /// The value that was expected and the one that was given.
         message: String,
     },
-    /// The driver refused a launch, or a kernel failed while it ran. The latter surfaces at a
+    /// The driver rejected a launch, or a kernel failed while it ran. A failed kernel surfaces at a
     /// later call.
     #[error("{op}: kernel {kernel} failed: {message}")]
     Launch {
@@ -120,7 +120,7 @@ pub enum CudaError {
         op: &'static str,
         /// The kernel.
         kernel: &'static str,
-        /// What the driver said.
+        /// The driver's message.
         message: String,
     },
     /// Any other failure of the driver.
@@ -128,7 +128,7 @@ pub enum CudaError {
     Driver {
         /// The operation.
         op: &'static str,
-        /// What the driver said.
+        /// The driver's message.
         message: String,
     },
 }
@@ -136,22 +136,22 @@ pub enum CudaError {
 samebits_numerics::debug_is_message!(CudaError);
 
 impl CudaError {
-    /// Returns an [`CudaError::InvalidArgument`].
+    /// Returns a [`CudaError::InvalidArgument`].
     pub(crate) fn invalid(op: &'static str, message: impl Into<String>) -> CudaError {
         CudaError::InvalidArgument { op, message: message.into() }
     }
 
-    /// Returns a float atomic was asked of f64.
+    /// Returns the error for float atomics on f64.
     pub(crate) fn not_atomic(op: &'static str) -> CudaError {
         CudaError::invalid(op, "the atomic form takes f32 only")
     }
 
-    /// Returns a driver's error during `op`.
+    /// Converts a driver's error during `op`.
     pub(crate) fn driver(op: &'static str, error: DriverError) -> CudaError {
         CudaError::Driver { op, message: message(error) }
     }
 
-    /// Returns a driver's error while it allocated `bytes`.
+    /// Converts a driver's error during an allocation of `bytes`.
     pub(crate) fn allocation(op: &'static str, bytes: usize, error: DriverError) -> CudaError {
         match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => CudaError::OutOfMemory { op, bytes },

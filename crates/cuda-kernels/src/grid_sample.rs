@@ -3,16 +3,17 @@
 //! # Shapes
 //!
 //! Input `[batch, channels, height, width]`, or with a depth before the height; grid
-//! `[batch, points, 2 or 3]` with the coordinates x, y and perhaps z of each point; output
+//! `[batch, points, 2 or 3]`: the coordinates x, y and possibly z of each point; output
 //! `[batch, channels, points]`.
 //!
 //! # Determinism
 //!
-//! Where the taps of a point lie and what they weigh is computed in f64; a weight is then rounded
-//! to the element type. Taps outside the input are skipped. An output starts from +0 and takes its taps in
-//! row-major order, each by one `fma(input, weight, sum)`. The gradient of the input is a sum
-//! of `gradient · weight`, rounded: exact in f32, in ascending order of the taps in f64. The gradient of a coordinate is computed in f64, channels
-//! ascending and taps in row-major order, and rounded once.
+//! The positions and weights of a point's taps are computed in f64; a weight is then rounded to the
+//! element type. Taps outside the input are skipped. An output starts from +0 and adds its taps in
+//! row-major order, each by one `fma(input, weight, sum)`. The gradient of the input is a sum of
+//! `gradient · weight`, rounded: exact for f32, in ascending order of the taps for f64. The
+//! gradient of a coordinate is computed in f64, channels ascending and taps in row-major order, and
+//! rounded once.
 
 use crate::launch::kernels::grid_sample as kernels;
 use crate::launch::{Buffer, Launch};
@@ -54,7 +55,7 @@ pub fn grid_sample<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`grid_sample`] for the input.
+/// Computes the gradient of [`grid_sample`] with respect to the input.
 ///
 /// # Errors
 ///
@@ -104,7 +105,7 @@ pub fn grid_sample_input_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`grid_sample`] for the grid.
+/// Computes the gradient of [`grid_sample`] with respect to the grid.
 ///
 /// # Errors
 ///
@@ -129,7 +130,7 @@ pub fn grid_sample_grid_grad<T: Float>(
     Ok(out)
 }
 
-/// Where the taps of all points are and what they weigh.
+/// The positions and weights of the taps of all points.
 #[derive(Debug)]
 struct Taps<T> {
     count: usize,

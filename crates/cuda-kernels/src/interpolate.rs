@@ -2,11 +2,11 @@
 //!
 //! # Determinism
 //!
-//! Where a tap lies is computed in f64, on the host; its weight is rounded to the element type. Taps beyond the
-//! border are moved to the border, and taps on the same input are one tap with the sum of their
-//! weights. An output starts from +0 and takes its taps in ascending input index, each by one
-//! `fma(input, weight, sum)`; a gradient element takes the outputs that have a tap on it in
-//! ascending output index, each by one `fma(gradient, weight, sum)`. The weight of several
+//! The position of a tap is computed in f64, on the host; its weight is rounded to the element
+//! type. Taps beyond the border move to the border, and taps on the same input become one tap with
+//! the sum of their weights. An output starts from +0 and adds its taps in ascending input index,
+//! each by one `fma(input, weight, sum)`. A gradient element adds the outputs that have a tap on it
+//! in ascending output index, each by one `fma(gradient, weight, sum)`. The weight in several
 //! dimensions is `(w_d · w_h) · w_w`, each product rounded.
 
 use crate::launch::kernels::interpolate as kernels;
@@ -33,7 +33,7 @@ pub fn interpolate<T: Float>(device: &Device, x: &Buffer<T>, resize: &Resize) ->
     table.sum(device, x, resize, resize.output_plane())
 }
 
-/// Returns the gradient of [`interpolate`].
+/// Computes the gradient of [`interpolate`].
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn interpolate_grad<T: Float>(
     Ok(out)
 }
 
-/// Taps of three dimensions, on the device.
+/// The taps of three dimensions, on the device.
 struct Table<T> {
     starts: Buffer<u32>,
     places: Buffer<u32>,
@@ -119,7 +119,7 @@ impl<T: Float> Table<T> {
         })
     }
 
-    /// Returns the sums over the taps of all elements, `plane` of each plane.
+    /// Computes the sums over the taps of all elements; each plane has `plane` of them.
     fn sum(
         &self,
         device: &Device,

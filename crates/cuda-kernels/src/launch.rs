@@ -1,10 +1,10 @@
-//! The one module with unsafe code, and what is below it: finding the driver, memory, launches, and
-//! the vendor's libraries.
+//! Finding the driver, memory, launches, and the vendor's libraries: the only module with unsafe
+//! code, together with its submodules.
 //!
-//! A launch is safe if its arguments are what the kernel expects and every access stays inside
-//! its buffers. The first half is known at compile time: [`kernels`] has a type for each kernel,
-//! written from its source and compared with its PTX, whose fields are the parameters. The second
-//! half is the duty of each typed function, which checks every length against the shape before it
+//! A launch is safe if its arguments are what the kernel expects and every access stays inside its
+//! buffers. The first condition is checked at compile time: [`kernels`] has a type for each kernel,
+//! generated from its source and compared with its PTX, whose fields are the parameters. The second
+//! is the duty of each typed function, which checks every length against the shape before it
 //! launches, and of the kernel, which compares every computed index with its bound.
 
 #![allow(unsafe_code)]
@@ -39,7 +39,7 @@ macro_rules! kernels {
     )+};
 }
 
-/// The type of a field of a kernel.
+/// Expands to the type of a kernel's field.
 macro_rules! argument {
     (read $a:lifetime $ty:ty) => { &$a $crate::launch::Buffer<$ty> };
     (write $a:lifetime $ty:ty) => { &$a mut $crate::launch::Buffer<$ty> };
@@ -74,7 +74,7 @@ pub(crate) use buffer::{ordered, wait};
 /// The oldest driver interface that loads the committed PTX: CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12_000;
 
-/// Probes for a driver without letting cudarc panic. False if it has no device.
+/// Probes for a driver without a panic in cudarc. Returns false if it has no device.
 pub(crate) fn probe() -> Result<bool> {
     // SAFETY: opening the driver library runs only its own initialisers.
     if !unsafe { sys::is_culib_present() } {
@@ -111,13 +111,13 @@ fn show(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Returns a context and a new stream in it. [`Buffer`]s order streams themselves, so cudarc keeps
-/// no events for them, and freed memory stays with the process for the next buffer.
+/// Opens a context with a new stream. [`Buffer`]s order streams themselves, so cudarc keeps no
+/// events for them. The process keeps freed memory for the next buffer.
 pub(crate) fn open(
     ordinal: usize,
 ) -> std::result::Result<(Arc<CudaContext>, Arc<CudaStream>), DriverError> {
     let context = CudaContext::new(ordinal)?;
-    // SAFETY: cudarc's slices, whose uses the events would order, are not used.
+    // SAFETY: the events would order uses of cudarc's slices, which are not used.
     unsafe { context.disable_event_tracking() };
     if context.has_async_alloc() {
         let mut keep = u64::MAX;
@@ -139,8 +139,8 @@ pub(crate) struct Family {
     pub(crate) ptx: &'static str,
 }
 
-/// The kernels of a context. A family's PTX is loaded when it is first used, and a kernel is looked
-/// up in it once.
+/// The kernels of a context. The PTX of a family is loaded at first use, and a kernel is looked up
+/// in it once.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels(Mutex<Loaded>);
 
@@ -161,7 +161,7 @@ impl Kernels {
         if let Some(function) = loaded.functions.get(&(family.name, entry)) {
             return Ok(function.clone());
         }
-        // cudarc binds no context to look up a function.
+        // cudarc does not bind a context to look up a function, so this does.
         buffer::bind(stream)?;
         let module = match loaded.modules.get(family.name) {
             Some(module) => module,
@@ -176,20 +176,20 @@ impl Kernels {
     }
 }
 
-/// What is known of a kernel before it is called.
+/// The static description of a kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// Where it is.
+    /// The family that contains it.
     pub(crate) family: Family,
-    /// What its source says of it.
+    /// The level that its source declares.
     pub(crate) level: Determinism,
-    /// Its entry points, and the element types that each is for.
+    /// Its entry points, each with its element types.
     pub(crate) entries: &'static [(&'static [&'static str], &'static str)],
     /// The element types of the arguments.
     pub(crate) types: &'static [ElementType],
 }
 
-/// A kernel and its arguments. What launches it is compiled once for all of them.
+/// A kernel and its arguments. The launching code is compiled once for all of them.
 pub(crate) trait Launch {
     /// Returns the kernel.
     fn kernel(&self) -> &'static Kernel;
@@ -197,7 +197,7 @@ pub(crate) trait Launch {
     /// Adds the arguments in the order of the kernel's parameters.
     fn give<'a>(&'a self, to: &mut Arguments<'a>);
 
-    /// Launches a thread for each of `n` elements, in blocks of the device's size.
+    /// Launches one thread for each of `n` elements, in blocks of the device's size.
     fn threads(self, device: &Device, op: &'static str, n: usize) -> Result<()>
     where
         Self: Sized,
@@ -205,7 +205,7 @@ pub(crate) trait Launch {
         threads(&self, device, op, n)
     }
 
-    /// Launches a grid of this shape; a grid with no block does nothing.
+    /// Launches a grid of this shape; a grid without blocks does nothing.
     fn grid(
         self,
         device: &Device,
@@ -252,13 +252,13 @@ fn launch(
     let Arguments { mut args, buffers, .. } = arguments;
     ordered(op, stream, &buffers, || {
         // SAFETY: the arguments are the fields of a type in `kernels`, which are the kernel's
-        // parameters; the typed functions of this crate check the buffers' lengths against the
-        // shape before they come here; `read` buffers are `const` in every kernel.
+        // parameters. The typed functions of this crate check the buffers' lengths against the
+        // shape before they call this. `read` buffers are `const` in every kernel.
         unsafe { args.launch(config) }.map(|_| ()).map_err(failed)
     })
 }
 
-/// An element type, by the words for it in the names of entry points.
+/// An element type, given by its words in the names of entry points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ElementType {
     name: &'static str,
@@ -304,7 +304,7 @@ fn entry(
 pub(crate) struct Arguments<'a> {
     args: LaunchArgs<'a>,
     stream: &'a CudaStream,
-    /// The streams of buffers that belong to another one.
+    /// The streams of buffers that belong to another stream.
     buffers: Vec<&'a CudaStream>,
 }
 
@@ -317,7 +317,8 @@ impl<'a> Arguments<'a> {
         self.read(buffer);
     }
 
-    /// A call for each argument: inlined, the arguments of all kernels are a sixth of the crate's code.
+    /// Adds a buffer. It is not inlined: inlined, the arguments of all kernels would be a sixth of
+    /// the crate's code.
     #[inline(never)]
     fn memory(&mut self, stream: &'a CudaStream, address: &'a sys::CUdeviceptr) {
         if stream != self.stream {
@@ -326,7 +327,7 @@ impl<'a> Arguments<'a> {
         self.args.arg(address);
     }
 
-    /// As [`memory`](Self::memory), compiled for each type.
+    /// Adds a value as [`memory`](Self::memory) adds a buffer; compiled for each type.
     #[inline(never)]
     fn value<T: Pod>(&mut self, value: &'a T) {
         self.args.arg(Plain::wrap_ref(value));

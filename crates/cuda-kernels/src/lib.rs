@@ -1,23 +1,23 @@
 //! The kernels of samebits on CUDA: committed PTX and typed launch functions.
 //!
-//! A [`Device`] holds buffers and runs kernels through the driver that is installed; neither
-//! building nor using this crate needs a CUDA toolkit. Where an operation has an
-//! order-dependent fast form, both forms are here, and a [`Variant`] chooses.
+//! A [`Device`] holds buffers and runs kernels through the installed driver; neither building nor
+//! using this crate needs a CUDA toolkit. If an operation has an order-dependent fast form, both
+//! forms are here, and a [`Variant`] chooses.
 //!
 //! [`install`] makes the devices usable for tensors; the modules are for programs without them.
 //!
 //! # Determinism
 //!
-//! Every kernel declares its level beside its source, in `kernels/*.cu`, and the committed PTX
-//! is audited against the declaration. The grid of a launch is a function of the shape alone:
-//! nothing asks the device how large it is.
+//! Every kernel declares its level next to its source, in `kernels/*.cu`, and the committed PTX is
+//! audited against the declaration. The grid of a launch is a function of the shape alone: no code
+//! queries the size of the device.
 //!
 //! # Errors
 //!
-//! Work is asynchronous. An index out of range that a kernel finds is reported at the next
-//! [`Device::synchronize`] or [`Device::download`], with the operation, the position, the index
-//! and the size, as on the CPU; the results of that operation are unspecified, but nothing is
-//! read or written out of bounds.
+//! Work is asynchronous. If a kernel finds an index out of range, the next [`Device::synchronize`]
+//! or [`Device::download`] reports it with the operation, the position, the index and the size, as
+//! on the CPU. The results of that operation are unspecified, but nothing is read or written out of
+//! bounds.
 
 #![deny(unsafe_code)]
 
@@ -61,7 +61,7 @@ pub use device::{Device, Float, Number, Word, device_count, is_available};
 pub use error::{CudaError, Result};
 pub use launch::Buffer;
 
-/// Which form of an operation to run.
+/// The form of an operation to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// Level `Portable`: the same bits on every device and under every schedule.

@@ -2,9 +2,9 @@
 //!
 //! # Determinism
 //!
-//! Portable. Elements are converted to f64, everything is computed there by basic operations in the
-//! order that each function states, and results are rounded once. Dot products and sums of squares
-//! run over the contract's fixed tree; `a -= f · v` is one fma per element.
+//! Portable. Elements are converted to f64, computed with basic operations in the order that each
+//! function documents, and rounded once at the end. Dot products and sums of squares run over the
+//! contract's fixed tree; `a -= f · v` is one fma per element.
 
 use crate::launch::kernels::linalg as kernels;
 use crate::launch::{Buffer, Launch};
@@ -14,13 +14,14 @@ use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
-/// `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
+/// Computes `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
 ///
-/// For each column `k` in order, with `s` the power of two at or below its largest magnitude from the
-/// diagonal down: `norm = √(a² + Σ x²)` of the scaled diagonal element `a` and elements `x` below,
-/// `b = −copysign(norm, a)`, `tau = (b − a) / b`, `v = x / (a − b)`; later columns `c` become
-/// `c − (tau · (c_k + v · c)) · (1, v)`. A column that is zero below its diagonal is left as it is. Q is
-/// formed by the reflections in descending order. One block takes a matrix.
+/// For each column `k` in order, let `s` be the power of two at or below its largest magnitude from
+/// the diagonal down, and let `a` and `x` be the diagonal element and the elements below it,
+/// divided by `s`. Then `norm = √(a² + Σ x²)`, `b = −copysign(norm, a)`, `tau = (b − a) / b`,
+/// `v = x / (a − b)`; later columns `c` become `c − (tau · (c_k + v · c)) · (1, v)`. A column that
+/// is zero below its diagonal is unchanged. Q is formed by the reflections in descending order. One
+/// block computes one matrix.
 ///
 /// # Shapes
 ///
@@ -29,7 +30,8 @@ use crate::reduce::grid;
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if `columns` is neither number.
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if `columns` is neither `min(m, n)` nor
+/// `m`.
 pub fn qr<T: Float>(
     device: &Device,
     x: &Buffer<T>,
@@ -49,7 +51,7 @@ pub fn qr<T: Float>(
     expect_len(op, "the matrices", x, size)?;
     let mut q = device.uninitialised(op, size_q)?;
     let mut r = device.uninitialised(op, size_r)?;
-    // There may be more empty matrices than a grid has blocks.
+    // The number of empty matrices may exceed the number of blocks of a grid.
     if size_q == 0 {
         return Ok((q, r));
     }
@@ -69,7 +71,7 @@ pub fn qr<T: Float>(
     Ok((q, r))
 }
 
-/// Returns the gradient of a reduced decomposition with `m >= n`.
+/// Computes the gradient of a reduced decomposition with `m >= n`.
 ///
 /// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is
 /// `(grad_q + q · M) · r⁻ᵀ`, by substitution from the last column to the first.
@@ -120,19 +122,19 @@ pub fn qr_grad<T: Float>(
     Ok(out)
 }
 
-/// `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
+/// Computes `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
 /// The columns of a matrix (of its transpose, if it has more columns than rows) are divided by the
-/// power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row. With
-/// `a`, `b` and `g` the dot products `p·p`, `q·q` and `p·q`, a pair is rotated if
-/// `|g| > 2⁻⁵² · √(a·b)`: with `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
-/// `c = 1 / √(1 + t²)` and `s = c · t`, they become `c·p − s·q` and `s·p + c·q`, each
-/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. The sweep in which nothing is rotated is the last; so is the
-/// 60th. Columns of singular value 0 are completed to orthogonal ones from the unit vectors, in
-/// order. The sign is such that the first element of largest magnitude of each column of `u` is not
-/// negative. One warp takes a matrix.
+/// power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row. Let
+/// `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if
+/// `|g| > 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
+/// `c = 1 / √(1 + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each
+/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th.
+/// Columns of singular value 0 are replaced by orthogonal ones made from the unit vectors, in
+/// order. Signs are chosen so that in each column of `u` the first element of largest magnitude is
+/// not negative. One warp computes one matrix.
 ///
-/// Waits for the device, to refuse elements that are not finite.
+/// Waits for the device, to reject elements that are not finite.
 ///
 /// # Shapes
 ///
@@ -162,7 +164,8 @@ pub fn svd<T: Float>(
     let mut u = device.uninitialised(op, product(op, &[count, m, k])?)?;
     let mut s = device.uninitialised(op, product(op, &[count, k])?)?;
     let mut v = device.uninitialised(op, product(op, &[count, n, k])?)?;
-    // As the kernel divides it up: the columns twice, the rotations twice, norms, one column.
+    // The kernel's division of the scratch memory: the columns twice, the rotations twice, norms,
+    // one column.
     let each = 2 * m * n + 2 * k * k + k + rows;
     let mut scratch = device.uninitialised::<f64>(op, product(op, &[count, each])?)?;
     let mut order = device.uninitialised::<i64>(op, count * k)?;
@@ -179,7 +182,8 @@ pub fn svd<T: Float>(
     Ok((u, s, v))
 }
 
-/// Fails with the first element that is not finite, counted in its matrix of `each` elements.
+/// Returns an error for the first element that is not finite, with its position in its matrix of
+/// `each` elements.
 fn refuse_broken<T: Float>(
     device: &Device,
     op: &'static str,

@@ -10,7 +10,7 @@ use crate::elementwise::fill;
 use crate::error::Result;
 use crate::reduce::{Terms, sums};
 
-/// `x − log Σ exp(x)` along the middle dimension.
+/// Computes `x − log Σ exp(x)` along the middle dimension.
 ///
 /// # Shapes
 ///
@@ -18,7 +18,7 @@ use crate::reduce::{Terms, sums};
 ///
 /// # Determinism
 ///
-/// Portable: `(x − max) − log Σ exp(x − max)`, each step correctly rounded in f32 but for the
+/// Portable: `(x − max) − log Σ exp(x − max)`. For f32 each step is correctly rounded, except the
 /// sum, which is the f64 tree rounded to f32.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub fn log_softmax<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`log_softmax`] from its result `y`.
+/// Computes the gradient of [`log_softmax`] from its result `y`.
 ///
 /// # Shapes
 ///
@@ -78,37 +78,37 @@ pub fn log_softmax_grad<T: Float>(
     Ok(out)
 }
 
-/// The targets of a classification and what each counts.
+/// The targets of a classification, and their weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a, T> {
-    /// One class per position, in the order (outer, inner).
+    /// The class of each position, in the order (outer, inner).
     pub classes: &'a Buffer<i64>,
-    /// The log-probabilities as `[outer, classes, inner]`.
+    /// The shape of the log-probabilities, `[outer, classes, inner]`.
     pub shape: [usize; 3],
     /// The weight of each class; 1 if missing.
     pub weight: Option<&'a Buffer<T>>,
-    /// A class that does not count.
+    /// A class that is ignored.
     pub ignore_index: i64,
 }
 
-/// How the losses are put together.
+/// The reduction of the losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Not at all.
+    /// None: each loss is returned.
     None,
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// Their sum divided by that of the weights.
+    /// The sum divided by that of the weights.
     Mean,
 }
 
-/// Returns the negative log-likelihood of the targets.
+/// Computes the negative log-likelihood of the targets.
 ///
 /// # Determinism
 ///
-/// Deterministic: each loss is a product of f64; the sums run in f64 over the contract's tree in
-/// row-major order of the targets; rounded once. Atomic: float additions in the order of arrival;
-/// without a reduction there is nothing to add and the forms are one.
+/// Deterministic: each loss is a product in f64; the sums run in f64 over the contract's tree in
+/// row-major order of the targets, and are rounded once. Atomic: float additions in the order of
+/// arrival. Without a reduction nothing is added, and both forms are the same.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ pub fn nll_loss<T: Float>(
     let op = "nll_loss";
     let (raw, positions, elements) = targets.check(op)?;
     expect_len(op, "the log-probabilities", log_probs, elements)?;
-    // Not read without weights.
+    // A dummy argument, which is not read without weights.
     let weight = targets.weight.unwrap_or(log_probs);
     let target = targets.classes;
     let mut reports = device.reports();
@@ -176,12 +176,12 @@ pub fn nll_loss<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`nll_loss`] with respect to the log-probabilities; `grad` has one
-/// element, or one for each position without a reduction.
+/// Computes the gradient of [`nll_loss`] with respect to the log-probabilities; `grad` has one
+/// element, or one per position without a reduction.
 ///
 /// # Determinism
 ///
-/// Portable: `−grad · weight` at each target, for the mean divided by the sum of the weights, in
+/// Portable: `−grad · weight` at each target, divided by the sum of the weights for the mean, in
 /// f64 and rounded once; +0 elsewhere.
 ///
 /// # Errors
@@ -200,7 +200,8 @@ pub fn nll_loss_grad<T: Float>(
     let weight = targets.weight.unwrap_or(grad);
     let mut reports = device.reports();
     let divisor = if reduction == Reduction::Mean {
-        // Of the terms only the weights are used, so anything of the right length will do.
+        // Only the weights of the terms are used, so any log-probabilities of the right length will
+        // do.
         let zeros = device.zeros_for::<T>(op, elements)?;
         let (_, weights) = terms(device, op, &zeros, &targets, reports.ignored())?;
         sums(device, op, &weights, [1, positions, 1], Terms::Plain)?
@@ -223,7 +224,7 @@ pub fn nll_loss_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the terms of the two sums of a loss.
+/// Computes the terms of the two sums of a loss.
 fn terms<T: Float>(
     device: &Device,
     op: &'static str,
@@ -248,7 +249,8 @@ fn terms<T: Float>(
 }
 
 impl<T> Targets<'_, T> {
-    /// Returns the kernels' form, the number of positions, and that of the log-probabilities.
+    /// Returns the kernels' description of the targets, the number of positions, and that of the
+    /// log-probabilities.
     fn check(&self, op: &'static str) -> Result<(RawTargets, usize, usize)> {
         let [outer, classes, inner] = self.shape;
         let positions = product(op, &[outer, inner])?;
@@ -269,7 +271,7 @@ impl<T> Targets<'_, T> {
 
 fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasses, usize, usize)> {
     let raw = RawClasses { outer, n, inner };
-    // No class: nothing to write, so no rows either.
+    // Without classes there is nothing to write, so there are no rows either.
     let rows = if n == 0 { 0 } else { product(op, &[outer, inner])? };
     product(op, &[rows, 32])?;
     Ok((raw, product(op, &[outer, n, inner])?, rows))
@@ -285,7 +287,8 @@ pub(crate) struct RawClasses {
 }
 
 impl RawClasses {
-    /// Returns true if a thread takes a row and not a warp: rows lie side by side, and are short.
+    /// Returns true if a thread, not a warp, handles a row: if rows are neighbours in memory, and
+    /// short.
     fn in_columns(&self) -> bool {
         self.inner >= 32 && self.n <= 256
     }

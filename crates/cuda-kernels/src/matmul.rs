@@ -1,4 +1,4 @@
-//! Matrix products in the written order.
+//! Matrix products in the contract's order.
 //!
 //! # Examples
 //!
@@ -26,26 +26,26 @@ use crate::elementwise::fill;
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
-/// k within which a partial is one chain.
+/// The number of k within which a partial sum is one chain.
 pub(crate) const K_BLOCK: usize = 256;
-/// What one dimension of a grid takes beside the first.
+/// The largest size of a grid's second and third dimension.
 pub(crate) const MOST_BLOCKS: usize = 65_535;
 
 /// A matrix in a buffer, by strides: element (i, j) of matrix b of the batch is
 /// `offsets[b] + i · row + j · column`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
-    /// Where the elements are.
+    /// The buffer of the elements.
     pub data: &'a Buffer<T>,
-    /// Distance of rows.
+    /// The distance between rows.
     pub row: usize,
-    /// Distance of columns.
+    /// The distance between columns.
     pub column: usize,
-    /// Where each matrix of the batch begins.
+    /// The start of each matrix of the batch.
     pub offsets: &'a [usize],
 }
 
-/// `a · b` for each pair of matrices.
+/// Computes `a · b` for each pair of matrices.
 ///
 /// # Shapes
 ///
@@ -53,9 +53,9 @@ pub struct Matrix<'a, T> {
 ///
 /// # Determinism
 ///
-/// Portable. Each output: within each block of 256 consecutive k, ascending, `acc = fma(a, b,
-/// acc)` from +0; then the blocks are added in ascending order, one rounding each. Splitting k
-/// over thread blocks at these borders changes no bit, so it is done when it is faster.
+/// Portable. For each output: within each block of 256 consecutive k, ascending,
+/// `acc = fma(a, b, acc)` from +0; then the blocks are added in ascending order, one rounding each.
+/// Splitting k over thread blocks at these borders changes no bit, so it is done if it is faster.
 ///
 /// # Errors
 ///
@@ -69,12 +69,12 @@ pub fn matmul<T: Float>(
     matmul_by(device, a, b, shape, Plan::likely::<T>(shape, a.offsets.len()))
 }
 
-/// How a product is computed. No choice changes a bit of it.
+/// The way to compute a product. No choice changes a bit of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// A block of threads computes 128 x 128 outputs, not 64 x 64. For f32 alone.
+    /// If true, a block of threads computes 128 x 128 outputs, otherwise 64 x 64. For f32 only.
     pub large: bool,
-    /// Blocks of k are computed beside each other, and added by a second kernel.
+    /// If true, blocks of k are computed in parallel, and a second kernel adds them.
     pub split: bool,
 }
 
@@ -97,29 +97,31 @@ impl Plan {
         !(self.large && T::WIDE) && (splits || !self.split)
     }
 
-    /// Outputs of a block of threads along each side.
+    /// Returns the number of outputs of a block of threads along each side.
     fn side(self) -> usize {
         if self.large { 128 } else { 64 }
     }
 
-    /// Returns the time in cycles of a GPU with 128 multiprocessors, from the shape alone.
+    /// Returns the estimated time in cycles on a GPU with 128 multiprocessors, from the shape
+    /// alone.
     fn estimate(self, [m, n, k]: [usize; 3], batch: usize) -> f64 {
         let layers = if self.split { k.div_ceil(K_BLOCK) } else { 1 };
         let tiles = m.div_ceil(self.side()) as f64 * n.div_ceil(self.side()) as f64 * batch as f64;
         let depth = if self.split { K_BLOCK } else { k };
         let multiply = tile_time(tiles * layers as f64, [self.side() / 16; 2], 3.0, depth);
-        // Partial sums are written and read again, 2400 bytes in a cycle.
+        // Partial sums are written and read again, at 2400 bytes per cycle.
         let moved = (8 * layers + 4) as f64 * m as f64 * n as f64 * batch as f64;
         multiply + if self.split { LAUNCH + moved / 2400.0 } else { 0.0 }
     }
 }
 
-/// Cycles of a launch.
+/// The cost of a launch in cycles.
 pub(crate) const LAUNCH: f64 = 4000.0;
 
-/// Cycles of a product on a GPU with 128 multiprocessors: blocks of eight warps take turns on one of
-/// them, which issues four instructions at once; with few of them, what a k waits for decides. Each
-/// thread has `rows` x `columns` sums, and issues `staging` more instructions for each k.
+/// Returns the estimated cycles of a product on a GPU with 128 multiprocessors. Blocks of eight
+/// warps take turns on a multiprocessor, which issues four instructions at once; if there are few
+/// blocks, the latency of each k dominates. Each thread has `rows` x `columns` sums, and issues
+/// `staging` more instructions for each k.
 pub(crate) fn tile_time(blocks: f64, [rows, columns]: [usize; 2], staging: f64, k: usize) -> f64 {
     let sums = (rows * columns) as f64;
     let operands = (rows.div_ceil(4) + columns.div_ceil(4)) as f64;
@@ -127,7 +129,7 @@ pub(crate) fn tile_time(blocks: f64, [rows, columns]: [usize; 2], staging: f64, 
     LAUNCH + k.next_multiple_of(16) as f64 * (turns * (sums + operands + staging) * 2.0).max(50.0)
 }
 
-/// `a · b`, as `plan` says.
+/// Computes `a · b` with the given `plan`.
 ///
 /// # Shapes
 ///
@@ -139,7 +141,8 @@ pub(crate) fn tile_time(blocks: f64, [rows, columns]: [usize; 2], staging: f64, 
 ///
 /// # Errors
 ///
-/// As [`matmul`], and [`CudaError::InvalidArgument`] for a plan that the element type or k has not.
+/// As [`matmul`], and [`CudaError::InvalidArgument`] for a plan that the element type or k does not
+/// support.
 pub fn matmul_by<T: Float>(
     device: &Device,
     a: Matrix<'_, T>,
@@ -164,7 +167,8 @@ pub fn matmul_by<T: Float>(
     Ok(out)
 }
 
-/// `a · b` with k split over blocks of threads, whose sums are added as they arrive.
+/// Computes `a · b` with k split over blocks of threads, whose sums are added in the order of
+/// arrival.
 ///
 /// # Shapes
 ///
@@ -176,7 +180,8 @@ pub fn matmul_by<T: Float>(
 ///
 /// # Errors
 ///
-/// As [`matmul`], and [`CudaError::InvalidArgument`] if k is beyond 65,535 blocks of the order.
+/// As [`matmul`], and [`CudaError::InvalidArgument`] if k has more than 65,535 blocks of the
+/// contract's order.
 pub fn matmul_atomic(
     device: &Device,
     a: Matrix<'_, f32>,
@@ -242,7 +247,7 @@ impl<'a, T: Float> Product<'a, T> {
         Ok(Product { device, op, a, b, offsets, raw, outputs })
     }
 
-    /// Returns the outputs, or the partial sums of `layers` blocks of k.
+    /// Computes the outputs, or the partial sums of `layers` blocks of k.
     fn tiles(&self, plan: Plan, layers: usize) -> Result<Buffer<T>> {
         let Product { device, op, a, b, offsets: [a_offset, b_offset], raw, outputs } = self;
         let mut out = device.uninitialised(op, product(op, &[*outputs, layers])?)?;
@@ -272,8 +277,8 @@ impl<'a, T: Float> Product<'a, T> {
     }
 }
 
-/// Where matrices begin, as kernels read it. Only different places have to be uploaded: one matrix,
-/// or the same for a whole batch, leaves the host out.
+/// Returns the starts of matrices for kernels. They are only uploaded if they differ: a single
+/// matrix, or the same one for a whole batch, needs no copy from the host.
 fn offsets(device: &Device, op: &'static str, offsets: &[usize]) -> Result<Buffer<u64>> {
     match offsets.first().copied() {
         Some(first) if offsets.iter().any(|&offset| offset != first) => {

@@ -2,9 +2,9 @@
 //!
 //! # Determinism
 //!
-//! Portable. Statistics run in f64 over the contract's fixed tree, in the logical order of the
-//! elements they are taken over, and are rounded to f32 once; what is done to each element
-//! afterwards is written at each function.
+//! Portable. Statistics run in f64 over the contract's fixed tree, in the logical order of their
+//! elements, and are rounded to f32 once. Each function documents the operations on single
+//! elements.
 
 use crate::launch::kernels::norm as kernels;
 use crate::launch::{Buffer, Launch};
@@ -17,15 +17,15 @@ use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Samples.
+    /// The number of samples.
     pub n: usize,
-    /// Channels.
+    /// The number of channels.
     pub channels: usize,
-    /// Elements per sample and channel.
+    /// The number of elements per sample and channel.
     pub spatial: usize,
 }
 
-/// Mean, biased variance, and `1 / sqrt(variance + eps)` of something.
+/// Mean, biased variance, and `1 / sqrt(variance + eps)`.
 #[derive(Debug)]
 pub struct Statistics<T> {
     /// The mean.
@@ -39,15 +39,15 @@ pub struct Statistics<T> {
 /// The gradients of a normalisation.
 #[derive(Debug)]
 pub struct Gradients<T> {
-    /// With respect to the input.
+    /// The gradient with respect to the input.
     pub input: Buffer<T>,
-    /// With respect to the weight.
+    /// The gradient with respect to the weight.
     pub weight: Buffer<T>,
-    /// With respect to the bias.
+    /// The gradient with respect to the bias.
     pub bias: Buffer<T>,
 }
 
-/// Returns the statistics of each channel.
+/// Computes the statistics of each channel.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub fn batch_statistics<T: Float>(
     Ok(Statistics { mean, variance, rstd })
 }
 
-/// Returns the sum of each channel over the tree, divided by `count`, in f64.
+/// Computes the sum of each channel over the tree, divided by `count`, in f64.
 pub(crate) fn channel_sums<T: Float>(
     device: &Device,
     op: &'static str,
@@ -101,7 +101,7 @@ pub(crate) fn channel_sums<T: Float>(
     Ok(sums)
 }
 
-/// `1 / sqrt(variance + eps)` in f64, rounded once: for given statistics.
+/// Computes `1 / sqrt(variance + eps)` in f64, rounded once, for given statistics.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn rstd<T: Float>(device: &Device, variance: &Buffer<T>, eps: f64) -> Result
     Ok(out)
 }
 
-/// `fma((x − mean) · rstd, weight, bias)` per channel.
+/// Computes `fma((x − mean) · rstd, weight, bias)` per channel.
 ///
 /// # Errors
 ///
@@ -142,11 +142,12 @@ pub fn batch_normalize<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradients of batch normalisation.
+/// Computes the gradients of batch normalisation.
 ///
-/// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
-/// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) ·
-/// (weight · rstd)` with both quotients taken in f64 and rounded once.
+/// Let `h = (x − mean) · rstd`. The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
+/// product in f64), each rounded once. The input gradient is
+/// `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd)`, with both quotients computed in f64 and
+/// rounded once.
 ///
 /// # Errors
 ///
@@ -199,8 +200,8 @@ pub fn batch_norm_grad<T: Float>(
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
-/// Layer normalisation of each row, `fma((x − mean) · rstd, weight, bias)`. Returns the result,
-/// and the mean and rstd of each row.
+/// Normalises each row: `fma((x − mean) · rstd, weight, bias)`. Returns the result, and the mean
+/// and rstd of each row.
 ///
 /// # Shapes
 ///
@@ -240,7 +241,7 @@ pub fn layer_norm<T: Float>(
     Ok((out, mean, rstd))
 }
 
-/// Returns the gradients of layer normalisation: as [`batch_norm_grad`], with the row's sums taken
+/// Computes the gradients of layer normalisation: as [`batch_norm_grad`], with the row's sums taken
 /// over `g · weight` (rounded to f32), and the weight and bias gradients summed down the rows.
 ///
 /// # Errors
@@ -308,12 +309,13 @@ impl Batch {
         product(op, &[self.n, self.channels, self.spatial])
     }
 
-    /// Threads of a kernel whose planes are the samples.
+    /// Returns the number of threads of a kernel whose planes are the samples.
     fn sample_threads(self, op: &'static str) -> Result<usize> {
         plane_threads(op, self.n, product(op, &[self.channels, self.spatial])?)
     }
 
-    /// Blocks of the tree of a channel, and threads of warps for all of them.
+    /// Returns the number of blocks of a channel's tree, and the number of threads of the warps for
+    /// all of them.
     fn blocks(self, op: &'static str) -> Result<(usize, usize)> {
         let blocks = product(op, &[self.n, self.spatial])?.div_ceil(BLOCK);
         Ok((blocks, product(op, &[self.channels, blocks, 32])?))

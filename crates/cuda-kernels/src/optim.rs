@@ -12,13 +12,13 @@ use crate::error::{CudaError, Result};
 pub struct Sgd {
     /// The learning rate.
     pub lr: f64,
-    /// How much of the last step is kept; 0 for none.
+    /// The share of the last step that is kept; 0 disables momentum.
     pub momentum: f64,
-    /// Dampening: the momentum adds `(1 - dampening) * gradient`.
+    /// Dampening: momentum adds `(1 - dampening) * gradient`.
     pub dampening: f64,
-    /// How much of the parameter is added to its gradient.
+    /// The share of the parameter that is added to its gradient.
     pub weight_decay: f64,
-    /// Nesterov's form of momentum.
+    /// If true, uses Nesterov's form of momentum.
     pub nesterov: bool,
 }
 
@@ -27,20 +27,20 @@ pub struct Sgd {
 pub struct Adam {
     /// The learning rate.
     pub lr: f64,
-    /// How much of the mean gradient is kept.
+    /// The decay rate of the mean gradient.
     pub beta1: f64,
-    /// How much of the mean squared gradient is kept.
+    /// The decay rate of the mean squared gradient.
     pub beta2: f64,
-    /// Added to the root.
+    /// The constant added to the root.
     pub eps: f64,
-    /// How much the parameter decays in each step.
+    /// The decay of the parameter in each step.
     pub weight_decay: f64,
-    /// True if the decay is taken off the parameter (AdamW) and not added to the gradient.
+    /// True if the decay is subtracted from the parameter (AdamW) instead of added to the gradient.
     pub decoupled: bool,
 }
 
-/// Returns a step of stochastic gradient descent on the parameter and the velocity. In the first
-/// step the velocity is written without being read.
+/// Makes a step of stochastic gradient descent on the parameter and the velocity. In the first step
+/// the velocity is written without being read.
 ///
 /// # Determinism
 ///
@@ -81,7 +81,7 @@ pub fn sgd_step<T: Float>(
     .threads(device, op, n)
 }
 
-/// Returns a step of Adam, counted from 1, on the parameter, the mean and the mean square.
+/// Makes a step of Adam on the parameter, the mean and the mean square; steps count from 1.
 ///
 /// # Determinism
 ///

@@ -10,7 +10,7 @@ use crate::error::Result;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
 
-/// Returns the padded input. `value` stands outside in [`PadMode::Constant`].
+/// Pads the input. `value` fills the outside in [`PadMode::Constant`].
 ///
 /// # Determinism
 ///
@@ -34,12 +34,12 @@ pub fn pad<T: Word>(
     Ok(out)
 }
 
-/// Returns the gradient of [`pad`] with respect to its input.
+/// Computes the gradient of [`pad`] with respect to its input.
 ///
 /// # Determinism
 ///
-/// Deterministic: the outputs that copied an element are added in ascending output index from
-/// +0. Atomic: in the order of arrival.
+/// Deterministic: the outputs that copied an element are added in ascending output index from +0.
+/// Atomic: they are added in the order of arrival.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Linear places: what an index per element of a part of a tensor, or several indices together,
-//! point to.
+//! Linear places: the targets of an index of elements for a part of a tensor, or of several indices
+//! together.
 
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
@@ -8,13 +8,13 @@ use bytemuck::{Pod, Zeroable};
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
 
-/// Returns the places in a flattened tensor that an index per element names, if the index covers a
-/// part of the tensor: −1 where it is bad, which is reported.
+/// Computes the places in a flattened tensor that an index of elements names, if the index covers a
+/// part of the tensor. A bad index gives −1 and is reported.
 ///
 /// # Shapes
 ///
-/// `index: shape`; `strides` are the tensor's, that of `dim` being the distance of what the index
-/// counts, of which there are `size`.
+/// `index: shape`; `strides` are the tensor's. The stride of `dim` is the distance between the
+/// elements that the index addresses, whose number is `size`.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn part_places(
     Ok(keys)
 }
 
-/// Returns the rows that several indices of dimensions of these sizes name together; negative
+/// Computes the rows that several indices of dimensions of these sizes name together; negative
 /// indices count from the end. A bad index is reported, and its row is −1.
 ///
 /// # Errors

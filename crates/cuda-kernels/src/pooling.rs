@@ -1,14 +1,14 @@
 //! Pooling over windows of one to three dimensions, forward and backward.
 //!
-//! Tensors are seen as planes (batch times channels). Indices of maxima are positions in their
+//! Tensors are treated as planes (batch times channels). Indices of maxima are positions in their
 //! plane. [`scatter`](crate::scatter::scatter) with one slab per plane is `max_unpool`.
 //!
 //! # Determinism
 //!
-//! A maximum is the first largest element of its window in row-major order, NaN before all. An
-//! average adds its window in row-major order in f64 from +0, divides in f64 and rounds once. A
-//! gradient element takes the outputs whose windows cover it in ascending output index, each by
-//! one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
+//! A maximum is the first largest element of its window in row-major order; NaN counts as the
+//! largest. An average adds its window in row-major order in f64 from +0, divides in f64 and rounds
+//! once. A gradient element adds the outputs whose windows cover it in ascending output index, each
+//! by one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
 //! average.
 
 use crate::launch::kernels::{pooling as kernels, scatter};
@@ -29,7 +29,7 @@ pub use samebits_tensor_core::geometry::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
 
-/// Returns the largest element of each window, and its position in its plane.
+/// Computes the largest element of each window, and its position in its plane.
 ///
 /// # Errors
 ///
@@ -48,13 +48,13 @@ pub fn max_pool<T: Float>(
     Ok((out, indices))
 }
 
-/// Returns the gradient of [`max_pool`].
+/// Computes the gradient of [`max_pool`].
 ///
 /// # Determinism
 ///
-/// Deterministic: each input position looks through the windows that cover it, in ascending
-/// output index. An index outside its window contributes nothing. Atomic: float additions in
-/// the order of arrival.
+/// Deterministic: each input position examines the windows that cover it, in ascending output
+/// index. An index outside its window contributes nothing. Atomic: float additions in the order of
+/// arrival.
 ///
 /// # Errors
 ///
@@ -81,12 +81,12 @@ pub fn max_pool_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of `max_unpool`, and of every gradient of a maximum pooling: each element
-/// is that of `grad` which its index names; −1 names none and gives +0.
+/// Computes the gradient of `max_unpool`, and of every gradient of a maximum pooling: each element
+/// is the element of `grad` at its index; −1 names none and gives +0.
 ///
 /// # Shapes
 ///
-/// `grad` and `indices`: `planes` planes each; returns as many elements as there are indices.
+/// `grad` and `indices`: `planes` planes each; returns one element per index.
 ///
 /// # Determinism
 ///
@@ -122,11 +122,11 @@ pub fn max_unpool_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of any maximum pooling, from the indices alone; −1 is nowhere.
+/// Computes the gradient of any maximum pooling, from the indices alone; −1 names no position.
 ///
 /// # Shapes
 ///
-/// `grad` and `indices`: `planes` planes; returns `n_in` elements, as many planes.
+/// `grad` and `indices`: `planes` planes; returns `n_in` elements in the same number of planes.
 ///
 /// # Determinism
 ///
@@ -183,7 +183,7 @@ pub fn pool_indices_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the average of each window.
+/// Computes the average of each window.
 ///
 /// # Errors
 ///
@@ -201,7 +201,7 @@ pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> 
     Ok(out)
 }
 
-/// Returns the gradient of [`avg_pool`].
+/// Computes the gradient of [`avg_pool`].
 ///
 /// # Errors
 ///
@@ -229,7 +229,7 @@ pub fn avg_pool_grad<T: Float>(
     Ok(out)
 }
 
-/// Sizes of up to three dimensions, padded in front with 1.
+/// Returns the sizes of up to three dimensions, with leading dimensions of size 1.
 pub(crate) fn sizes(
     op: &'static str,
     what: &str,

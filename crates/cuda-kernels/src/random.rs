@@ -3,7 +3,7 @@
 //! # Determinism
 //!
 //! Element `i` is a function of the draw and of `i` alone: the bits are those of
-//! [`samebits_rng::Draw`] on the CPU, whatever the device.
+//! [`samebits_rng::Draw`] on the CPU, on any device.
 //!
 //! # Examples
 //!
@@ -47,7 +47,7 @@ pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<Buffer<u32>> {
     Ok(out)
 }
 
-/// Philox4x32 with 7 or 10 rounds on any counters and keys: for known-answer tests.
+/// Computes Philox4x32 with 7 or 10 rounds on any counters and keys, for known-answer tests.
 ///
 /// # Shapes
 ///
@@ -74,7 +74,7 @@ pub fn philox(
     Ok(out)
 }
 
-/// `n` uniform numbers in `[low, high)`: [`Draw::uniform_f32`] or [`Draw::uniform_f64`].
+/// Draws `n` uniform numbers in `[low, high)`: [`Draw::uniform_f32`] or [`Draw::uniform_f64`].
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn uniform<T: Float>(
     Ok(out)
 }
 
-/// `n` normal numbers of the given mean and standard deviation: [`Draw::normal_f32`].
+/// Draws `n` normal numbers with the given mean and standard deviation: [`Draw::normal_f32`].
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn normal<T: Float>(
     Ok(out)
 }
 
-/// `n` numbers whose logarithms are normal: [`Draw::log_normal_f32`].
+/// Draws `n` numbers whose logarithms are normal: [`Draw::log_normal_f32`].
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ fn check_normal<T: Float>(op: &'static str, mean: T, std: T) -> Result<()> {
     Err(CudaError::invalid(op, message))
 }
 
-/// `n` exponential numbers of the given rate: [`Draw::exponential_f32`].
+/// Draws `n` exponential numbers with the given rate: [`Draw::exponential_f32`].
 ///
 /// # Errors
 ///
@@ -177,7 +177,7 @@ pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<
     Ok(out)
 }
 
-/// `n` events of probability `p`, 1 or 0: [`Draw::bernoulli`].
+/// Draws `n` events of probability `p`, 1 or 0: [`Draw::bernoulli`].
 ///
 /// # Errors
 ///
@@ -226,7 +226,7 @@ pub fn dropout<T: Float>(
     Ok((out, mask))
 }
 
-/// `n` uniform integers in `[low, high)` without bias: [`Draw::randint`].
+/// Draws `n` uniform integers in `[low, high)` without bias: [`Draw::randint`].
 ///
 /// # Errors
 ///
@@ -254,7 +254,7 @@ pub fn randint(device: &Device, draw: &Draw, n: usize, low: i64, high: i64) -> R
     Ok(out)
 }
 
-/// Returns the largest word that means an event, and whether any does.
+/// Returns the largest word that means an event, and 1 if any word does.
 fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
     if !(0.0..=1.0).contains(&p) {
         return Err(CudaError::invalid(op, format!("expected a probability in [0, 1], got {p}")));

@@ -2,8 +2,8 @@
 //!
 //! # Determinism
 //!
-//! Portable: every element is the same sequence of correctly rounded operations. The operations'
-//! descriptions in [`samebits_tensor_core::ops`] are their definitions.
+//! Portable: every element is the same sequence of correctly rounded operations. The documentation
+//! of the operations in [`samebits_tensor_core::ops`] defines them.
 
 use crate::launch::kernels::recurrent as kernels;
 use crate::launch::{Buffer, Launch};
@@ -14,18 +14,18 @@ use crate::error::Result;
 /// The gates of one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a, T> {
-    /// (n, gates · size): those of the input.
+    /// (n, gates · size): the gates of the input.
     pub x: &'a Buffer<T>,
-    /// (n, gates · size): those of the hidden state.
+    /// (n, gates · size): the gates of the hidden state.
     pub h: &'a Buffer<T>,
-    /// (gates · size): added to those of the input.
+    /// (gates · size): the bias of the gates of the input.
     pub bias_x: Option<&'a Buffer<T>>,
-    /// (gates · size): added to those of the hidden state.
+    /// (gates · size): the bias of the gates of the hidden state.
     pub bias_h: Option<&'a Buffer<T>>,
 }
 
-/// One step of a long short-term memory; `bias_h` is not used. Returns the hidden state, the new
-/// cell and the activations.
+/// Computes one step of a long short-term memory; `bias_h` is not used. Returns the hidden state,
+/// the new cell and the activations.
 ///
 /// # Shapes
 ///
@@ -59,7 +59,7 @@ pub fn lstm_cell<T: Float>(
         activations: &mut activations,
         x: gates.x,
         h: gates.h,
-        // Without a bias the kernel reads none.
+        // Without a bias the kernel does not read this argument.
         bias: gates.bias_x.unwrap_or(gates.x),
         cell,
         n,
@@ -70,7 +70,7 @@ pub fn lstm_cell<T: Float>(
     Ok((hidden, next_cell, activations))
 }
 
-/// Returns the gradient of [`lstm_cell`]: that of the gates and that of the cell before.
+/// Computes the gradient of [`lstm_cell`]: that of the gates and that of the previous cell.
 ///
 /// # Shapes
 ///
@@ -112,7 +112,7 @@ pub fn lstm_cell_grad<T: Float>(
     Ok((grad_gates, grad_previous))
 }
 
-/// One step of a gated recurrent unit. Returns the hidden state and the activations.
+/// Computes one step of a gated recurrent unit. Returns the hidden state and the activations.
 ///
 /// # Shapes
 ///
@@ -146,7 +146,7 @@ pub fn gru_cell<T: Float>(
         activations: &mut activations,
         x: gates.x,
         h: gates.h,
-        // Without a bias the kernel reads none.
+        // Without a bias the kernel does not read this argument.
         bias_x: gates.bias_x.unwrap_or(gates.x),
         bias_h: gates.bias_h.unwrap_or(gates.h),
         hidden,
@@ -158,8 +158,8 @@ pub fn gru_cell<T: Float>(
     Ok((next, activations))
 }
 
-/// Returns the gradient of [`gru_cell`]: that of the gates of the input, of the gates of the hidden
-/// state, and of the hidden state before.
+/// Computes the gradient of [`gru_cell`]: that of the gates of the input, of the gates of the
+/// hidden state, and of the previous hidden state.
 ///
 /// # Shapes
 ///
@@ -199,8 +199,8 @@ pub fn gru_cell_grad<T: Float>(
     Ok((grad_x, grad_h, grad_previous))
 }
 
-/// Returns the elements of a state and the width of `gates` gates, if all gates of a step can be
-/// counted.
+/// Returns the number of elements of a state and the width of its `gates` gates, if the number of
+/// all gates does not overflow.
 fn sizes(op: &'static str, [n, size]: [usize; 2], gates: usize) -> Result<[usize; 2]> {
     product(op, &[n, size, gates])?;
     Ok([n * size, gates * size])

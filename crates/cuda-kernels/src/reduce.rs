@@ -1,12 +1,12 @@
 //! Reductions along one dimension: sums over the contract's fixed tree, and extrema.
 //!
-//! A tensor is seen as `[outer, n, inner]` and reduced over `n`.
+//! A tensor is treated as `[outer, n, inner]` and reduced over `n`.
 //!
 //! # Determinism
 //!
 //! Sums run in f64 over the tree of [`samebits_numerics::reduce`], whose shape depends on `n`
-//! alone, and are rounded once; products likewise. Of equal extrema the first index wins; NaN wins
-//! over all.
+//! alone, and are rounded once; products likewise. Of equal extrema the first is taken; NaN counts
+//! as the extremum.
 
 use crate::launch::kernels::reduce as kernels;
 use crate::launch::{Buffer, Launch};
@@ -18,22 +18,22 @@ use crate::device::{Device, Float, expect_len, product};
 use crate::elementwise::{Binary, Pairing, Unary, binary, fill, unary};
 use crate::error::{CudaError, Result};
 
-/// Terms of a block of the tree.
+/// The number of terms of a block of the tree.
 pub(crate) const BLOCK: usize = samebits_numerics::reduce::BLOCK;
-/// Extrema of blocks that a warp compares.
+/// The number of blocks' extrema that a warp compares.
 const FOUND_BLOCK: usize = 256;
-/// Columns of a block of threads that each sum down a matrix, and its shape.
+/// The number of columns of a thread block that sums down a matrix, and the shape of the block.
 const COLUMNS: usize = 32;
 pub(crate) const COLUMN_BLOCK: (u32, u32, u32) = (COLUMNS as u32, 8, 1);
 
-/// What to do with the sum.
+/// The operation on the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// Rounds it.
+    /// Rounds the sum.
     Sum,
-    /// Divides it by `n` in f64 and rounds.
+    /// Divides the sum by `n` in f64 and rounds.
     Mean,
-    /// The sum of the squares, which are exact for f32 and rounded to f64 otherwise.
+    /// Sums the squares, which are exact for f32 and rounded to f64 otherwise.
     Squares,
 }
 
@@ -59,7 +59,7 @@ pub fn sum<T: Float>(
     finish(device, op, &wide, outer * inner, divisor)
 }
 
-/// Divides f64 numbers and rounds them.
+/// Divides f64 numbers by the divisor and rounds them.
 pub(crate) fn finish<T: Float>(
     device: &Device,
     op: &'static str,
@@ -72,8 +72,8 @@ pub(crate) fn finish<T: Float>(
     Ok(out)
 }
 
-/// Returns the product over the middle dimension: the tree of the sum with `*` in the place of `+`;
-/// 1 for no elements.
+/// Computes the product over the middle dimension: the tree of the sum with `*` instead of `+`; 1
+/// for no elements.
 ///
 /// # Shapes
 ///
@@ -118,9 +118,9 @@ pub enum Integers {
     Sum,
     /// The product, which wraps around; 1 for no elements.
     Product,
-    /// The largest.
+    /// The largest element.
     Largest,
-    /// The smallest.
+    /// The smallest element.
     Smallest,
 }
 
@@ -132,7 +132,7 @@ pub enum Integers {
 ///
 /// # Determinism
 ///
-/// Each of these is the same in any order.
+/// Each reduction gives the same result in any order.
 ///
 /// # Errors
 ///
@@ -167,9 +167,9 @@ pub fn integers(
     if blocks == 1 { Ok(out) } else { integers(device, &out, [outer, blocks, inner], kind) }
 }
 
-/// Returns the variance and the mean over the middle dimension: the deviations from the f64 mean,
-/// squared and summed over the tree, divided by `n − correction` (by 0 if that is negative) in f64;
-/// each result rounded once.
+/// Computes the variance and the mean over the middle dimension. The deviations from the f64 mean
+/// are squared and summed over the tree, then divided by `n − correction` (by 0 if that is
+/// negative) in f64; each result is rounded once.
 ///
 /// # Shapes
 ///
@@ -193,9 +193,9 @@ pub fn variance<T: Float>(
     Ok((finish(device, op, &squares, outputs, divisor)?, finish(device, op, &means, outputs, 1.0)?))
 }
 
-/// Returns the p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded
-/// once, with scales where a power could leave the range of f64. For 0 the number of elements that
-/// are not zero, for ∞ the largest magnitude, for −∞ the smallest.
+/// Computes the p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded
+/// once, with scales if a power could leave the range of f64. For p = 0 it counts the elements that
+/// are not zero; for ∞ it is the largest magnitude, for −∞ the smallest.
 ///
 /// # Shapes
 ///
@@ -236,7 +236,8 @@ pub fn norm<T: Float>(
     roots(device, &sums(device, op, x, shape, terms)?, root, p)
 }
 
-/// Returns the roots of sums of `p`-th powers. `kind`: 0 none, 1 the square root, 2 the power.
+/// Computes the roots of sums of `p`-th powers. `kind` is 0 for none, 1 for the square root, 2 for
+/// the power.
 fn roots<T: Float>(device: &Device, sums: &Buffer<f64>, kind: u32, p: f64) -> Result<Buffer<T>> {
     let op = "norm";
     let mut out = device.uninitialised(op, sums.len())?;
@@ -248,10 +249,10 @@ fn roots<T: Float>(device: &Device, sums: &Buffer<f64>, kind: u32, p: f64) -> Re
     Ok(out)
 }
 
-/// Returns the logarithm of the sum of the exponentials over the middle dimension: the exponentials
-/// of the differences to the largest element in f64 over the tree, their logarithm plus the
-/// largest, rounded once. If the largest is infinite or NaN, it is the result; that of no elements
-/// is minus infinity.
+/// Computes the logarithm of the sum of the exponentials over the middle dimension: the
+/// exponentials of the differences to the largest element are summed in f64 over the tree; the
+/// logarithm of that sum plus the largest element is rounded once. If the largest is infinite or
+/// NaN, it is the result. No elements give minus infinity.
 ///
 /// # Shapes
 ///
@@ -279,26 +280,26 @@ pub fn logsumexp<T: Float>(
     Ok(out)
 }
 
-/// What is summed of each element, in f64.
+/// The term of each element, in f64.
 #[derive(Clone, Copy)]
 pub(crate) enum Terms<'a, T> {
-    /// The element.
+    /// The element itself.
     Plain,
     Squares,
     Magnitudes,
     /// 1 for every element that is not zero.
     NonZeros,
-    /// The magnitude to this power.
+    /// The given power of the magnitude.
     Powers(f64),
-    /// The square of the difference to the number of its row.
+    /// The square of the difference to its row's number.
     Deviations(&'a Buffer<f64>),
-    /// The exponential of the difference to the number of its row.
+    /// The exponential of the difference to its row's number.
     Exponentials(&'a Buffer<T>),
-    /// The magnitude of the quotient with the number of its row to this power.
+    /// The given power of the magnitude of the quotient with its row's number.
     ScaledPowers(&'a Buffer<f64>, f64),
 }
 
-/// Returns the sums in f64, before the rounding.
+/// Computes the sums in f64, before rounding.
 pub(crate) fn sums<T: Float>(
     device: &Device,
     op: &'static str,
@@ -345,7 +346,8 @@ pub(crate) fn sums<T: Float>(
     sums(device, op, &out, [outer, blocks, inner], Terms::Plain)
 }
 
-/// Sums f32 with float atomics, one addition for 2048 elements that lie side by side, or 2 of a column.
+/// Sums f32 with float atomics: one addition per 2048 neighbouring elements, or per 2 elements of a
+/// column.
 ///
 /// # Shapes
 ///
@@ -375,7 +377,7 @@ pub fn sum_atomic(
     Ok(out)
 }
 
-/// [`sum`] or [`sum_atomic`].
+/// Computes [`sum`] or [`sum_atomic`].
 ///
 /// # Errors
 ///
@@ -392,7 +394,7 @@ pub fn sum_with(
     }
 }
 
-/// Returns the largest (or, with `minimum`, the smallest) elements over the middle dimension and
+/// Computes the largest (or, with `minimum`, the smallest) elements over the middle dimension and
 /// their indices along it.
 ///
 /// # Shapes
@@ -445,7 +447,7 @@ pub fn extreme<T: Float>(
     Ok((values, indices))
 }
 
-/// Returns a grid for `rows` times `columns`, by blocks of [`COLUMN_BLOCK`].
+/// Returns a grid for `rows` times `columns`, in blocks of [`COLUMN_BLOCK`].
 pub(crate) fn column_grid(
     op: &'static str,
     rows: usize,
@@ -454,7 +456,7 @@ pub(crate) fn column_grid(
     Ok((grid(op, product(op, &[rows, columns.div_ceil(COLUMNS)])?)?, 1, 1))
 }
 
-/// Returns a grid of this many blocks.
+/// Returns the number of blocks as the grid's type.
 pub(crate) fn grid(op: &'static str, blocks: usize) -> Result<u32> {
     u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
         CudaError::invalid(op, format!("{blocks} blocks are more than a grid takes"))

@@ -3,11 +3,11 @@
 //! # Determinism
 //!
 //! Portable. Elements are combined in f64 and each result is rounded once. The dimension is cut
-//! into tiles of 1024 elements and each tile into runs of 32; element `i` is `carry + (before +
-//! local)`, where `local` adds up its run from +0 to `i`, `before` the runs of its tile before that
-//! one, and `carry` the tiles before it, each in ascending order. A product starts from 1. A
-//! logarithm of sums combines pairs `(m, s)`, which stand for `s * exp(m)`, from `(-inf, 1)`. Of
-//! equal extrema the first is taken, so they have no order to keep.
+//! into tiles of 1024 elements, and each tile into runs of 32. Element `i` is
+//! `carry + (before + local)`: `local` adds its run from +0 up to `i`, `before` adds the earlier
+//! runs of its tile, and `carry` adds the earlier tiles, each in ascending order. A product starts
+//! from 1. A logarithm of sums combines pairs `(m, s)`, which represent `s * exp(m)`, from
+//! `(-inf, 1)`. Of equal extrema the first is taken, so their order of evaluation does not matter.
 
 use crate::launch::kernels::scan as kernels;
 use crate::launch::{Buffer, Launch};
@@ -19,7 +19,7 @@ use crate::reduce::grid;
 
 const TILE: usize = 1024;
 
-/// What [`scan`] computes for each element.
+/// The computation of [`scan`] for each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// The sum of it and all before it.
@@ -36,7 +36,7 @@ impl Scan {
     }
 }
 
-/// Returns a running sum or product along the middle dimension.
+/// Computes a running sum or product along the middle dimension.
 ///
 /// # Shapes
 ///
@@ -79,7 +79,7 @@ pub fn scan<T: Float>(
     Ok(out)
 }
 
-/// [`scan`] of integers, which wrap around: a running sum or product in any order.
+/// Computes [`scan`] of integers, which wrap around, so that any order gives the same result.
 ///
 /// # Shapes
 ///
@@ -122,7 +122,7 @@ pub fn integers(
     Ok(out)
 }
 
-/// Returns the logarithm of the sum of the exponentials of each element and all before it.
+/// Computes the logarithm of the sum of the exponentials of each element and all before it.
 ///
 /// # Shapes
 ///
@@ -165,8 +165,9 @@ pub fn logcumsumexp<T: Float>(
     Ok(out)
 }
 
-/// Returns the largest (or smallest) of each element and all before it, and its index along the
-/// middle dimension: the first of equal ones; NaN is both the largest and the smallest.
+/// Computes the largest (or smallest) of each element and all before it, and its index along the
+/// middle dimension. Of equal elements the first is taken; NaN counts as both the largest and the
+/// smallest.
 ///
 /// # Shapes
 ///
@@ -213,7 +214,7 @@ pub fn cumextreme<T: Float>(
     Ok((values, indices))
 }
 
-/// Returns the gradient of a running product.
+/// Computes the gradient of a running product.
 ///
 /// # Shapes
 ///
@@ -221,9 +222,10 @@ pub fn cumextreme<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable. With `P[j]` the product of the elements up to `j`, in f64, element `i` is the sum of
-/// `grad[j] · P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and rounded once. From
-/// the first zero on, `P` leaves that zero out; elements after it get 0. One thread walks a line.
+/// Portable. Let `P[j]` be the product of the elements up to `j`, in f64. Element `i` is the sum of
+/// `grad[j] · P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and rounded once.
+/// From the first zero on, `P` leaves that zero out; elements after it get 0. One thread computes
+/// one line.
 ///
 /// # Errors
 ///
@@ -246,8 +248,8 @@ pub fn cumprod_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`cumprod_grad`], given that of its result, `outer`: those of its `grad`
-/// and of its `x`.
+/// Computes the gradient of [`cumprod_grad`] with respect to its `grad` and its `x`; `outer` is the
+/// gradient of its result.
 ///
 /// # Shapes
 ///
@@ -255,15 +257,15 @@ pub fn cumprod_grad<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable. With `P[k]` the product of the elements up to `k`, all in f64 along each line:
+/// Portable. Let `P[k]` be the product of the elements up to `k`. In f64, all along each line:
 ///
 /// ```text
 /// ascending:   t[k] = t[k - 1] * x[k] + P[k - 1] * outer[k]              # from t = 0, P = 1
 /// descending:  S = S * x[k + 1] + T * outer[k + 1];  T = T * x[k + 1] + grad[k]    # from S = T = 0
 /// ```
 ///
-/// Element `k` of the gradient of `grad` is `t[k]`, that of `x` is `T * t[k - 1] + S * P[k - 1]`, each
-/// rounded once. One thread walks a line.
+/// Element `k` of the gradient of `grad` is `t[k]`, that of `x` is `T * t[k - 1] + S * P[k - 1]`,
+/// each rounded once. One thread computes one line.
 ///
 /// # Errors
 ///
@@ -299,7 +301,7 @@ pub fn cumprod_grad_grad<T: Float>(
     Ok((of_grad, of_x))
 }
 
-/// Returns the gradient of [`logcumsumexp`], whose result is `y`.
+/// Computes the gradient of [`logcumsumexp`], whose result is `y`.
 ///
 /// # Shapes
 ///
@@ -307,9 +309,9 @@ pub fn cumprod_grad_grad<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable. A pair `(m, s)` stands for the sum of `grad[j] · exp(−y[j])` over `j >= i` as
-/// `s · exp(m)`, from the last element down in f64; element `i` is `s · exp(m + x[i])`, rounded once.
-/// One thread walks a line.
+/// Portable. A pair `(m, s)` represents the sum of `grad[j] · exp(−y[j])` over `j >= i` as
+/// `s · exp(m)`, from the last element down in f64; element `i` is `s · exp(m + x[i])`, rounded
+/// once. One thread computes one line.
 ///
 /// # Errors
 ///
@@ -399,12 +401,12 @@ impl RawScan {
         self.outer == 0 || self.n == 0 || self.inner == 0
     }
 
-    /// Returns the tiles of all lines.
+    /// Returns the number of tiles of all lines.
     fn tiles(&self, op: &'static str) -> Result<usize> {
         product(op, &[self.lines(), self.tiles])
     }
 
-    /// Returns a block for each tile.
+    /// Returns the number of blocks, one per tile.
     fn grid(&self, op: &'static str) -> Result<u32> {
         grid(op, self.tiles(op)?)
     }

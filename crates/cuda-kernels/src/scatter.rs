@@ -1,8 +1,8 @@
-//! Writes and sums at computed places.
+//! Writes to, and sums into, computed places.
 //!
-//! A tensor is seen along one dimension, as [`Rows`]: `outer` slabs of `size` rows of `inner`
-//! elements. `index_*` operations have one index per row of the source, `scatter_*` and
-//! [`gather`] one per element.
+//! A tensor is viewed along one dimension, as [`Rows`]: `outer` slabs of `size` rows of `inner`
+//! elements. `index_*` operations have one index per row of the source, `scatter_*` and [`gather`]
+//! one per element.
 //!
 //! # Examples
 //!
@@ -35,16 +35,16 @@ mod reduce;
 
 pub use reduce::{ScatterReduce, scatter_reduce};
 
-/// A tensor seen along one dimension.
+/// A tensor viewed along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// The product of the dimensions before.
     pub outer: usize,
-    /// The size of the dimension in the tensor that the index points into.
+    /// The size of the dimension in the tensor that the index addresses.
     pub size: usize,
     /// The size of the dimension in the other tensor.
     pub n: usize,
-    /// The product of the dimensions behind.
+    /// The product of the dimensions after.
     pub inner: usize,
 }
 
@@ -57,7 +57,7 @@ impl Rows {
         product(op, &[self.outer, self.size, self.inner])
     }
 
-    /// One long row of all targets, for elements with a place each.
+    /// Returns one long row of all targets, for elements with one place each.
     fn flat(&self, op: &'static str) -> Result<Rows> {
         Ok(Rows { outer: 1, size: self.target(op)?, n: self.source(op)?, inner: 1 })
     }
@@ -78,7 +78,7 @@ pub(crate) struct RawRows {
     inner: usize,
 }
 
-/// Adds `alpha · source` row by row `i` of the source to row `index[i]` of `out`.
+/// Adds `alpha` times row `i` of the source to row `index[i]` of `out`.
 ///
 /// # Shapes
 ///
@@ -86,9 +86,9 @@ pub(crate) struct RawRows {
 ///
 /// # Determinism
 ///
-/// Deterministic: each addend is `alpha · source` rounded once. f32: the sum of the old element
-/// and its addends is exact and rounded once, also where there is no addend: −0 becomes +0. f64:
-/// the addends are added in ascending source order. i64: the sum wraps around.
+/// Deterministic: each addend is `alpha · source`, rounded once. For f32 the sum of the old element
+/// and its addends is exact and rounded once, even without addends: −0 becomes +0. For f64 the
+/// addends are added in ascending source order. For i64 the sum wraps around.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub fn index_add<T: Summed>(
 
 /// A type with irregular sums: f32, f64 or i64.
 pub trait Summed: Number {
-    /// Sums rows to where their index says. Negative indices belong to no row.
+    /// Adds rows to the rows that their indices name. Negative indices name no row.
     #[doc(hidden)]
     fn add_rows(
         device: &Device,
@@ -130,7 +130,7 @@ pub trait Summed: Number {
         report: &mut Buffer<u64>,
     ) -> Result<()>;
 
-    /// Combines elements that have an index each, for [`scatter_reduce`].
+    /// Combines elements that have one index each, for [`scatter_reduce`].
     #[doc(hidden)]
     fn reduce(
         device: &Device,
@@ -294,7 +294,7 @@ impl Summed for i64 {
     }
 }
 
-/// Fails for an atomic form that does not exist.
+/// Returns an error for an atomic form that does not exist.
 fn only_deterministic(op: &'static str, variant: Variant) -> Result<()> {
     match variant {
         Variant::Atomic => Err(CudaError::not_atomic(op)),
@@ -334,7 +334,7 @@ pub fn scatter_add<T: Summed>(
 ///
 /// # Determinism
 ///
-/// Deterministic: of the rows that go to one place, the one with the highest source index wins.
+/// Deterministic: of the rows that go to one place, the one with the highest source index is kept.
 ///
 /// # Errors
 ///
@@ -360,8 +360,8 @@ pub fn index_copy<T: Word>(
     reports.collect(device, op, index, rows.size)
 }
 
-/// As [`index_copy`], but of the rows that go to one place, the last to arrive wins, element by
-/// element.
+/// Copies as [`index_copy`], but of the rows that go to one place, the last to arrive is kept,
+/// element by element.
 ///
 /// # Shapes
 ///
@@ -402,7 +402,7 @@ pub fn index_copy_atomic(
 ///
 /// # Determinism
 ///
-/// Of the elements that go to one place, the one with the highest source position wins.
+/// Of the elements that go to one place, the one with the highest source position is kept.
 ///
 /// # Errors
 ///
@@ -427,7 +427,8 @@ pub fn scatter<T: Word>(
     copy_winners(device, op, out, &places, source, rows.flat(op)?, reports.ignored())
 }
 
-/// Notes an index that is out of range where rows have no elements, and no other kernel looks.
+/// Reports an index out of range if rows have no elements, so that no other kernel checks the
+/// index.
 fn check_alone(device: &Device, op: &'static str, index: &Buffer<i64>, rows: Rows) -> Result<()> {
     if rows.outer * rows.inner > 0 {
         return Ok(());
@@ -436,7 +437,8 @@ fn check_alone(device: &Device, op: &'static str, index: &Buffer<i64>, rows: Row
     flat_places(device, op, index, flat, &mut device.reports()).map(|_| ())
 }
 
-/// Returns the place of each source element in one long row of all targets, by an index for each.
+/// Returns the place of each source element in one long row of all targets, from one index per
+/// element.
 fn flat_places(
     device: &Device,
     op: &'static str,
@@ -452,8 +454,8 @@ fn flat_places(
     Ok(places)
 }
 
-/// Copies (or, to `accumulate`, adds) row `i` of `values` to the row of `out` that its linear
-/// index names; negative indices count from the end: `put` and `index_put`.
+/// Copies (or, to `accumulate`, adds) row `i` of `values` to the row of `out` that its linear index
+/// names: `put` and `index_put`. Negative indices count from the end.
 ///
 /// # Shapes
 ///
@@ -461,7 +463,7 @@ fn flat_places(
 ///
 /// # Determinism
 ///
-/// Writes: the highest source index wins. Sums: as [`index_add`].
+/// Writes: the highest source index is kept. Sums: as [`index_add`].
 ///
 /// # Errors
 ///
@@ -492,7 +494,7 @@ pub fn put(
     }
 }
 
-/// Returns the rows of `source` that `index` names.
+/// Copies the rows of `source` that `index` names.
 ///
 /// # Shapes
 ///
@@ -519,7 +521,7 @@ pub fn index_select<T: Word>(
     })
 }
 
-/// Returns the elements of `source` that `index` names along the dimension.
+/// Copies the elements of `source` that `index` names along the dimension.
 ///
 /// # Shapes
 ///

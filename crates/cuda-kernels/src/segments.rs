@@ -6,11 +6,11 @@ use crate::launch::{Buffer, Launch};
 use crate::device::Device;
 use crate::error::{CudaError, Result};
 
-/// Words of an exact accumulator in global memory.
+/// The number of words of an exact accumulator in global memory.
 pub(crate) const ACCUMULATOR: usize = 10;
-/// Addends per output that an accumulator takes before carries would have to be passed on.
+/// The number of addends per output that an accumulator holds without propagating carries.
 const MOST_ADDENDS: usize = 1 << 31;
-/// Counts that one block scans.
+/// The number of counts that one block scans.
 const SCAN: usize = 1024;
 
 /// Rounds exact accumulators into `out`.
@@ -25,8 +25,8 @@ pub(crate) fn round(
     kernels::ExactRound { out, acc: sums, n, with_old: u32::from(with_old) }.threads(device, op, n)
 }
 
-/// Returns true if sums go through accumulators in memory: few outputs with many addends each. Both
-/// ways give the same bits, so the threshold is a matter of speed alone.
+/// Returns true if sums go through accumulators in memory: for few outputs with many addends each.
+/// Both ways give the same bits, so the threshold affects only the speed.
 pub(crate) fn deposits(addends: usize, outputs: usize) -> bool {
     addends / 8 >= outputs
 }
@@ -41,13 +41,13 @@ pub(crate) fn check_addends(op: &'static str, addends: usize) -> Result<()> {
     Ok(())
 }
 
-/// Source rows grouped by destination: a counting sort.
+/// Source rows, grouped by destination with a counting sort.
 pub(crate) struct Segments {
-    /// Source rows, segment by segment.
+    /// The source rows, segment by segment.
     pub(crate) positions: Buffer<u32>,
-    /// Where each segment ends.
+    /// The end of each segment.
     pub(crate) ends: Buffer<u32>,
-    /// How long it is.
+    /// The length of each segment.
     pub(crate) counts: Buffer<u32>,
     size: usize,
 }
@@ -87,7 +87,7 @@ impl Segments {
     }
 }
 
-/// Exclusive prefix sums of counts.
+/// Computes the exclusive prefix sums of counts.
 pub(crate) fn scan(
     device: &Device,
     op: &'static str,

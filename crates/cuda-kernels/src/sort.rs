@@ -3,10 +3,9 @@
 //! # Determinism
 //!
 //! Portable. NaN is larger than every number and all NaNs are equal; −0 equals +0. Equal elements
-//! keep their order, also when sorting downwards: each element has one place, whatever the
+//! keep their order, also in a descending sort, so each element has one place, whatever the
 //! algorithm. Here it is a stable merge sort: tiles of 1024 elements, then runs merged pair by
-//! pair. Values are moved and keep their bits; only a median that NaN decides is the canonical
-//! NaN.
+//! pair. Values are moved and keep their bits; only a median that is NaN is the canonical NaN.
 //!
 //! # Examples
 //!
@@ -39,7 +38,7 @@ mod unique;
 
 pub use unique::{Unique, UniqueRows, unique, unique_rows};
 
-/// Elements that one block sorts, and how many threads it has.
+/// The number of elements that one block sorts, and of its threads.
 const TILE: usize = 1024;
 const THREADS: u32 = 256;
 
@@ -62,10 +61,10 @@ impl Sortable for i64 {
     type Key = u64;
 }
 
-/// Values, and where each was.
+/// Values, and the original index of each.
 pub type Found<T> = (Buffer<T>, Buffer<i64>);
 
-/// Sorts every line, upwards or downwards, and says where each element was.
+/// Sorts every line, ascending or descending, and returns the original index of each element.
 ///
 /// # Shapes
 ///
@@ -83,7 +82,7 @@ pub fn sort<T: Sortable>(
     select(device, "sort", x, shape, descending, 0, shape[1])
 }
 
-/// Returns the `k` largest or smallest elements of every line: the first `k` of [`sort`].
+/// Finds the `k` largest or smallest elements of every line: the first `k` of [`sort`].
 ///
 /// # Shapes
 ///
@@ -107,7 +106,7 @@ pub fn topk<T: Sortable>(
     select(device, op, x, shape, largest, 0, k)
 }
 
-/// Returns the `k`-th smallest element of every line, counted from 1: element `k − 1` of [`sort`].
+/// Finds the `k`-th smallest element of every line, counted from 1: element `k − 1` of [`sort`].
 ///
 /// # Shapes
 ///
@@ -130,8 +129,9 @@ pub fn kthvalue<T: Sortable>(
     select(device, op, x, shape, false, k - 1, 1)
 }
 
-/// Returns the median of every line, the lower one of two, and where it is. If there is a NaN, the
-/// canonical NaN and where the first is; with `ignore_nan` only if all are.
+/// Finds the median of every line (of two middle elements, the lower one) and its index. If a line
+/// contains NaN, the result is the canonical NaN and the index of the first NaN; with `ignore_nan`,
+/// only if all elements are NaN.
 ///
 /// # Shapes
 ///
@@ -139,7 +139,7 @@ pub fn kthvalue<T: Sortable>(
 ///
 /// # Errors
 ///
-/// As [`sort`]; [`CudaError::InvalidArgument`] if there are lines and they are empty.
+/// As [`sort`]; [`CudaError::InvalidArgument`] if there are lines, but they are empty.
 pub fn median<T: Sortable + Float>(
     device: &Device,
     x: &Buffer<T>,
@@ -172,15 +172,15 @@ pub fn median<T: Sortable + Float>(
     Ok((values, indices))
 }
 
-/// A type whose elements can be told from zero.
+/// A type whose elements can be compared with zero.
 pub trait Countable: Word {}
 impl Countable for u8 {}
 impl Countable for f32 {}
 impl Countable for f64 {}
 impl Countable for i64 {}
 
-/// Returns the positions of the elements that are not zero, in row-major order, and how many there
-/// are. NaN is not zero. Waits for the device, because the result decides its own length.
+/// Finds the positions of the elements that are not zero, in row-major order, and their number. NaN
+/// is not zero. Waits for the device, because the length of the result depends on the data.
 ///
 /// # Shapes
 ///
@@ -221,7 +221,7 @@ pub fn nonzero<T: Countable>(
     Ok((out, count))
 }
 
-/// `k` elements of every line from sorted place `first` on.
+/// Finds `k` elements of every line from sorted position `first` on.
 fn select<T: Sortable>(
     device: &Device,
     op: &'static str,
@@ -251,18 +251,18 @@ fn select<T: Sortable>(
     Ok((values, indices))
 }
 
-/// The elements of every line in order, at least the first that are needed.
+/// The elements of every line in order; at least the number needed from the start.
 pub(crate) struct Sorted<T: Sortable> {
-    /// The elements as unsigned integers in the same order: the sign bit of an i64 is changed.
+    /// The elements as unsigned integers in the same order: the sign bit of an i64 is inverted.
     pub(crate) keys: Buffer<T::Key>,
-    /// Where each was.
+    /// The original position of each element.
     pub(crate) places: Buffer<u32>,
-    /// Places of each line.
+    /// The number of places of each line.
     stride: usize,
 }
 
 impl<T: Sortable> Sorted<T> {
-    /// Sorts lines that are not empty, as far as their first `needed` elements.
+    /// Sorts lines that are not empty, up to their first `needed` elements.
     pub(crate) fn new(
         device: &Device,
         op: &'static str,
@@ -306,7 +306,8 @@ impl<T: Sortable> Sorted<T> {
             if needed > TILE / 2 {
                 return sorted.merge(device, op, raw, blocks);
             }
-            // What is not among the first of its tile is not among the first of its line.
+            // An element that is not among the first of its tile is not among the first of its
+            // line.
             let kept = (tiles - 1) * needed + needed.min(n - (tiles - 1) * TILE);
             picks = device.uninitialised(op, lines * kept)?;
             kernels::SortKeep {
@@ -351,7 +352,7 @@ impl<T: Sortable> Sorted<T> {
     }
 }
 
-/// Places are 32 bits wide.
+/// Checks that positions fit 32 bits.
 fn short_enough(op: &'static str, n: usize) -> Result<()> {
     if n < u32::MAX as usize {
         return Ok(());

@@ -16,13 +16,13 @@ pub struct Elements<'a> {
     pub rows: &'a Buffer<i64>,
     /// The column of each element.
     pub columns: &'a Buffer<i64>,
-    /// How many there are.
+    /// The number of elements.
     pub count: usize,
-    /// Rows and columns of the matrix.
+    /// The numbers of rows and columns of the matrix.
     pub size: [usize; 2],
 }
 
-/// `elements · dense`.
+/// Computes `elements · dense`.
 ///
 /// # Shapes
 ///
@@ -31,7 +31,7 @@ pub struct Elements<'a> {
 /// # Determinism
 ///
 /// Deterministic: each output is a chain of fma over the elements of its row, ascending by column
-/// and then by place in the list, in blocks of 256 columns counted from multiples of `period`;
+/// and then by position in the list, in blocks of 256 columns counted from multiples of `period`;
 /// the blocks that have an element are added in ascending order. Atomic: float additions in the
 /// order of arrival.
 ///
@@ -100,7 +100,7 @@ pub fn sparse_mm<T: Float>(
     Ok(out)
 }
 
-/// Returns the dot products of chosen pairs of rows: `left[rows[i]] · right[columns[i]]`.
+/// Computes the dot products of chosen pairs of rows: `left[rows[i]] · right[columns[i]]`.
 ///
 /// # Shapes
 ///

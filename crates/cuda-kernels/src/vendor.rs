@@ -1,16 +1,16 @@
-//! What bears on the vendor's libraries, whether this build uses them or not.
+//! Settings of the vendor's libraries, whether this build uses them or not.
 
 use std::fmt;
 
-/// The environment variable in which cuBLAS is told how much workspace to take.
+/// The environment variable that sets cuBLAS's workspace.
 pub const WORKSPACE_VARIABLE: &str = "CUBLAS_WORKSPACE_CONFIG";
 
-/// What [`WORKSPACE_VARIABLE`] says.
+/// The value of [`WORKSPACE_VARIABLE`].
 ///
-/// cuBLAS may give other bits from run to run if several streams share its workspace. With one of
-/// two settings it does not; neither does it with a workspace and a handle for each stream, which
-/// is how this crate calls it, so no setting is needed for its matrix products. A setting that
-/// cuBLAS would not understand is refused, because whoever wrote it expects something of it.
+/// cuBLAS may give different bits from run to run if several streams share its workspace. Either of
+/// two settings prevents that. A workspace and a handle for each stream prevent it too, and this
+/// crate uses these, so its matrix products need no setting. A setting that cuBLAS would not
+/// understand is an error, because the user expects an effect of it.
 ///
 /// # Examples
 ///
@@ -27,25 +27,26 @@ pub const WORKSPACE_VARIABLE: &str = "CUBLAS_WORKSPACE_CONFIG";
 /// cuBLAS documentation, "Results reproducibility".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkspaceConfig {
-    /// It is not set.
+    /// The variable is not set.
     Unset,
-    /// One of the two settings with which cuBLAS repeats its bits whatever its streams share.
+    /// One of the two settings with which cuBLAS repeats its bits, even if streams share a
+    /// workspace.
     Repeats(String),
     /// Another setting that cuBLAS understands.
     Other(String),
-    /// Not a setting.
+    /// Not a valid setting.
     Unclear(String),
 }
 
 impl WorkspaceConfig {
-    /// What the process's environment says.
+    /// Returns the setting of the process's environment.
     #[must_use]
     pub fn from_environment() -> WorkspaceConfig {
         let value = std::env::var_os(WORKSPACE_VARIABLE);
         WorkspaceConfig::of(value.as_ref().map(|value| value.to_string_lossy()).as_deref())
     }
 
-    /// What this value says: sizes in KiB and how many of each, as in `:4096:2:16:8`.
+    /// Returns the setting for a value: sizes in KiB and the number of each, as in `:4096:2:16:8`.
     #[must_use]
     pub fn of(value: Option<&str>) -> WorkspaceConfig {
         let Some(value) = value else { return WorkspaceConfig::Unset };
@@ -87,7 +88,7 @@ impl fmt::Display for WorkspaceConfig {
     }
 }
 
-/// Returns the vendor's libraries that this build uses, and whether they are there.
+/// Returns the vendor's libraries that this build uses, each with its state on this machine.
 #[must_use]
 pub fn libraries() -> Vec<(&'static str, String)> {
     Vec::from([

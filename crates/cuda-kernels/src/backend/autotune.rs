@@ -20,13 +20,14 @@ use crate::conv_algorithms::Algorithm;
 use crate::device::Device;
 use crate::launch::kernels::{conv, conv_tiles, matmul};
 
-/// Puts a tuner behind the convolutions of every device.
+/// Registers a tuner for the convolutions of every device.
 pub(super) fn register_all() {
     install(ConvLibrary { kind: DeviceKind::Cuda, candidates, config });
 }
 
-/// Returns the fingerprint names the device, the driver, and the kernels of convolutions: another
-/// kernel of this crate may change without making a file of choices useless.
+/// Returns the configuration of a device's tuner. Its fingerprint names the device, the driver, and
+/// the kernels of convolutions, so that a change of another kernel of this crate does not
+/// invalidate a file of choices.
 fn config(device: samebits_tensor_core::Device) -> Result<Config, BoxError> {
     let samebits_tensor_core::Device::Cuda(ordinal) = device else {
         return Err(Error::NoBackend { device }.into());
@@ -75,17 +76,18 @@ fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
     }?)
 }
 
-/// Time as the device sees it: events in its stream, each after all work that was asked for before.
+/// A clock that reads device time: events in the device's stream, each after all work submitted
+/// before.
 ///
-/// Where an event cannot be had, the host's clock is read once the device is done.
+/// If no event can be created, the clock waits for the device and reads the host's clock.
 #[derive(Debug)]
 struct EventClock {
     ordinal: u32,
     state: Mutex<State>,
 }
 
-/// The last reading. The driver gives the time between two events in f32, so readings are taken
-/// from each other and not from one origin.
+/// The last reading. The driver returns the time between two events as f32, so each reading is
+/// measured from the last one and not from one origin.
 #[derive(Debug)]
 struct State {
     total: Duration,

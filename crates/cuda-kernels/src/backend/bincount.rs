@@ -61,7 +61,7 @@ fn histc<T: Real>(op: &Histc) -> Tensors<Tensor> {
     })
 }
 
-/// Returns the length of the result, which only the values tell.
+/// Returns the length of the result, which depends on the values.
 fn bins(gpu: &Gpu<'_>, x: &Input<i64>, min_length: usize) -> Result<usize, Failure> {
     if x.is_empty() {
         return Ok(min_length);

@@ -1,4 +1,4 @@
-//! Convolutions by the vendor's library, where it is there and the call has no bias.
+//! Convolutions by the vendor's library, if it is present and the call has no bias.
 
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};

@@ -154,7 +154,7 @@ fn integer_function(kind: UnaryKind) -> Option<integer::Unary> {
 fn integer_binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
         let kind = integer_pair(op.kind).expect("the kernel applies");
-        // What no element of the result needs is not refused.
+        // An operand is only rejected if the result has elements.
         if kind.is_partial() && !shape.contains(&0) {
             integer::check(gpu.device, kind, &*gpu.input(&op.b)?)?;
         }
@@ -210,8 +210,8 @@ fn select(op: &Where, shape: &PerDim) -> Tensors<Tensor> {
     })
 }
 
-/// What compares as `x` does, of a type that kernels compare: the other types are cast to one that
-/// holds all their values.
+/// Returns a tensor with the same comparisons as `x`, of a type that has comparison kernels. Other
+/// types are cast to one of these that holds all their values.
 pub(super) fn comparable(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Failure> {
     fn widened<T: Narrow<Wide: Stored>>(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Failure> {
         gpu.tensor(kernels::widen(gpu.device, &*gpu.input::<T>(x)?)?, x.shape())
@@ -256,7 +256,7 @@ fn narrowed<R: Narrow + Stored>(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Fai
     gpu.tensor(kernels::narrow::<i64, R>(gpu.device, &*gpu.input(&x)?)?, shape)
 }
 
-/// Two operands in the shape of their result.
+/// Two operands, both in the shape of their result.
 struct Pair<T> {
     a: Input<T>,
     b: Input<T>,
@@ -297,7 +297,7 @@ impl<T: Word> Pair<T> {
     }
 }
 
-/// Merges neighbouring dimensions that one stride walks in both operands.
+/// Merges neighbouring dimensions that a single stride covers in both operands.
 fn merge(shape: &[usize], strides: [&[usize]; 2]) -> (Vec<usize>, [Vec<isize>; 2]) {
     let mut sizes: Vec<usize> = Vec::new();
     let mut merged = [Vec::<isize>::new(), Vec::new()];

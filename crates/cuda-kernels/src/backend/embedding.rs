@@ -14,7 +14,7 @@ use crate::Variant;
 use crate::embedding::{self, Bags};
 use crate::error::CudaError;
 
-/// Why f64 sums of places are portable.
+/// The reason why f64 sums of places are portable.
 const PLACES: &str = "added in ascending places";
 
 pub(super) fn register_all() {
@@ -125,7 +125,7 @@ fn bag_grad<T: Real>(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor>
     })
 }
 
-/// Returns the mode of a sum; nothing for maxima.
+/// Returns the mode of a sum; `None` for maxima.
 fn mode(mode: BagMode) -> Option<embedding::BagMode> {
     match mode {
         BagMode::Sum => Some(embedding::BagMode::Sum),
@@ -143,8 +143,7 @@ fn weights<T: Real>(
     weights.map(|x| gpu.input(&x.narrow(0, 0, bags.places())?)).transpose()
 }
 
-/// Returns the bags. Their offsets are checked on the host, because they decide the shape of the
-/// result.
+/// Returns the bags. The host checks their offsets, because they determine the shape of the result.
 fn bags(
     gpu: &Gpu<'_>,
     op: &'static str,

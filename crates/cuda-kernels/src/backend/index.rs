@@ -144,7 +144,7 @@ fn index_put_add<T: Stored + Summed>(op: &IndexPutAdd, variant: Variant) -> Tens
     })
 }
 
-/// Returns a tensor seen along one dimension, with `n` places in the index.
+/// Returns the view of a tensor along one dimension, with `n` places in the index.
 pub(super) fn rows(
     op: &'static str,
     shape: &[usize],
@@ -155,7 +155,7 @@ pub(super) fn rows(
     Ok(Rows { outer, size, n, inner })
 }
 
-/// An index in a device's memory: a tensor's own, or one that was computed.
+/// An index in device memory: that of a tensor, or a computed one.
 pub(super) enum Places {
     Given(Input<i64>),
     Computed(Buffer<i64>),
@@ -172,8 +172,8 @@ impl std::ops::Deref for Places {
     }
 }
 
-/// Returns an index per element of a tensor of `shape`, and what it points into. If it covers a
-/// part of the tensor only, these are places in the flattened tensor.
+/// Returns an index of elements of a tensor of `shape`, and the view it addresses. If the index
+/// covers only a part of the tensor, it is converted to places in the flattened tensor.
 pub(super) fn elements(
     gpu: &Gpu<'_>,
     op: &'static str,
@@ -194,7 +194,7 @@ pub(super) fn elements(
     Ok((flat, Places::Computed(places)))
 }
 
-/// What of a source goes with an index per element.
+/// Returns the part of a source that an index of elements covers.
 pub(super) fn part(source: &Tensor, index: &Tensor) -> Result<Tensor, Failure> {
     let mut source = source.clone();
     for (dim, &size) in index.shape().iter().enumerate() {
@@ -203,8 +203,8 @@ pub(super) fn part(source: &Tensor, index: &Tensor) -> Result<Tensor, Failure> {
     Ok(source)
 }
 
-/// Returns the rows that several indices of the first dimensions name together, and the shape of
-/// what they name.
+/// Returns the view and the rows that several indices of the first dimensions name together, and
+/// the shape of the selected part.
 fn joined(
     gpu: &Gpu<'_>,
     op: &'static str,

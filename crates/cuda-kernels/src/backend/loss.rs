@@ -85,7 +85,7 @@ fn nll_loss_grad<T: Real>(op: &NllLossGrad) -> Tensors<Tensor> {
     on(op, |gpu| gpu.tensor(nll_gradient::<T>(&gpu, op)?, &op.input_shape))
 }
 
-/// Returns the steps that the operation stands for, one after the other.
+/// Computes the gradient in two steps, those of [`NllLossGrad`] and of the softmax.
 fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad) -> Tensors<Tensor> {
     on(op, |gpu| {
         let nll = NllLossGrad {
@@ -115,7 +115,7 @@ fn nll_gradient<T: Real>(gpu: &Gpu<'_>, op: &NllLossGrad) -> Result<Buffer<T>, F
     Ok(loss::nll_loss_grad(gpu.device, &grad, targets, reduction)?)
 }
 
-/// Returns the kernels' reduction, and whether its result is a scalar.
+/// Returns the kernels' reduction, and true if its result is a scalar.
 pub(super) fn reduction(reduction: Reduction) -> (loss::Reduction, bool) {
     match reduction {
         Reduction::None => (loss::Reduction::None, false),

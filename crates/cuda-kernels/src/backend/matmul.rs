@@ -14,7 +14,7 @@ const CHAIN: &str = "each element is a chain of fma in ascending k within blocks
 pub(super) fn register_all() {
     #[cfg(feature = "cublas")]
     vendor::register_all();
-    // Only where splitting k pays: few outputs and a long k.
+    // Applies only if splitting k pays: with few outputs and a long k.
     register(Kernel {
         applies: |op: &Matmul, ()| {
             let [m, n, k] = sizes(op);
@@ -58,7 +58,7 @@ fn matrix<'a, T>(x: &Tensor, data: &'a Buffer<T>, offsets: &'a [usize]) -> Matri
     Matrix { data, row: strides[first], column: strides[first + 1], offsets }
 }
 
-/// Where each matrix of the batch begins.
+/// Returns the start of each matrix of the batch.
 fn offsets(x: &Tensor, batch: &[usize]) -> Result<Vec<usize>, Failure> {
     let (layout, first) = (x.layout(), x.rank() - 2);
     let outer = Layout::strided(&x.shape()[..first], &layout.strides()[..first], layout.offset())?
@@ -68,7 +68,7 @@ fn offsets(x: &Tensor, batch: &[usize]) -> Result<Vec<usize>, Failure> {
     Ok(offsets)
 }
 
-/// Products by the vendor's library, where it is there and takes the layouts.
+/// Products by the vendor's library, if it is present and supports the layouts.
 #[cfg(feature = "cublas")]
 mod vendor {
     use samebits_tensor_core::Determinism;
@@ -96,7 +96,7 @@ mod vendor {
         cublas::find().is_ok() && fits().unwrap_or(false)
     }
 
-    /// Distances of rows and columns.
+    /// Returns the distances between rows and between columns.
     fn strides(x: &Tensor) -> [usize; 2] {
         let strides = x.layout().strides();
         [strides[x.rank() - 2], strides[x.rank() - 1]]

@@ -1,4 +1,4 @@
-//! Device memory as tensors know it: bytes, uploaded, downloaded and gathered.
+//! Device memory for tensors: bytes, with upload, download and gather.
 
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -15,7 +15,7 @@ use crate::digest::digest_sum;
 use crate::elementwise::{self, MAX_RANK, View};
 use crate::error::{CudaError, Result};
 
-/// A CUDA device as a place for tensors. The driver's context is made when it is first needed.
+/// A CUDA device as a place for tensors. The driver's context is created at first use.
 #[derive(Debug)]
 pub(super) struct Home {
     ordinal: u32,
@@ -23,7 +23,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Returns the device of this number; opened later if it is not given.
+    /// Returns the device with this number; without `device`, it is opened at first use.
     pub(super) fn new(ordinal: u32, device: Option<Device>) -> Home {
         Home { ordinal, device: device.map_or_else(OnceLock::new, |device| Ok(device).into()) }
     }
@@ -33,7 +33,7 @@ impl Home {
         backend::install(self.name(), Arc::new(CudaBackend(self)));
     }
 
-    /// Returns the open device.
+    /// Returns the device, and opens it first if necessary.
     pub(super) fn device(&self) -> Result<&Device> {
         self.device
             .get_or_init(|| Device::new(self.ordinal as usize))
@@ -41,12 +41,12 @@ impl Home {
             .map_err(CudaError::clone)
     }
 
-    /// Takes over what a kernel has written: its first `len` bytes.
+    /// Returns the first `len` bytes of a buffer that a kernel has written, as memory of a tensor.
     pub(super) fn memory<T: Word>(&self, buffer: Buffer<T>, len: usize) -> Memory {
         Memory { device: self.name(), bytes: buffer.erase(), len }
     }
 
-    /// Returns an error of `op` on this device, as tensors report it.
+    /// Converts an error of `op` on this device to that of tensors.
     pub(super) fn error(&self, op: &'static str, error: CudaError) -> Error {
         let device = self.name();
         match error {
@@ -95,7 +95,7 @@ impl Home {
         Ok(self.memory(out, layout.numel() * size_of::<T>()))
     }
 
-    /// For more dimensions than a kernel takes.
+    /// Gathers on the host, for more dimensions than a kernel supports.
     fn gather_on_host(
         &self,
         memory: &Memory,
@@ -112,7 +112,7 @@ impl Home {
     }
 }
 
-/// Returns an empty vector with room for `capacity` elements, whose number a caller chooses.
+/// Returns an empty vector with room for `capacity` elements, a number that a caller chooses.
 pub(super) fn on_host<T>(op: &'static str, capacity: usize) -> Result<Vec<T>, Failure> {
     let device = samebits_tensor_core::Device::Cpu;
     with_capacity(capacity)
@@ -124,12 +124,12 @@ pub(super) fn on_host<T>(op: &'static str, capacity: usize) -> Result<Vec<T>, Fa
 pub(super) struct Memory {
     device: samebits_tensor_core::Device,
     bytes: Buffer<u8>,
-    /// The buffer may be longer, because the driver allocates nothing empty.
+    /// The length in bytes. The buffer may be longer, because the driver allocates no empty memory.
     len: usize,
 }
 
 impl Memory {
-    /// `len` elements from element `start`.
+    /// Returns `len` elements from element `start` on.
     fn part<T: Word>(&self, start: usize, len: usize) -> Result<Input<T>, Failure> {
         self.bytes.part(start, len).map(Input).ok_or_else(|| {
             let message = format!("elements {start} to {} lie outside the buffer", start + len);
@@ -152,7 +152,7 @@ impl DeviceBuffer for Memory {
     }
 }
 
-/// Elements of a tensor that a kernel reads.
+/// The elements of a tensor that a kernel reads.
 pub(super) struct Input<T>(Buffer<T>);
 
 impl<T> Deref for Input<T> {
@@ -169,7 +169,7 @@ pub(super) fn input<T: Word>(dense: &Tensor) -> Result<Input<T>, Failure> {
     memory.part(dense.layout().offset(), dense.numel())
 }
 
-/// Everything in a tensor's buffer, to be read at its layout's positions.
+/// Returns a tensor's whole buffer, to be read at its layout's positions.
 pub(super) fn storage<T: Word>(x: &Tensor) -> Result<Input<T>, Failure> {
     let memory = memory(x)?;
     memory.part(0, memory.len / size_of::<T>())
@@ -181,7 +181,7 @@ fn memory(x: &Tensor) -> Result<&Memory, Failure> {
     })
 }
 
-/// Shape and strides with neighbouring dimensions merged where one stride walks both.
+/// Returns shape and strides, with neighbouring dimensions merged if a single stride covers both.
 pub(super) fn merged(layout: &Layout) -> (Vec<usize>, Vec<isize>) {
     let (mut shape, mut strides) = (Vec::new(), Vec::new());
     for (&n, &stride) in layout.shape().iter().zip(layout.strides()) {
@@ -202,7 +202,7 @@ pub(super) fn merged(layout: &Layout) -> (Vec<usize>, Vec<isize>) {
     (shape, strides)
 }
 
-/// What tensors ask of a device.
+/// The backend of a device for tensors.
 #[derive(Debug)]
 struct CudaBackend(Arc<Home>);
 
@@ -275,7 +275,7 @@ impl Backend for CudaBackend {
         })?;
         let home = self.0.clone();
         Ok(Some(Box::new(move || {
-            // What operations report stays for whoever reads their results.
+            // Errors that operations have reported stay for the next read of their results.
             let read = home.device().and_then(|device| sum.read("digest", device.stream(), 0, 1));
             read.map(|words| words[0]).map_err(|error| home.error("digest", error))
         })))

@@ -41,16 +41,16 @@ use crate::error::{CudaError, Result};
 use crate::scatter::Summed;
 use memory::{Home, Input};
 
-/// Registers every kernel of this crate, once, and makes every CUDA device of this machine
-/// usable for tensors. Returns how many there are.
+/// Registers every kernel of this crate once, and makes every CUDA device of this machine usable
+/// for tensors. Returns the number of devices.
 ///
-/// Nothing is done on a device before the first tensor goes there.
+/// A device stays unused until the first tensor moves there.
 ///
 /// # Errors
 ///
-/// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`]: the
-/// kernels are registered all the same, so that the support matrix does not depend on the
-/// machine, but there is no device to run them on.
+/// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`]. The
+/// kernels are registered even then, so that the support matrix does not depend on the machine, but
+/// there is no device to run them.
 ///
 /// # Examples
 ///
@@ -82,17 +82,17 @@ pub fn install() -> Result<usize> {
     Ok(count)
 }
 
-/// Registers every kernel of this crate and makes device `ordinal` usable for tensors, with
-/// `block` threads in a block wherever a kernel leaves that open. Replaces what was installed for
-/// the device; tensors that are there stay usable.
+/// Registers every kernel of this crate and makes device `ordinal` usable for tensors, with `block`
+/// threads per block for kernels that leave the number open. Replaces an earlier installation of
+/// the device; existing tensors stay usable.
 ///
 /// # Determinism
 ///
-/// The block size cannot change a bit of a `Portable` result; the tests vary it to show that.
+/// The block size cannot change a bit of a `Portable` result; the tests vary it to prove that.
 ///
 /// # Errors
 ///
-/// Those of [`Device::new`] and [`Device::with_block_size`].
+/// The errors of [`Device::new`] and [`Device::with_block_size`].
 pub fn install_with_block_size(ordinal: u32, block: u32) -> Result<()> {
     register_all();
     let device = Device::new(ordinal as usize)?.with_block_size(block)?;
@@ -107,7 +107,7 @@ fn register_all() {
     ONCE.call_once(|| {
         bincount::register_all();
         autotune::register_all();
-        // After the tuner, whose recorded choices nothing may pass by.
+        // Registered after the tuner, so that nothing bypasses recorded choices.
         #[cfg(feature = "cudnn")]
         cudnn::register_all();
         conv::register_all();
@@ -135,21 +135,21 @@ fn register_all() {
     });
 }
 
-/// The devices that were installed, by ordinal.
+/// The installed devices, by ordinal.
 static HOMES: RwLock<BTreeMap<u32, Arc<Home>>> = RwLock::new(BTreeMap::new());
 
-/// The element types of kernels that are written for both.
+/// The element types of kernels that exist for both.
 const FLOATS: &[DType] = &[DType::F32, DType::F64];
-/// The element type of kernels over the correctly rounded f32 functions.
+/// The element type of kernels that use the correctly rounded f32 functions.
 const F32: &[DType] = &[DType::F32];
-/// The element type of the f64 form where it is another kernel.
+/// The element type of kernels whose f64 form is a separate kernel.
 const F64: &[DType] = &[DType::F64];
 /// The element type of integer arithmetic.
 const INTEGERS: &[DType] = &[DType::I64];
-/// Why integer arithmetic is portable.
+/// The reason why integer arithmetic is portable.
 const WRAPS: &str = "integers wrap around, so no order shows";
 
-/// Evaluates `$body` with `$t` standing for the unsigned integer of the width of a type.
+/// Evaluates `$body` with `$t` as the unsigned integer of a type's width.
 macro_rules! with_word {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype.size() {
@@ -173,7 +173,7 @@ macro_rules! with_word {
     };
 }
 
-/// Evaluates `$body` with `$t` standing for the element of what [`elementwise::comparable`] returns.
+/// Evaluates `$body` with `$t` as the element type of the result of [`elementwise::comparable`].
 macro_rules! with_comparable {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
@@ -199,7 +199,7 @@ const fn portable<O: Op>(
     kernel
 }
 
-/// Returns a kernel that computes any call, with no promise on its bits.
+/// Returns a kernel that computes any call, without a promise on its bits.
 const fn atomic<O: Op>(
     dtypes: &'static [DType],
     why: &'static str,
@@ -210,15 +210,15 @@ const fn atomic<O: Op>(
     kernel
 }
 
-/// Why the results of atomic variants have no promise.
+/// The reason why atomic variants promise nothing.
 const ARRIVAL: &str = "float atomics add in the order in which threads arrive";
-/// Why the results of elementwise kernels have one.
+/// The reason why elementwise kernels are portable.
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
-/// What a registered kernel returns.
+/// The return type of a registered kernel.
 type Tensors<T> = samebits_tensor_core::Result<T>;
 
-/// An error on the way to a result: of a tensor, or of the device.
+/// An error of a computation: of a tensor, or of the device.
 #[derive(Debug)]
 enum Failure {
     Tensor(Error),
@@ -237,14 +237,14 @@ impl From<CudaError> for Failure {
     }
 }
 
-/// The device that an operation runs on.
+/// The device that runs an operation.
 struct Gpu<'a> {
     device: &'a Device,
     home: &'a Arc<Home>,
 }
 
 impl Gpu<'_> {
-    /// Returns a dense tensor over what a kernel has written.
+    /// Returns a dense tensor over a buffer that a kernel has written.
     fn tensor<T: Stored>(
         &self,
         buffer: crate::Buffer<T>,
@@ -253,7 +253,7 @@ impl Gpu<'_> {
         self.typed(buffer, shape, T::DTYPE)
     }
 
-    /// [`tensor`](Gpu::tensor) of a type that shares its size with another.
+    /// Returns a [`tensor`](Gpu::tensor) of a type that shares its size with another.
     #[inline(never)]
     fn typed<T: Word>(
         &self,
@@ -265,8 +265,8 @@ impl Gpu<'_> {
         Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype)?)
     }
 
-    /// Returns the elements of a tensor in row-major order. A call, as is [`typed`](Gpu::typed):
-    /// every operation has several.
+    /// Returns the elements of a tensor in row-major order. It is not inlined, like
+    /// [`typed`](Gpu::typed): every operation has several calls.
     #[inline(never)]
     fn input<T: Word>(&self, x: &Tensor) -> Result<Input<T>, Failure> {
         memory::input(&x.contiguous()?)
@@ -301,7 +301,7 @@ fn failed(op: &'static str, home: &Home, failure: Failure) -> Error {
     }
 }
 
-/// A type of kernels' elements that is a tensor's.
+/// An element type of kernels that is also one of tensors.
 trait Stored: Word + samebits_tensor_core::Element {}
 
 impl Stored for f32 {}
@@ -313,7 +313,7 @@ impl Stored for u32 {}
 impl Stored for f16 {}
 impl Stored for bf16 {}
 
-/// A float type of kernels that is a tensor's.
+/// A float type of kernels that is also one of tensors.
 trait Real: Stored + Summed + Float {}
 
 impl Real for f32 {}

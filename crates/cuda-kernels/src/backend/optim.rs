@@ -33,7 +33,7 @@ fn sgd<T: Real>(op: &SgdStep) -> Tensors<(Tensor, Option<Tensor>)> {
         let mut param = gpu.copy::<T>(&op.param)?;
         let grad = gpu.input(&op.grad)?;
         let first = op.velocity.is_none();
-        // In the first step the velocity is written without being read.
+        // In the first step the kernel writes the velocity without reading it.
         let mut velocity = match &op.velocity {
             Some(velocity) => gpu.copy(velocity)?,
             None => gpu.device.uninitialised("sgd_step", param.len())?,

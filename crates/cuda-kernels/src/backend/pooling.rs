@@ -210,7 +210,7 @@ fn max_unpool<T: Real>(op: &MaxUnpool, shape: &[usize]) -> Tensors<Tensor> {
     })
 }
 
-/// Returns the gradient of any pooling whose outputs have an index each.
+/// Computes the gradient of any pooling that returns one index per output.
 fn indexed_grad<T: Real, O: Op>(
     op: &O,
     grad: &Tensor,

@@ -99,7 +99,7 @@ fn gru_grad<T: Real>(op: &GruCellGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
     })
 }
 
-/// Returns the rows and units of a state.
+/// Returns the number of rows and units of a state.
 fn shape<O: Op>(state: &Tensor) -> Result<[usize; 2], Failure> {
     state.shape().try_into().map_err(|_| {
         let message = format!("expected a state of shape [n, size], got {:?}", state.shape());

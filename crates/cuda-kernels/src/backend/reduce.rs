@@ -88,7 +88,7 @@ pub(super) fn register_all() {
     ));
 }
 
-/// How a reduction is computed.
+/// The computation of a reduction.
 enum Kind {
     Sum(Sum),
     Product,
@@ -137,7 +137,7 @@ fn variance<T: Real>(op: &Variance) -> Tensors<(Tensor, Tensor)> {
     })
 }
 
-/// Returns the input as `[outer, n, inner]`, to be reduced over n. Dimensions that are not
+/// Returns the input as `[outer, n, inner]`, to be reduced over n. Reduced dimensions that are not
 /// neighbours are first moved to the end.
 fn rows<T: Stored>(
     gpu: &Gpu<'_>,

@@ -72,7 +72,7 @@ pub(super) fn register_all() {
 
 fn index_reduce<T: Stored + Summed>(op: &IndexReduce) -> Tensors<Tensor> {
     on(op, |gpu| {
-        // One index per slice becomes one per element.
+        // Expands the index of slices to an index of elements.
         let mut line = vec![1; op.input.rank()];
         line[op.dim] = op.index.numel();
         let index = op.index.reshape(&line)?.expand(op.source.shape())?;
@@ -101,7 +101,7 @@ fn scatter_reduce<T: Stored + Summed>(op: &ScatterReduce, variant: Variant) -> T
     })
 }
 
-/// Input, dimension, index, source, how, and whether the input counts.
+/// The input, dimension, index, source, kind, and true if the input counts.
 type Arguments<'a> = (&'a Tensor, usize, &'a Tensor, &'a Tensor, ScatterReduceKind, bool);
 
 fn reduce<T: Stored + Summed>(

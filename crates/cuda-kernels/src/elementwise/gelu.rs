@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::launch::Buffer;
 
 const CUBIC: f64 = 0.044715;
-/// √(2/π)
+/// The constant √(2/π).
 const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
 
-/// From here on the share is 0 or 1 and its slope 0.
+/// The bound beyond which the share is 0 or 1 and its slope 0.
 const STEADY: f64 = 64.0;
 
-/// `x · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
+/// Computes `x · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
 ///
 /// # Errors
 ///
@@ -26,8 +26,8 @@ pub fn forward<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Resu
     both(device, Binary::Weigh, x, &share)
 }
 
-/// `found + …`, the shares of the gradient in the order that
-/// [`GeluGrad`](samebits_tensor_core::ops::GeluGrad) states.
+/// Computes `found + …`: the terms of the gradient in the order that
+/// [`GeluGrad`](samebits_tensor_core::ops::GeluGrad) defines.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn backward<T: Float>(
     }
 }
 
-/// Returns the function between −1 and 1 of which the share is made.
+/// Computes the function between −1 and 1 that determines the share.
 fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
     match form {
         GeluForm::Erf => unary(device, Unary::Erf, &times(device, x, FRAC_1_SQRT_2)?),
@@ -83,7 +83,7 @@ fn half_around<T: Float>(device: &Device, odd: &Buffer<T>) -> Result<Buffer<T>> 
     affine(device, odd, T::from_f64(0.5), T::from_f64(0.5))
 }
 
-/// `x` within `±bound`; NaN stays.
+/// Limits `x` to `±bound`; NaN stays NaN.
 fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer<T>> {
     let [low, high] = [-bound, bound].map(|bound| fill(device, 1, T::from_f64(bound)));
     let splat = Pairing::Strided {
@@ -95,7 +95,7 @@ fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer
     binary(device, Binary::Minimum, &above, &high?, splat)
 }
 
-/// Returns the sum with -0 changes no number.
+/// Multiplies with `factor`; the added -0 changes no number.
 fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
     affine(device, x, T::from_f64(factor), T::from_f64(-0.0))
 }

@@ -1,4 +1,4 @@
-//! Arithmetic of integers, which wraps around.
+//! Integer arithmetic, which wraps around.
 
 use super::{Pairing, pair};
 use crate::device::Device;
@@ -25,16 +25,17 @@ pub enum Binary {
     Mul,
     Maximum,
     Minimum,
-    /// The quotient rounded down.
+    /// The quotient, rounded down.
     FloorDivide,
-    /// What [`Binary::FloorDivide`] leaves, with the sign of the divisor.
+    /// The remainder of [`Binary::FloorDivide`], with the sign of the divisor.
     Remainder,
     /// `a` to the power `b`.
     Pow,
 }
 
 impl Binary {
-    /// Returns the function and its second operand by name, if it has no result for some of these.
+    /// Returns the names of the function and of its second operand, if some operands have no
+    /// result.
     fn refuses(self) -> Option<(&'static str, &'static str)> {
         match self {
             Binary::FloorDivide => Some(("floor_divide", "divisor")),
@@ -44,13 +45,13 @@ impl Binary {
         }
     }
 
-    /// Returns true if there are operands that [`check`] refuses.
+    /// Returns true if [`check`] rejects some operands.
     pub fn is_partial(self) -> bool {
         self.refuses().is_some()
     }
 }
 
-/// `f(x)` for each element.
+/// Computes `f(x)` for each element.
 ///
 /// # Errors
 ///
@@ -71,8 +72,8 @@ pub fn unary(device: &Device, kind: Unary, x: &Buffer<i64>) -> Result<Buffer<i64
     Ok(out)
 }
 
-/// `f(a, b)` for each pair of elements. Operands that have no result are for [`check`] to find: a
-/// division by 0 gives 0 or its dividend, a negative power 1.
+/// Computes `f(a, b)` for each pair of elements. [`check`] finds operands that have no result; here
+/// a division by 0 gives 0 or its dividend, and a negative power gives 1.
 ///
 /// # Errors
 ///
@@ -101,8 +102,8 @@ pub fn binary(
     Ok(out)
 }
 
-/// Notes the first element of `b` that [`binary`] has no result for: a divisor that is 0, an exponent
-/// that is negative.
+/// Reports the first element of `b` for which [`binary`] has no result: a divisor of 0, or a
+/// negative exponent.
 ///
 /// # Errors
 ///

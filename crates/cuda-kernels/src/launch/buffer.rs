@@ -1,7 +1,7 @@
-//! Memory of a device: its owner, its elements, and copies between it and the host.
+//! Memory of a device: its owner, its elements, and copies to and from the host.
 //!
-//! cudarc's own slice is not used: it is freed in whatever context its thread happens to have, and a
-//! copy to the host returns before it is done.
+//! cudarc's own slice is not used: it is freed in the context that is current on its thread, and
+//! its copy to the host returns before the copy is done.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use cudarc::driver::{CudaStream, DriverError, result, sys};
 
 use crate::error::{CudaError, Result};
 
-/// Elements in the memory of a device, freed when the last part of them is dropped, on any thread.
+/// Elements in the memory of a device. The memory is freed when its last part is dropped, on any
+/// thread.
 ///
 /// # Examples
 ///
@@ -32,7 +33,7 @@ pub struct Buffer<T> {
     elements: PhantomData<T>,
 }
 
-/// What the driver gave, and the stream in whose order it is used.
+/// An allocation of the driver, and the stream that orders its uses.
 #[derive(Debug)]
 struct Memory {
     address: sys::CUdeviceptr,
@@ -44,34 +45,34 @@ impl Drop for Memory {
         let (context, stream) = (self.stream.context(), &self.stream);
         let freed = bind(stream).and_then(|()| {
             if context.has_async_alloc() {
-                // SAFETY: allocated once, freed once. Every use is ordered before the end of the
-                // stream, those in other streams by `ordered`.
+                // SAFETY: allocated once, freed once. Every use comes before this free in the order
+                // of the stream; `ordered` ensures that for uses in other streams.
                 return unsafe { result::free_async(self.address, stream.cu_stream()) };
             }
             wait(stream)?;
-            // SAFETY: as before, and all of it is done.
+            // SAFETY: as above, and all uses are done.
             unsafe { result::free_sync(self.address) }
         });
-        // Nobody can be told here: the next call of a `Device` tells.
+        // `drop` cannot return the error; the next call of a `Device` reports it.
         context.record_err(freed);
     }
 }
 
-/// Makes a stream's context current on this thread, whatever errors it has kept.
+/// Makes a stream's context current on this thread, even if cudarc has stored an error.
 pub(super) fn bind(stream: &CudaStream) -> std::result::Result<(), DriverError> {
     // SAFETY: the context lives as long as the stream.
     unsafe { result::ctx::set_current(stream.context().cu_ctx()) }
 }
 
-/// Waits for a stream. cudarc's function returns at once if another thread has left an error.
+/// Waits for a stream. cudarc's own function returns at once if another thread has left an error.
 pub(crate) fn wait(stream: &CudaStream) -> std::result::Result<(), DriverError> {
     bind(stream)?;
     // SAFETY: the stream exists.
     unsafe { result::stream::synchronize(stream.cu_stream()) }
 }
 
-/// Runs `body`, which works in `stream`, between what has been asked of the streams of its buffers
-/// and what will be.
+/// Runs `body`, which works in `stream`, after all work submitted to the streams of its buffers so
+/// far and before all later work there.
 ///
 /// # Errors
 ///
@@ -98,15 +99,15 @@ pub(crate) fn ordered<R>(
         stream.join(other).map_err(driver)?;
     }
     let done = body();
-    // Whatever became of it, nothing of a buffer may be used again or freed before.
+    // Even if `body` failed, its buffers must not be used again or freed before its work is done.
     for other in &others {
         other.join(stream).map_err(driver)?;
     }
     done
 }
 
-/// Returns the size in bytes of a buffer of `len` elements, or of one, because the driver allocates
-/// nothing empty.
+/// Returns the size in bytes of a buffer of `len` elements, or of one element if `len` is 0,
+/// because the driver allocates no empty memory.
 fn size<T>(op: &'static str, len: usize) -> Result<usize> {
     let bytes = len.max(1).checked_mul(size_of::<T>());
     bytes.ok_or(CudaError::OutOfMemory { op, bytes: usize::MAX })
@@ -128,21 +129,21 @@ impl<T> Buffer<T> {
         self.len * size_of::<T>()
     }
 
-    /// Where the elements are; a kernel's argument.
+    /// Returns the address of the elements, which is a kernel's argument.
     pub(super) fn address(&self) -> &sys::CUdeviceptr {
         &self.address
     }
 
-    /// Returns the stream in whose order the memory is used.
+    /// Returns the stream that orders the uses of the memory.
     pub(super) fn stream(&self) -> &Arc<CudaStream> {
         &self.memory.stream
     }
 }
 
 impl<T: Pod> Buffer<T> {
-    /// `len` elements, or one if that is none, with whatever was there before.
+    /// Allocates `len` elements, or one if `len` is 0, with unspecified content.
     ///
-    /// Only for buffers that the next kernel writes completely before anything reads them.
+    /// Use it only for buffers that the next kernel writes completely before anything reads them.
     pub(crate) fn uninitialised(
         stream: &Arc<CudaStream>,
         op: &'static str,
@@ -152,10 +153,10 @@ impl<T: Pod> Buffer<T> {
         let bytes = size::<T>(op, len)?;
         let allocated = bind(stream).and_then(|()| {
             if stream.context().has_async_alloc() {
-                // SAFETY: the stream exists and the size is not zero. Any bytes are elements.
+                // SAFETY: the stream exists and the size is not zero. Any bytes are valid elements.
                 unsafe { result::malloc_async(stream.cu_stream(), bytes) }
             } else {
-                // SAFETY: as before.
+                // SAFETY: as above.
                 unsafe { result::malloc_sync(bytes) }
             }
         });
@@ -164,11 +165,11 @@ impl<T: Pod> Buffer<T> {
         Ok(Buffer { memory, address, len, elements: PhantomData })
     }
 
-    /// Sets every byte.
+    /// Sets every byte to `byte`.
     pub(crate) fn set(&mut self, op: &'static str, byte: u8) -> Result<()> {
         let (stream, bytes) = (self.stream(), self.bytes());
         let done = bind(stream).and_then(|()| {
-            // SAFETY: the memory has this many bytes, and any bytes are elements.
+            // SAFETY: the memory has this number of bytes, and any bytes are valid elements.
             unsafe { result::memset_d8_async(self.address, byte, bytes, stream.cu_stream()) }
         });
         done.map_err(|error| CudaError::driver(op, error))
@@ -182,20 +183,21 @@ impl<T: Pod> Buffer<T> {
         self.expect(op, 0, values.len())?;
         let stream = self.stream();
         let done = bind(stream).and_then(|()| {
-            // SAFETY: the memory has room for these elements. They are in ordinary memory, of
-            // which the driver takes a copy before it returns.
+            // SAFETY: the memory has room for these elements. They are in pageable memory, which
+            // the driver copies before it returns.
             unsafe { result::memcpy_htod_async(self.address, values, stream.cu_stream()) }
         });
         done.map_err(|error| CudaError::driver(op, error))
     }
 
-    /// Overwrites the elements with those of another buffer, which has as many.
+    /// Overwrites the elements with those of another buffer of equal length.
     pub(crate) fn copy_from(&mut self, op: &'static str, from: &Buffer<T>) -> Result<()> {
         self.expect(op, 0, from.len)?;
         let (stream, bytes) = (self.stream(), from.bytes());
         ordered(op, stream, &[from.stream()], || {
             let done = bind(stream).and_then(|()| {
-                // SAFETY: both have this many bytes; a buffer that is written is nobody else's.
+                // SAFETY: both have this number of bytes, and the written buffer is borrowed
+                // exclusively.
                 unsafe {
                     let stream = stream.cu_stream();
                     result::memcpy_dtod_async(self.address, from.address, bytes, stream)
@@ -205,8 +207,8 @@ impl<T: Pod> Buffer<T> {
         })
     }
 
-    /// Copies `len` elements from element `start` to the host, after everything that has been
-    /// asked of `stream`, and waits for them.
+    /// Copies `len` elements from element `start` on to the host, after all work submitted to
+    /// `stream`, and waits for them.
     pub(crate) fn read(
         &self,
         op: &'static str,
@@ -219,13 +221,13 @@ impl<T: Pod> Buffer<T> {
         let mut values = vec![T::zeroed(); len];
         let copied = ordered(op, stream, &[self.stream()], || {
             let copied = bind(stream).and_then(|()| {
-                // SAFETY: both sides have this many elements, and what is below waits for the copy
-                // before the vector can be moved or dropped.
+                // SAFETY: both sides have this number of elements, and the code below waits for the
+                // copy before the vector can be moved or dropped.
                 unsafe { result::memcpy_dtoh_async(&mut values, from, stream.cu_stream()) }
             });
             copied.map_err(|error| CudaError::driver(op, error))
         });
-        // A driver may copy to ordinary memory after the call that asks for it.
+        // A driver may copy to pageable memory after the call returns.
         wait(stream).map_err(|error| CudaError::driver(op, error))?;
         copied.map(|()| values)
     }
@@ -246,8 +248,8 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl Buffer<u8> {
-    /// `len` elements from element `start`, in the same memory, to be read only. None if the
-    /// buffer does not reach that far.
+    /// Returns `len` elements from element `start` on, in the same memory, for reading only; `None`
+    /// if the buffer does not reach that far.
     pub(crate) fn part<T: Pod>(&self, start: usize, len: usize) -> Option<Buffer<T>> {
         let end = start.checked_add(len)?.checked_mul(size_of::<T>())?;
         if end > self.len {

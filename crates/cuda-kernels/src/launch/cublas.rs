@@ -1,5 +1,5 @@
-//! Calls of cuBLAS. What the typed functions check before they call is the same as for a launch:
-//! every access stays inside its buffer.
+//! Calls of cuBLAS. As for a launch, the typed functions first check that every access stays inside
+//! its buffer.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,15 +11,15 @@ use cudarc::driver::{
 use super::{Buffer, ordered};
 use crate::error::Result;
 
-/// Returns true if the library can be opened. cudarc panics at the first call where it cannot.
+/// Returns true if the library can be opened; otherwise cudarc would panic at the first call.
 pub(crate) fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opening the library runs only its own initialisers.
     *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
 }
 
-/// Returns a handle for one stream, which computes in full precision, without atomics, and in a
-/// workspace that nobody else uses.
+/// Returns a handle for one stream that computes in full precision, without atomics, in a workspace
+/// that nothing else uses.
 pub(crate) fn open(
     stream: &Arc<CudaStream>,
     workspace: &mut Buffer<u8>,
@@ -28,8 +28,8 @@ pub(crate) fn open(
     let handle = *blas.handle();
     let bytes = workspace.len();
     let address = *workspace.address();
-    // SAFETY: the handle was just made; the workspace has that many bytes, is aligned as every
-    // allocation is, and is kept as long as the handle by the caller.
+    // SAFETY: the handle was just created; the workspace has that number of bytes, has the
+    // alignment of every allocation, and the caller keeps it as long as the handle.
     unsafe {
         sys::cublasSetWorkspace_v2(handle, address as *mut _, bytes).result()?;
         sys::cublasSetMathMode(handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH).result()?;
@@ -39,8 +39,8 @@ pub(crate) fn open(
     Ok(blas)
 }
 
-/// Elements of a buffer from the one at `first`, as cudarc takes them. Streams are ordered by
-/// [`gemm`].
+/// Elements of a buffer from element `first` on, as cudarc's slice trait. [`gemm`] orders the
+/// streams.
 struct Matrices<'a, T> {
     buffer: &'a Buffer<T>,
     first: usize,
@@ -69,8 +69,8 @@ impl<T> DevicePtrMut<T> for Matrices<'_, T> {
     }
 }
 
-/// Returns a product of matrices that lie inside their buffers, as the caller has checked. Those of
-/// `left` and `right` begin at the elements that go with them.
+/// Computes a product of matrices that lie inside their buffers, as the caller has checked. `left`
+/// and `right` begin at the given elements.
 pub(crate) fn gemm<T>(
     op: &'static str,
     stream: &CudaStream,
@@ -88,7 +88,7 @@ where
     let mut out = Matrices { buffer: out, first: 0 };
     ordered(op, stream, &streams, || {
         // SAFETY: the caller has compared the last element that each matrix reaches with its
-        // buffer; nobody else has the buffer that is written.
+        // buffer; the written buffer is borrowed exclusively.
         let done = unsafe { blas.gemm_strided_batched(config, &left, &right, &mut out) };
         done.map_err(|error| crate::cublas::failed(op, &error))
     })

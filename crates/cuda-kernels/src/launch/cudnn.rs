@@ -1,6 +1,6 @@
 //! Calls of cuDNN: a handle, the descriptors of one convolution, its algorithms and their launch.
-//! What the typed functions check before they call is the same as for a launch: every buffer has
-//! the length that its descriptor says.
+//! As for a launch, the typed functions first check that every buffer has the length in its
+//! descriptor.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
@@ -12,26 +12,26 @@ use cudarc::driver::CudaStream;
 use super::{Buffer, ordered};
 use crate::device::Float;
 
-/// Algorithms that are asked for: more than there are.
+/// The number of algorithms to query: more than there are.
 const MOST: usize = 16;
 
 type Result<T> = std::result::Result<T, CudnnError>;
 
-/// Returns true if the library can be opened. cudarc panics at the first call where it cannot.
+/// Returns true if the library can be opened; otherwise cudarc would panic at the first call.
 pub(crate) fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opening the library runs only its own initialisers.
     *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
 }
 
-/// What a convolution computes.
+/// The pass of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pass {
     /// The output, from input and weights.
     Forward,
-    /// The input's gradient, from the output's and the weights.
+    /// The gradient of the input, from those of the output and the weights.
     Input,
-    /// The weights' gradient, from the output's and the input.
+    /// The gradient of the weights, from that of the output and the input.
     Weight,
 }
 
@@ -43,13 +43,13 @@ pub(crate) enum Algorithm {
     Weight(sys::cudnnConvolutionBwdFilterAlgo_t),
 }
 
-/// What cuDNN says of an algorithm.
+/// cuDNN's description of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) algorithm: Algorithm,
     /// True if it promises to repeat its bits.
     pub(crate) deterministic: bool,
-    /// The workspace it needs.
+    /// The size of the workspace that it needs, in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Handle {
     stream: Arc<CudaStream>,
 }
 
-// SAFETY: a handle may be used by any thread, by one at a time: it is behind a lock.
+// SAFETY: any thread may use a handle, but only one at a time: it is behind a lock.
 unsafe impl Send for Handle {}
 
 impl Handle {
@@ -74,7 +74,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it was created once and is dropped once. There is nobody to tell of a failure.
+        // SAFETY: created once and dropped once. A failure cannot be reported.
         let _ = unsafe { result::destroy_handle(self.raw) };
     }
 }
@@ -135,13 +135,13 @@ fn tensor(dims: &[c_int], kind: sys::cudnnDataType_t) -> Result<Tensor> {
     }
     let tensor = Tensor(result::create_tensor_descriptor()?);
     let (count, dims) = (dims.len() as c_int, dims.as_ptr());
-    // SAFETY: the descriptor was just made, and both lists have `count` numbers.
+    // SAFETY: the descriptor was just created, and both lists have `count` numbers.
     unsafe { result::set_tensornd_descriptor(tensor.0, kind, count, dims, strides.as_ptr()) }?;
     Ok(tensor)
 }
 
 impl Convolution {
-    /// Elements of type `T`, full precision without TF32.
+    /// Creates the descriptors for elements of type `T`, in full precision without TF32.
     pub(crate) fn new<T: Float>(sizes: &Sizes) -> Result<Convolution> {
         let kind = if T::WIDE {
             sys::cudnnDataType_t::CUDNN_DATA_DOUBLE
@@ -151,10 +151,10 @@ impl Convolution {
         let weight = Filter(result::create_filter_descriptor()?);
         let format = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
         let (count, dims) = (sizes.weight.len() as c_int, sizes.weight.as_ptr());
-        // SAFETY: the descriptor was just made, and the list has `count` numbers.
+        // SAFETY: the descriptor was just created, and the list has `count` numbers.
         unsafe { result::set_filternd_descriptor(weight.0, kind, format, count, dims) }?;
         let window = Window(result::create_convolution_descriptor()?);
-        // SAFETY: the descriptor was just made, and the three lists have one length.
+        // SAFETY: the descriptor was just created, and the three lists have equal lengths.
         unsafe {
             result::set_convolutionnd_descriptor(
                 window.0,
@@ -172,17 +172,18 @@ impl Convolution {
         Ok(Convolution { input, output, weight, window })
     }
 
-    /// Returns the algorithms of a pass that cuDNN can run, in its own order, which it does not
-    /// measure.
+    /// Returns the algorithms of a pass that cuDNN can run, in the order of its heuristics, which
+    /// measure nothing.
     pub(crate) fn algorithms(&self, handle: &Handle, pass: Pass) -> Result<Vec<Candidate>> {
         let Convolution { input, output, weight, window } = self;
         let mut count = 0;
         macro_rules! list {
             ($get:ident, $kind:ident, $($descriptor:expr),*) => {{
-                // SAFETY: all zeros is a value of every field.
+                // SAFETY: all zeros is a valid value of every field.
                 let mut found = [unsafe { std::mem::zeroed() }; MOST];
                 let (most, all) = (MOST as c_int, found.as_mut_ptr());
-                // SAFETY: the descriptors are alive, and there is room for as many as asked for.
+                // SAFETY: the descriptors are alive, and there is room for the number of algorithms
+                // requested.
                 unsafe { result::$get(handle.raw, $($descriptor),*, most, &mut count, all) }?;
                 found
                     .iter()
@@ -225,7 +226,7 @@ impl Convolution {
         })
     }
 
-    /// Runs an algorithm: `left` and `right` are what its [`Pass`] takes, in that order. The
+    /// Runs an algorithm: `left` and `right` are the operands of its [`Pass`], in that order. The
     /// caller has compared the buffers' lengths with the sizes.
     pub(crate) fn run<T: Float>(
         &self,
@@ -241,16 +242,16 @@ impl Convolution {
         let bytes = workspace.len();
         let (left, right) = (*left.address() as *const c_void, *right.address() as *const c_void);
         let (out, space) = (*out.address() as *mut c_void, *workspace.address() as *mut c_void);
-        // Factors are f64 for f64 and f32 otherwise.
+        // Scale factors are f64 for f64 elements and f32 otherwise.
         let (one, zero): (&[u8], &[u8]) = if T::WIDE {
             (bytemuck::bytes_of(&1.0f64), bytemuck::bytes_of(&0.0f64))
         } else {
             (bytemuck::bytes_of(&1.0f32), bytemuck::bytes_of(&0.0f32))
         };
         let (one, zero) = (one.as_ptr().cast::<c_void>(), zero.as_ptr().cast::<c_void>());
-        // SAFETY: handle and descriptors are alive; the buffers are as long as the descriptors
-        // say and stay alive until the stream has passed this call; the factors are of the type
-        // that goes with the elements.
+        // SAFETY: handle and descriptors are alive; the buffers have the lengths in the descriptors
+        // and stay alive until the stream has passed this call; the factors have the type that
+        // matches the elements.
         let call = || unsafe {
             match algorithm {
                 Algorithm::Forward(algorithm) => result::convolution_forward(

@@ -9,7 +9,7 @@ use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, plane_threads};
 use crate::error::Result;
 
-/// Returns the average of each window.
+/// Computes the average of each window.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn adaptive_avg_pool<T: Float>(
     Ok(out)
 }
 
-/// Returns the gradient of [`adaptive_avg_pool`].
+/// Computes the gradient of [`adaptive_avg_pool`].
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn adaptive_avg_pool_grad<T: Float>(
     Ok(out)
 }
 
-/// Returns the largest element of each window, and its position in its plane. Its gradient is
+/// Computes the largest element of each window, and its position in its plane. Its gradient is
 /// [`pool_indices_grad`](super::pool_indices_grad).
 ///
 /// # Errors
@@ -84,8 +84,8 @@ pub fn adaptive_max_pool<T: Float>(
     Ok((out, indices))
 }
 
-/// Returns the largest element of each of `output` windows of size `kernel` whose places depend on
-/// one sample in `[0, 1)` per plane and dimension. Its gradient is
+/// Computes the largest element of each of `output` windows of size `kernel`, whose positions
+/// depend on one sample in `[0, 1)` per plane and dimension. Its gradient is
 /// [`pool_indices_grad`](super::pool_indices_grad).
 ///
 /// # Shapes

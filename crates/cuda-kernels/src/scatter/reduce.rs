@@ -1,4 +1,4 @@
-//! Reductions to places that an index says.
+//! Reductions into indexed places.
 
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
@@ -9,25 +9,26 @@ use crate::device::{Device, Number, expect_len};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
-/// How [`scatter_reduce`] combines the elements that go to one place.
+/// The reduction by which [`scatter_reduce`] combines the elements that go to one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ScatterReduce {
-    /// The exact sum, rounded once; of f64, the sum in ascending source order; of i64, the sum that
-    /// wraps around.
+    /// The exact sum, rounded once; for f64, the sum in ascending source order; for i64, the sum
+    /// that wraps around.
     Sum,
-    /// The sum as above, divided by the number of elements, rounded again; of i64, rounded down.
+    /// The sum as above, divided by the number of elements and rounded again; for i64, rounded
+    /// down.
     Mean,
     /// The product in ascending source order, each step rounded.
     Prod,
-    /// The largest: NaN before all numbers, the first of equal ones.
+    /// The largest element; NaN counts as the largest, and of equal ones the first is taken.
     Amax,
-    /// The smallest: NaN before all numbers, the first of equal ones.
+    /// The smallest element; NaN counts as the smallest, and of equal ones the first is taken.
     Amin,
 }
 
-/// Combines each source element with what else goes to the place that its index names, and with
-/// the old element if `include_self`. A place that no index names keeps its old element.
+/// Combines each source element with the others for the place that its index names, and with the
+/// old element if `include_self`. A place that no index names keeps its old element.
 ///
 /// # Shapes
 ///
@@ -63,7 +64,7 @@ pub fn scatter_reduce<T: Summed>(
     T::reduce(device, op, out, index, source, rows, (reduce, include_self, variant))
 }
 
-/// [`scatter_reduce`] of f32.
+/// Computes [`scatter_reduce`] of f32.
 pub(super) fn f32(
     device: &Device,
     op: &'static str,
@@ -154,8 +155,8 @@ pub(super) fn f32(
     }
 }
 
-/// [`scatter_reduce`] of the other types: every place takes its elements, those of floats in ascending
-/// order.
+/// Computes [`scatter_reduce`] of the other types: every place gathers its elements, floats in
+/// ascending order.
 pub(super) fn in_segments<T: Number>(
     device: &Device,
     op: &'static str,

@@ -11,19 +11,19 @@ use crate::segments::scan;
 /// The distinct elements of a buffer.
 #[derive(Debug)]
 pub struct Unique<T> {
-    /// How many there are.
+    /// The number of distinct elements.
     pub count: usize,
     /// The distinct elements; of equal ones, the first. The buffer may be longer.
     pub values: Buffer<T>,
-    /// For each element of the input its place in `values`.
+    /// The position in `values` of each element of the input.
     pub inverse: Buffer<i64>,
-    /// How often each value occurs. The buffer may be longer.
+    /// The number of occurrences of each value. The buffer may be longer.
     pub counts: Buffer<i64>,
 }
 
-/// Returns the distinct elements in ascending order or, with `consecutive`, those that differ from
-/// the one before. −0 equals +0; every NaN is distinct. Waits for the device, because the result
-/// decides its own length.
+/// Finds the distinct elements in ascending order or, with `consecutive`, those that differ from
+/// the element before. −0 equals +0; every NaN is distinct. Waits for the device, because the
+/// length of the result depends on the data.
 ///
 /// # Shapes
 ///
@@ -81,19 +81,19 @@ pub fn unique<T: Sortable>(
 /// The distinct rows of a matrix.
 #[derive(Debug)]
 pub struct UniqueRows {
-    /// How many there are.
+    /// The number of distinct rows.
     pub count: usize,
-    /// Where each is; of equal ones, the first. The buffer may be longer.
+    /// The position of each distinct row; of equal ones, the first. The buffer may be longer.
     pub firsts: Buffer<i64>,
-    /// For each row its place among them.
+    /// The position in `firsts` of each row of the input.
     pub inverse: Buffer<i64>,
-    /// How often each occurs. The buffer may be longer.
+    /// The number of occurrences of each row. The buffer may be longer.
     pub counts: Buffer<i64>,
 }
 
-/// Returns the distinct rows in ascending order or, with `consecutive`, those that differ from the
-/// one before. Rows compare like words, element by element; −0 equals +0, and a row with a NaN is
-/// distinct. Waits for the device, because the result decides its own length.
+/// Finds the distinct rows in ascending lexicographic order or, with `consecutive`, those that
+/// differ from the row before. −0 equals +0, and a row with a NaN is distinct. Waits for the
+/// device, because the length of the result depends on the data.
 ///
 /// # Shapes
 ///
@@ -157,7 +157,7 @@ pub fn unique_rows<T: Sortable>(
     Ok(UniqueRows { count, firsts, inverse, counts })
 }
 
-/// How often each distinct element occurs, from where its places begin.
+/// Computes the number of occurrences of each distinct element, from the starts of its places.
 fn counts(
     device: &Device,
     op: &'static str,
