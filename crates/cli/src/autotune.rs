@@ -1,4 +1,4 @@
-//! `samebits autotune`: what is in a file of convolution choices, and whether it still holds.
+//! `samebits autotune`: shows, verifies and edits a file of convolution choices.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,12 +27,12 @@ enum Command {
     Verify {
         /// The file of choices
         file: PathBuf,
-        /// Where it was recorded: cpu, cuda, cuda:1, ...
+        /// Device that recorded it: cpu, cuda, cuda:1, ...
         #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
         device: Device,
     },
-    /// Add the choices of other files, such as those of the ranks of a run. The first choice for a
-    /// call holds.
+    /// Add the choices of other files, for example those of the ranks of a run. The first choice
+    /// for a call is kept.
     Merge {
         /// The file to add to; it need not exist
         into: PathBuf,
@@ -40,17 +40,17 @@ enum Command {
         #[arg(required = true)]
         from: Vec<PathBuf>,
     },
-    /// Remove what this program would not use.
+    /// Remove the choices that this program would not use.
     Prune {
         /// The file of choices
         file: PathBuf,
-        /// Where it was recorded: cpu, cuda, cuda:1, ...
+        /// Device that recorded it: cpu, cuda, cuda:1, ...
         #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
         device: Device,
         /// Also remove the choices for other levels
         #[arg(long)]
         level: Option<crate::train::Level>,
-        /// Only say how many that would be
+        /// Only print the number of choices to remove
         #[arg(long)]
         dry_run: bool,
     },
@@ -141,7 +141,8 @@ fn is_good(verdict: &Verdict<ConvKey>) -> bool {
     matches!(verdict.finding, Finding::Good | Finding::GoodWithoutDigest)
 }
 
-/// Keeps the choices whose algorithm exists, applies and may be used at the choice's level.
+/// Removes choices whose algorithm is unknown, does not apply, or may not be used at the choice's
+/// level.
 fn prune(path: &Path, device: Device, level: Option<Determinism>, dry_run: bool) -> Result<()> {
     let tuner = autotune::tuner(device)?;
     let keeps = |key: &ConvKey, algorithm: &str| {
@@ -159,5 +160,5 @@ fn prune(path: &Path, device: Device, level: Option<Determinism>, dry_run: bool)
     Ok(())
 }
 
-/// How long to wait for a program that is recording.
+/// Longest wait for a program that is recording.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);

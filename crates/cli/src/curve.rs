@@ -1,4 +1,4 @@
-//! The loss curve, as SVG.
+//! Loss curve as SVG.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(crate) struct Line {
     pub(crate) losses: Vec<f64>,
 }
 
-/// Draws the lines to `path`, on a logarithmic scale. The file appears whole or not at all.
+/// Draws the lines to `path`, on a logarithmic scale. The file is written atomically.
 pub(crate) fn write(path: &Path, lines: &[Line]) -> Result<()> {
     let svg = draw(lines).map_err(|error| anyhow!("cannot draw the loss curve: {error}"))?;
     Ok(samebits::io::write_whole(path, svg.as_bytes())?)
@@ -42,7 +42,7 @@ fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
             .light_line_style(TRANSPARENT)
             .draw()?;
         for (i, line) in lines.iter().enumerate() {
-            // Equal runs lie on each other: the first is drawn wide and pale, the next narrow.
+            // Equal curves coincide: draw the first wide and pale, the next narrow.
             let width = if i == 0 { 7 } else { 2 };
             let style = Palette99::pick(i).mix(if i == 0 { 0.35 } else { 1.0 }).stroke_width(width);
             let points = line.losses.iter().enumerate().map(|(i, &loss)| ((i + 1) as f64, loss));

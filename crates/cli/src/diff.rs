@@ -1,4 +1,4 @@
-//! `samebits diff`: where two runs part, and why.
+//! `samebits diff`: finds the first difference of two runs and its cause.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ pub(crate) struct Args {
     /// Also write the report to this file, as a page for browsers
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Compare from this step on
+    /// First step to compare
     #[arg(long, value_name = "STEP")]
     from_step: Option<u64>,
 }
 
-/// The status is that of `diff` and `cmp`: 0 if the runs are equal, 1 if they part, 2 if they cannot
-/// be compared.
+/// Returns the exit status of `diff` and `cmp`: 0 if the runs are equal, 1 if they differ, 2 if
+/// they cannot be compared.
 pub(crate) fn run(args: &Args) -> ExitCode {
     match compare(args) {
         Ok(true) => ExitCode::SUCCESS,

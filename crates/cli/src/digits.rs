@@ -1,4 +1,4 @@
-//! The handwritten digits: reading, splitting, augmenting.
+//! Handwritten digits: reading, splitting, augmenting.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use samebits::Generator;
 use samebits::Tensor;
 use samebits::data::{CsvOptions, Dataset, DatasetExt, SampleContext, Subset, Table};
 
-/// Images are squares of this many pixels a side.
+/// Side length of the square images, in pixels.
 pub(crate) const SIDE: usize = 8;
-/// Classes are the digits 0 to 9.
+/// Number of classes, the digits 0 to 9.
 pub(crate) const CLASSES: usize = 10;
 
 const PIXELS: usize = SIDE * SIDE;
-/// One image in five is kept for testing.
+/// Test share: one image in this many is kept for testing.
 const TEST_SHARE: usize = 5;
 
-/// The digits, split in a way that depends on their number alone.
+/// Digits, with a split that depends on their number alone.
 #[derive(Debug)]
 pub(crate) struct Digits {
     pub(crate) train: Arc<Subset<Table>>,
@@ -35,7 +35,8 @@ impl Digits {
         };
         let test = table.len() / TEST_SHARE;
         ensure!(test > 0, "too few images: {}, at least {TEST_SHARE} are needed", table.len());
-        // The split is not the run's to choose: accuracies of different seeds are over one test.
+        // The split does not depend on the run's seed, so accuracies of different seeds use the
+        // same test set.
         let lengths = [table.len() - test, test];
         let parts = table.split(&lengths, &Generator::new(0))?;
         let [train, test]: [Subset<Table>; 2] =
@@ -53,7 +54,7 @@ impl Digits {
     }
 }
 
-/// The training images, each shifted by up to a pixel each way, as its own generator says.
+/// Training images, each shifted by up to one pixel in each direction by its own generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Augmented(pub(crate) Arc<Subset<Table>>);
 
@@ -73,7 +74,7 @@ impl Dataset for Augmented {
     }
 }
 
-/// The image moved right by `right - 1` and down by `down - 1` pixels, with empty borders.
+/// Moves the image right by `right - 1` and down by `down - 1` pixels, with empty borders.
 fn shifted(image: &[f32], right: usize, down: usize) -> Vec<f32> {
     let mut out = vec![0.0; PIXELS];
     for y in 0..SIDE {
@@ -87,7 +88,7 @@ fn shifted(image: &[f32], right: usize, down: usize) -> Vec<f32> {
     out
 }
 
-/// Pixels run from 0 to 16; dividing by a power of two is exact.
+/// Scales pixels from 0 to 16 to 0 to 1; dividing by a power of two is exact.
 fn scale(pixel: f32) -> f32 {
     pixel / 16.0
 }

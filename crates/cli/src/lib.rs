@@ -1,7 +1,7 @@
-//! The `samebits` program, as a library so that tests can reach what reads its files.
+//! The `samebits` program, as a library so that tests can call its parsers.
 //!
-//! Exit status: 0 if all went well, 1 if something failed, 2 if the command line is wrong. That of
-//! `samebits diff` is told apart further: 1 if the runs differ, 2 if they cannot be compared.
+//! Exit status: 0 on success, 1 on failure, 2 for a wrong command line. `samebits diff` returns 1
+//! if the runs differ, and 2 if they cannot be compared.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
@@ -35,14 +35,15 @@ struct Cli {
 enum Command {
     /// Show, check or clean a file of convolution choices.
     Autotune(autotune::Args),
-    /// Find where two runs part, and why, from their ledgers.
+    /// Compare the ledgers of two runs: find the first difference and its cause.
     Diff(diff::Args),
-    /// Print what bears on bits and speed: versions, level, threads, instruction set, devices.
+    /// Print the facts that affect bits and speed: versions, level, threads, instruction set,
+    /// devices.
     Env,
     /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
     Train(Box<train::Args>),
     /// Compute the golden corpus on every device, thread count and instruction set of this machine,
-    /// also while it is busy, and say what holds. Exit status 1 if one bit differs.
+    /// also under load, and report the result. Exit status 1 if one bit differs.
     Verify(verify::Args),
 }
 
@@ -51,7 +52,7 @@ pub fn main() -> ExitCode {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines).with(logged()).init();
     let cli = Cli::parse();
-    // Begins the ledger that the environment may ask for.
+    // Begins the ledger that the environment may request.
     samebits::install();
     let result = match cli.command {
         Command::Autotune(args) => autotune::run(&args),
@@ -72,7 +73,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What `RUST_LOG` asks for, such as `info` or `samebits_data=debug,warn`; without it, errors.
+/// Reads the log filter from `RUST_LOG`, such as `info` or `samebits_data=debug,warn`; without it,
+/// errors are logged.
 fn logged() -> Targets {
     let asked = std::env::var("RUST_LOG").unwrap_or_default();
     let given = if asked.is_empty() { "error" } else { &asked };
@@ -82,11 +84,11 @@ fn logged() -> Targets {
     })
 }
 
-/// The bytes of a checkpoint of a run that has not begun.
+/// Returns the bytes of a checkpoint of a run that has not begun.
 ///
 /// # Errors
 ///
-/// There is no memory for it.
+/// If memory runs out.
 pub fn fresh_checkpoint(seed: u64) -> anyhow::Result<Vec<u8>> {
     let config = session::Config {
         seed,
@@ -101,11 +103,11 @@ pub fn fresh_checkpoint(seed: u64) -> anyhow::Result<Vec<u8>> {
     Ok(session.trainer.state()?.to_bytes()?)
 }
 
-/// Reads the bytes of a checkpoint.
+/// Checks the bytes of a checkpoint.
 ///
 /// # Errors
 ///
-/// They are not those of a whole checkpoint of this version.
+/// If they are not a complete checkpoint of this version.
 pub fn check_checkpoint(bytes: &[u8]) -> anyhow::Result<()> {
     static DIGITS: OnceLock<digits::Digits> = OnceLock::new();
     let digits = match DIGITS.get() {

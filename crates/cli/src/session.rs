@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::digits::{Augmented, Digits, SIDE};
 use crate::model::Cnn;
 
-/// What decides the bits of a run.
+/// Settings that decide the bits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -22,7 +22,7 @@ pub(crate) struct Config {
     pub(crate) batch_size: usize,
     pub(crate) lr: f64,
     pub(crate) determinism: Determinism,
-    /// The parts of a batch whose gradients are added up.
+    /// The number of parts of a batch whose gradients are summed.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub(crate) micro_batches: u64,
 }
@@ -37,7 +37,7 @@ fn is_one(count: &u64) -> bool {
 }
 
 impl Config {
-    /// Images in a micro-batch.
+    /// Returns the number of images per micro-batch.
     fn images(&self) -> Result<usize> {
         let (images, parts) = (self.batch_size, self.micro_batches);
         match usize::try_from(parts).ok().filter(|parts| *parts > 0 && images % parts == 0) {
@@ -47,17 +47,17 @@ impl Config {
     }
 }
 
-/// A run, at some point of it.
+/// A run in progress.
 pub(crate) struct Session<'a> {
     pub(crate) config: Config,
-    /// Where it is computed, which decides no bit.
+    /// The device of computation, which affects no bit.
     device: Device,
     digits: &'a Digits,
     pub(crate) trainer: Trainer<'a, Cnn, Sgd, Augmented, Stack>,
 }
 
 impl<'a> Session<'a> {
-    /// A run that has not begun. `workers` load its images.
+    /// Creates a run that has not begun. `workers` threads load its images.
     pub(crate) fn new(config: Config, digits: &'a Digits, workers: usize) -> Result<Session<'a>> {
         let root = Generator::new(config.seed);
         let loader = DataLoader::builder(Augmented(digits.train.clone()))
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
         Ok(Session { config, device: Device::Cpu, digits, trainer })
     }
 
-    /// The run of a checkpoint.
+    /// Restores the run of a checkpoint.
     pub(crate) fn resume(
         checkpoint: Checkpoint<TrainerState>,
         digits: &'a Digits,
@@ -112,25 +112,25 @@ impl<'a> Session<'a> {
         })?)
     }
 
-    /// The share of test images whose class is found.
+    /// Returns the share of test images that are classified correctly.
     pub(crate) fn accuracy(&self) -> Result<f64> {
         determinism::scope(self.config.determinism, || no_grad(|| self.accuracy_here()))
     }
 
-    /// A digest of what was learned: parameters and running statistics. What normalisations count
-    /// follows from the number of steps.
+    /// Digests the learned values: parameters and running statistics. The counters of
+    /// normalisations are left out, because they follow from the number of steps.
     pub(crate) fn digest(&self) -> Result<String> {
         let state = self.trainer.model.state_dict();
         let learned = state.iter().filter(|(_, tensor)| tensor.dtype().is_float());
         Ok(samebits::digest(learned.map(|(name, tensor)| (name.as_str(), tensor)))?)
     }
 
-    /// The number of steps taken.
+    /// Returns the number of steps taken.
     pub(crate) fn steps(&self) -> usize {
         self.trainer.losses().len()
     }
 
-    /// The mean loss of each epoch.
+    /// Returns the mean loss of each epoch.
     pub(crate) fn epoch_losses(&self) -> Vec<f64> {
         let mean = |losses: &[f32]| {
             losses.iter().map(|&loss| f64::from(loss)).fold(0.0, |a, b| a + b) / losses.len() as f64
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
         self.trainer.losses().chunks(self.batches()).map(mean).collect()
     }
 
-    /// Steps in an epoch; a last, smaller micro-batch is left out.
+    /// Returns the number of steps in an epoch; a last, smaller micro-batch is dropped.
     fn batches(&self) -> usize {
         use samebits::data::Dataset as _;
         let batches = self.digits.train.len() / self.config.images().unwrap_or(1);
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A tenth of the learning rate for the last quarter of the epochs.
+/// Schedule that divides the learning rate by ten for the last quarter of the epochs.
 struct Falling {
     epochs: u64,
 }

@@ -17,12 +17,12 @@ use crate::digits::Digits;
 use crate::session::{Config, Session};
 
 /// Without any of the options marked *, the network is trained three times from one seed: on one
-/// thread, on all threads, and on all threads without asking for the same bits. With one of them
-/// it is trained once. Under `mpirun` every process is a rank of one training, if the program was
-/// built with the feature `mpi`.
+/// thread, on all threads, and on all threads at level NotGuaranteed. With one of them it is
+/// trained once. Under `mpirun` every process is a rank of one training, if the program was built
+/// with the feature `mpi`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where all random numbers start from [default: 0]
+    /// Seed of all random numbers [default: 0]
     #[arg(long)]
     seed: Option<u64>,
     /// Passes over the training images [default: 15]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// digits that come with the program if not given
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Where to write the loss curve
+    /// File for the loss curve
     #[arg(long, default_value = "samebits-loss.svg")]
     curve: PathBuf,
     /// * The level that every operation must meet [default: portable]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// * Threads that each compute some of the micro-batches; the bits do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "ledger")]
     ranks: Option<u32>,
-    /// * Where to compute: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
+    /// * Device to compute on: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
     #[arg(long, value_parser = device)]
     device: Option<Device>,
     /// Add the convolution algorithms that win a race to this file
@@ -68,23 +68,23 @@ pub(crate) struct Args {
     /// * Write a checkpoint here after every epoch
     #[arg(long)]
     save: Option<PathBuf>,
-    /// * Go on from this checkpoint
+    /// * Continue from this checkpoint
     #[arg(long, conflicts_with_all = ["seed", "epochs", "batch_size", "lr", "determinism", "micro_batches"])]
     resume: Option<PathBuf>,
-    /// * Stop after this many steps in all, as if interrupted
+    /// * Stop after this many steps in total, as if interrupted
     #[arg(long)]
     max_steps: Option<u64>,
     /// * Record the run to this ledger: a file that ends in .jsonl or .jsonl.zst, or a folder
     #[arg(long)]
     ledger: Option<PathBuf>,
-    /// How much the ledger records [default: op]
+    /// Level of detail of the ledger [default: op]
     #[arg(long, requires = "ledger")]
     detail: Option<Detailed>,
-    /// What digests cover: every element, or of tensors of more than 64 KiB a sample
-    /// [default: sampled]
+    /// Coverage of digests: every element, or a sample of tensors of more than 64 KiB [default:
+    /// sampled]
     #[arg(long, requires = "ledger")]
     digests: Option<Covered>,
-    /// Keep the tensors of a step, and of those before and after it, whole: around:STEP
+    /// Keep the tensors of this step, the step before and the step after in full: around:STEP
     #[arg(long, requires = "ledger")]
     keep: Option<Keep>,
     /// Show no progress bar
@@ -171,7 +171,7 @@ fn tell_digits(digits: &Digits) {
     );
 }
 
-/// The transport between processes that a launcher of MPI has started.
+/// Returns the transport between processes started by an MPI launcher.
 fn launched() -> Result<Option<Box<dyn Transport>>> {
     #[cfg(feature = "mpi")]
     if samebits::distributed::Mpi::is_launched() {
@@ -180,7 +180,7 @@ fn launched() -> Result<Option<Box<dyn Transport>>> {
     Ok(None)
 }
 
-/// Trains once, on one rank of several if there is a transport. The first one tells.
+/// Trains once, as one of several ranks if there is a transport. Only the first rank prints.
 fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>) -> Result<()> {
     let (rank, world) = transport.as_ref().map_or((0, 1), |t| (t.rank(), t.world()));
     let level = args.determinism.unwrap_or(Level::Portable);
@@ -222,7 +222,7 @@ fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>)
     outcome.expect_whole()
 }
 
-/// The ledger of one rank, beside those of the others.
+/// Returns the path of one rank's ledger, beside those of the others.
 fn of_rank(path: &Path, rank: usize) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("rank-{rank}-{name}"))
@@ -248,13 +248,13 @@ fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
     Ok(options.data(data).create()?)
 }
 
-/// The name of a CUDA device, or why there is none.
+/// Returns the name of a CUDA device, or the reason why there is none.
 fn open(device: Device) -> Result<String> {
     let count = samebits::cuda::install()?;
     let Ok(backend) = samebits::backend(device) else {
         bail!("there is no {device}: the driver sees {count} devices");
     };
-    // Opens the device, so that what is wrong with it is said before the training begins.
+    // Open the device now, so that its errors surface before the training begins.
     backend.synchronize()?;
     Ok(backend.name())
 }
@@ -291,7 +291,7 @@ fn compare(args: &Args, digits: &Digits) -> Result<()> {
     Ok(())
 }
 
-/// What came of a run.
+/// Result of a run.
 struct Outcome {
     threads: usize,
     level: Determinism,
@@ -306,7 +306,7 @@ struct Outcome {
 const HEADER: &str = "run  threads  level          accuracy     time  digest of the weights";
 
 impl Outcome {
-    /// An error if Ctrl-C has ended the run.
+    /// Returns an error if Ctrl-C ended the run.
     fn expect_whole(&self) -> Result<()> {
         if self.interrupted {
             bail!("interrupted after {} steps", self.steps);
@@ -396,7 +396,7 @@ fn learning_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The time is shown to the user and decides nothing.
+/// Starts a stopwatch. The time is shown to the user and decides nothing.
 fn stopwatch() -> std::time::Instant {
     std::time::Instant::now()
 }

@@ -1,4 +1,4 @@
-//! `samebits verify`: does this machine compute what is promised?
+//! `samebits verify`: checks that this machine computes the promised bits.
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,8 +8,8 @@ use samebits_verify::{Golden, Options, Progress};
 /// Flags of `samebits verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The devices, and one thread at the lowest instruction set; no other thread counts and no
-    /// contention
+    /// Verify the devices, and one thread at the lowest instruction set; skip other thread counts
+    /// and contention
     #[arg(long)]
     quick: bool,
     /// The device to verify: cpu, cuda, cuda:1, ...; all of them if not given

@@ -4,16 +4,17 @@ use sha2::{Digest, Sha256};
 
 use crate::{Result, Tensor};
 
-/// A SHA-256 digest, in hexadecimal, of named tensors: equal if and only if, for all practical
-/// purposes, the names, types, shapes and bits are.
+/// Computes a SHA-256 digest, in hexadecimal, of named tensors. Two digests are equal if and only
+/// if, for all practical purposes, the names, types, shapes and bits are.
 ///
 /// # Determinism
 ///
-/// A function of the logical contents alone: strides, devices and byte orders do not enter.
+/// The digest is a function of the logical contents alone; strides, devices and byte orders do not
+/// affect it.
 ///
 /// # Errors
 ///
-/// A device fails to hand its tensor over.
+/// If a device fails to return its tensor.
 ///
 /// # Examples
 ///
@@ -29,7 +30,7 @@ pub fn digest(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, impl Borrow<Tensor>)>,
 ) -> Result<String> {
     let mut hash = Sha256::new();
-    // Every part is preceded by its length, so that no two lists of tensors read the same.
+    // The length of each part precedes it, so that no two lists of tensors give the same bytes.
     for (name, tensor) in tensors {
         let tensor = tensor.borrow();
         for part in [name.as_ref(), tensor.dtype().name()] {

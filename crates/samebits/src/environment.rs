@@ -5,7 +5,8 @@ use samebits_cuda_kernels::vendor::{self, WORKSPACE_VARIABLE, WorkspaceConfig};
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
 
-/// What bears on bits and speed in this process: to be kept with the results of a run.
+/// Reports the facts that affect bits and speed in this process. Store it with the results of a
+/// run.
 ///
 /// # Examples
 ///
@@ -17,7 +18,7 @@ pub fn environment() -> Environment {
     current()
 }
 
-/// [`environment`] where the kernels are in place already.
+/// Reports as [`environment`], for callers that have installed the kernels.
 pub(crate) fn current() -> Environment {
     let cuda = samebits_cuda_kernels::install();
     Environment {
@@ -38,31 +39,32 @@ pub(crate) fn current() -> Environment {
     }
 }
 
-/// The report of [`environment`].
+/// Report of [`environment`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Environment {
     /// This crate's version.
     pub version: &'static str,
-    /// Results with the same seed are the same bits in all releases with this number.
+    /// The numerics version. Results with the same seed have the same bits in all releases with
+    /// this number.
     pub numerics_version: u32,
     /// The level in force on this thread.
     pub level: Determinism,
-    /// How many times each operation runs.
+    /// The number of times that each operation runs.
     pub rerun: usize,
     /// The number of threads that operations share; no bit depends on it.
     pub threads: usize,
     /// The instruction set in use and the best one of this machine.
     pub simd: (&'static str, &'static str),
-    /// Whether this thread keeps subnormals and rounds to nearest.
+    /// True if this thread keeps subnormals and rounds to nearest.
     pub ieee: bool,
-    /// The CUDA devices with their names, or why there are none.
+    /// The CUDA devices with their names, or the reason why there are none.
     pub cuda: Result<Vec<(Device, String)>, String>,
-    /// The environment variable of that name.
+    /// The value of the environment variable `CUBLAS_WORKSPACE_CONFIG`.
     pub cublas_workspace_config: WorkspaceConfig,
-    /// The vendor's libraries that this build uses, and whether they are there.
+    /// The vendor libraries that this build uses, and their availability.
     pub libraries: Vec<(&'static str, String)>,
-    /// What happens with the choices of each device's convolution tuner.
+    /// The storage mode of each device's convolution choices.
     pub autotuner: String,
 }
 

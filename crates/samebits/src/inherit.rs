@@ -1,10 +1,10 @@
-//! Settings of a thread that hold for the data loaders which it starts.
+//! Thread settings inherited by data loaders.
 
 use samebits_data::{Inherited, inherit};
 use samebits_tensor_core::{determinism, rerun};
 
-/// From now on, datasets and collate functions run under the level and the re-run mode that are in
-/// force where their epoch is begun.
+/// Makes datasets and collate functions run under the level and the re-run mode of the thread that
+/// begins their epoch.
 pub(crate) fn reach_loaders() {
     inherit(captured);
 }

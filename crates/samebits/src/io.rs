@@ -1,4 +1,4 @@
-//! Tensors and training runs in files.
+//! Files of tensors and training runs.
 //!
 //! | format | read | write |
 //! |---|---|---|
@@ -7,16 +7,16 @@
 //! | NumPy's `.npz`, many tensors by name | [`load_npz`], [`NpzFile`] | [`save_npz`] |
 //! | checkpoint: tensors and a state | [`Checkpoint::load`] | [`Checkpoint::save`] |
 //!
-//! The functions read a whole file; the types list what it holds and read single tensors.
+//! The functions read a whole file; the types list its contents and read single tensors.
 //!
-//! Every file appears whole or not at all (see [`write_whole`]). What is read may come from
-//! anywhere: damage is an [`enum@Error`] that names the file and the place, and no reader asks for
-//! more memory than the file's header and the tensors that it names take.
+//! Every file is written atomically (see [`write_whole`]). Files from any source can be read
+//! safely: damage gives an [`enum@Error`] with the file and the position, and no reader allocates
+//! more memory than the file's header and the tensors that it names.
 //!
 //! # Determinism
 //!
-//! Bits are kept. The bytes of a file are a function of its tensors and their names; tensors are
-//! written in the order of their names, `.npz` files without times.
+//! Bits are preserved. The bytes of a file are a function of its tensors and their names; tensors
+//! are written in the order of their names, `.npz` files without times.
 //!
 //! # Examples
 //!
@@ -53,74 +53,74 @@ pub use whole::write_whole;
 /// Tensors by name.
 pub type Tensors = BTreeMap<String, Tensor>;
 
-/// What a file says of one of its tensors.
+/// Header entry of a tensor in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// The type of its elements in the format's own words, such as `I16` or `<i2`.
+    /// The element type in the format's own notation, such as `I16` or `<i2`.
     pub dtype: String,
     /// Its shape.
     pub shape: Vec<usize>,
 }
 
-/// A result whose error is this module's [`enum@Error`].
+/// Result with this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with a file.
+/// Error of reading or writing a file.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system cannot read it.
+    /// The system could not read the file.
     #[error("{op}: cannot read {}: {source}", path.display())]
     Read {
         /// The function that was called.
         op: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// The system cannot write it. What was there before still is.
+    /// The system could not write the file. The earlier content is still there.
     #[error("{op}: cannot write {}: {source}", path.display())]
     Write {
         /// The function that was called.
         op: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// It is damaged, or no file of this kind.
+    /// The file is damaged, or has another format.
     #[error("{op}: {}, {place}: {message}", path.display())]
     Content {
         /// The function that was called.
         op: &'static str,
         /// The file.
         path: PathBuf,
-        /// Where in the file.
+        /// The position in the file.
         place: String,
-        /// What was expected and what is there.
+        /// The expected and the found content.
         message: String,
     },
-    /// A tensor cannot be made, or not be read from its device.
+    /// A tensor could not be created, or could not be read from its device.
     #[error("{op}: {}, {place}: {source}", path.display())]
     Tensor {
         /// The function that was called.
         op: &'static str,
         /// The file.
         path: PathBuf,
-        /// Which tensor.
+        /// The tensor.
         place: String,
-        /// What is wrong.
+        /// The cause.
         source: Box<crate::Error>,
     },
 }
 
 crate::numerics::debug_is_message!(Error);
 
-/// A file and who works on it, for errors.
+/// File and function, for errors.
 #[derive(Clone, Copy, Debug)]
 struct Site<'a> {
     op: &'static str,
@@ -133,7 +133,7 @@ impl Site<'_> {
         Error::Content { op, path, place: place.into(), message: message.into() }
     }
 
-    /// The error of a name that is not among `names`.
+    /// Makes the error for a name that is not among `names`.
     fn missing<'a>(self, place: String, names: impl Iterator<Item = &'a str>) -> Error {
         const SHOWN: usize = 10;
         let mut names = names.peekable();

@@ -1,4 +1,4 @@
-//! Ledgers: what a run computed, operation by operation, in a file.
+//! Ledgers: files that record the computations of a run, operation by operation.
 //!
 //! `samebits diff A B` compares two ledgers and names the first operation that had equal inputs and
 //! unequal outputs. `docs/ledger.md` describes the files.
@@ -9,14 +9,13 @@
 //! | a training | [`Trainer::ledger`](crate::trainer::Trainer::ledger) |
 //! | a process | the environment variable `SAMEBITS_LEDGER=PATH` |
 //!
-//! A ledger holds the operations of the threads that record to it, in the order in which they
-//! finish; ledgers that are to be compared record one thread. Operations that re-run mode repeats
-//! are recorded once. A record is never left out: if one cannot be written, the operations after it
-//! fail.
+//! A ledger holds the operations of the threads that record to it, in order of completion; record a
+//! single thread in ledgers that are to be compared. Operations repeated by re-run mode are
+//! recorded once. No record is ever skipped: if one cannot be written, later operations fail.
 //!
 //! # Determinism
 //!
-//! Recording changes no bit of a run. Records are functions of the program, but for the header,
+//! Recording changes no bit of a run. Records are functions of the program, except for the header,
 //! and for the order if several threads record.
 //!
 //! # Examples
@@ -56,7 +55,7 @@ pub use samebits_recorder::{Error, Keep, Result, digest};
 ///
 /// # Errors
 ///
-/// As [`Ledger::create`] and [`Ledger::finish`].
+/// As for [`Ledger::create`] and [`Ledger::finish`].
 pub fn scope<R>(path: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R> {
     let ledger = Ledger::create(path)?;
     let result = ledger.record(f);
@@ -64,21 +63,22 @@ pub fn scope<R>(path: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R> {
     Ok(result)
 }
 
-/// The ledger that `SAMEBITS_LEDGER` asked for, if it did.
+/// Returns the ledger requested by `SAMEBITS_LEDGER`, if any.
 pub fn of_process() -> Option<Ledger> {
     static LEDGER: OnceLock<Option<Ledger>> = OnceLock::new();
     install();
     LEDGER.get_or_init(|| samebits_recorder::of_process().map(Ledger::of)).clone()
 }
 
-/// Begins the ledger that the environment asks for. If it cannot be written, operations say so.
+/// Begins the ledger requested by the environment. If it cannot be written, operations return the
+/// error.
 pub(crate) fn install() {
     samebits_recorder::describe_with(described);
     samebits_recorder::begin();
 }
 
-/// A ledger that is being written. Clones write to the same file. When the last of them is dropped,
-/// what was recorded is in the file.
+/// Ledger that is being written. Clones write to the same file. When the last clone is dropped, all
+/// records are in the file.
 #[derive(Clone)]
 pub struct Ledger {
     recorder: Arc<Recorder>,
@@ -93,19 +93,19 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger of every operation, of a single rank.
+    /// Creates a ledger of every operation, of a single rank.
     ///
     /// `path` is a file that ends in `.jsonl`, or a folder for the file `rank_000000.jsonl`. With
-    /// `.zst` behind it the file, or each file of the folder, is compressed (feature `zstd`).
+    /// the suffix `.zst`, the file, or each file of the folder, is compressed (feature `zstd`).
     ///
     /// # Errors
     ///
-    /// The file exists already or cannot be written.
+    /// If the file already exists or cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<Ledger> {
         Ledger::options(path).create()
     }
 
-    /// A ledger with settings.
+    /// Starts the settings of a ledger.
     pub fn options(path: impl AsRef<Path>) -> Options {
         Options { settings: Settings::new(path.as_ref().to_owned()) }
     }
@@ -114,27 +114,30 @@ impl Ledger {
         Ledger { recorder, watched: Arc::default() }
     }
 
-    /// Runs `f` and records the operations and layers of this thread, as far as the detail
-    /// includes them.
+    /// Runs `f` and records the operations and layers of this thread that the level of detail
+    /// includes.
     pub fn record<R>(&self, f: impl FnOnce() -> R) -> R {
         samebits_recorder::record(&self.recorder, f)
     }
 
-    /// Says which batch of which step the following operations belong to, both from 0.
+    /// Sets the step and batch of the following operations, both from 0.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if it does not come after the last one: a ledger holds one run.
+    /// [`Error::Invalid`] if the position is not after the last one: a ledger holds one run.
     pub fn at(&self, step: u64, microbatch: u64) -> Result<()> {
         self.recorder.at(step, microbatch)
     }
 
-    /// Names the parameters and buffers of `model` in the following operations and layers. A layer
-    /// has the path under which the model holds its tensors; one without tensors, that of the layer
-    /// around it, or its place in a [`Sequential`](crate::nn::Sequential). An operation belongs to
-    /// the innermost layer, its gradients too; outside of layers, to the module of the first
-    /// parameter that it reads. [`step`](Ledger::step) does so too, because a step replaces the parameters. The first step
-    /// needs it before: its gradients are those of the watched parameters.
+    /// Names the parameters and buffers of `model` in the following operations and layers.
+    ///
+    /// A layer's path is the one under which the model holds its tensors; a layer without tensors
+    /// has the path of the surrounding layer, or its position in a
+    /// [`Sequential`](crate::nn::Sequential). An operation and its gradient belong to the innermost
+    /// layer; outside of layers, to the module of the first parameter that it reads.
+    ///
+    /// [`step`](Ledger::step) also names the parameters, because a step replaces them. Call this
+    /// function before the first step, which records the gradients of the watched parameters.
     pub fn watch(&self, model: &(impl Module + ?Sized)) {
         let tensors = tensors(model);
         self.recorder.watch(values(&tensors));
@@ -145,19 +148,19 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// As [`step`](Ledger::step).
+    /// As for [`step`](Ledger::step).
     pub fn batch(&self, tensors: &[&Tensor], indices: Option<&Tensor>) -> Result<()> {
         let tensors: Vec<&Value> = tensors.iter().map(|tensor| tensor.value()).collect();
         self.recorder.batch(&tensors, indices.map(Tensor::value))
     }
 
-    /// Records the end of a step, after the optimiser has changed `model`, and goes on to the next:
-    /// the loss, every tensor of the model, the gradients of the parameters that were
-    /// [watched](Ledger::watch), and where the generator stands.
+    /// Records the end of a step, after the optimiser has changed `model`, and moves on to the
+    /// next: the loss, every tensor of the model, the gradients of the [watched](Ledger::watch)
+    /// parameters, and the generator's position.
     ///
     /// # Errors
     ///
-    /// The file cannot be written, the ledger is finished, or a device fails.
+    /// If the file cannot be written, the ledger is finished, or a device fails.
     pub fn step(
         &self,
         loss: Option<&Tensor>,
@@ -165,7 +168,7 @@ impl Ledger {
         gradients: &Gradients,
         generator: Option<&Generator>,
     ) -> Result<()> {
-        // The gradients are those of the parameters that the step has replaced.
+        // The gradients belong to the parameters that the step has replaced.
         let of = |(name, tensor): &(String, Tensor)| {
             Some((name.clone(), gradients.of(tensor)?.value().clone()))
         };
@@ -178,12 +181,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes everything that was recorded so far to the file. Without this it is there within a
-    /// moment.
+    /// Writes all records to the file now. Without this call it happens shortly afterwards.
     ///
     /// # Errors
     ///
-    /// As [`step`](Ledger::step).
+    /// As for [`step`](Ledger::step).
     pub fn flush(&self) -> Result<()> {
         self.recorder.flush()
     }
@@ -192,13 +194,13 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// The file cannot be written, or the ledger is finished already.
+    /// If the file cannot be written, or the ledger is already finished.
     pub fn finish(&self) -> Result<()> {
         self.recorder.finish()
     }
 }
 
-/// The tensors of a model by name.
+/// Returns the tensors of a model by name.
 fn tensors(model: &(impl Module + ?Sized)) -> Vec<(String, Tensor)> {
     let mut tensors = Vec::new();
     model.visit("", &mut |name, _, tensor| tensors.push((name.to_owned(), tensor.clone())));
@@ -216,28 +218,28 @@ pub struct Options {
 }
 
 impl Options {
-    /// Which of how many ranks this is. Each writes a file of its own.
+    /// Sets the rank and the number of ranks. Each rank writes its own file.
     #[must_use]
     pub fn rank(mut self, rank: u32, world_size: u32) -> Options {
         (self.settings.rank, self.settings.world_size) = (rank, world_size);
         self
     }
 
-    /// How much to record: every operation, layers, or steps alone.
+    /// Sets the level of detail: every operation, layers, or only steps.
     #[must_use]
     pub fn detail(mut self, detail: Detail) -> Options {
         self.settings.detail = detail;
         self
     }
 
-    /// What digests cover.
+    /// Sets the coverage of digests.
     #[must_use]
     pub fn digests(mut self, digests: Digests) -> Options {
         self.settings.digests = digests;
         self
     }
 
-    /// Keeps every recorded tensor of some steps whole, in files beside the ledger, so that a
+    /// Keeps every recorded tensor of some steps in full, in files beside the ledger, so that a
     /// comparison shows which elements differ and by how much.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Options {
@@ -245,7 +247,7 @@ impl Options {
         self
     }
 
-    /// Writes a seed down. That of [`manual_seed`](crate::manual_seed) on this thread is written
+    /// Records a seed. The seed of [`manual_seed`](crate::manual_seed) on this thread is recorded
     /// as `default`.
     #[must_use]
     pub fn seed(mut self, name: impl Into<String>, seed: u64) -> Options {
@@ -253,25 +255,26 @@ impl Options {
         self
     }
 
-    /// Writes down what identifies the data: a name with a version, or a digest.
+    /// Records the identity of the data: a name with a version, or a digest.
     #[must_use]
     pub fn data(mut self, identity: impl Into<String>) -> Options {
         self.settings.data = Some(identity.into());
         self
     }
 
-    /// The ledger.
+    /// Creates the ledger.
     ///
     /// # Errors
     ///
-    /// The file exists already or cannot be written; the rank is not below the number of ranks.
+    /// If the file already exists or cannot be written, or the rank is not below the number of
+    /// ranks.
     pub fn create(self) -> Result<Ledger> {
         crate::install();
         Ok(Ledger::of(Arc::new(Recorder::create(self.settings)?)))
     }
 }
 
-/// What the facade knows of the environment beside the recorder.
+/// Describes the part of the environment that the recorder does not know.
 fn described() -> Vec<(String, String)> {
     let Environment { cuda, libraries, cublas_workspace_config, autotuner, .. } =
         environment::current();

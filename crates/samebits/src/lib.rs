@@ -9,7 +9,7 @@
 //! # Ok::<(), samebits::Error>(())
 //! ```
 //!
-//! This crate gathers the others under one name:
+//! This crate re-exports the others under one name:
 //!
 //! | module | crate | what it holds |
 //! |---|---|---|
@@ -23,7 +23,7 @@
 //! | [`rng`] | `samebits-rng` | generators and distributions |
 //! | [`numerics`] | `samebits-numerics` | exact sums, correctly rounded functions |
 //!
-//! [`guide`] goes through PyTorch's note on reproducibility, paragraph by paragraph.
+//! [`guide`] follows PyTorch's note on reproducibility, paragraph by paragraph.
 //!
 //! Unsafe code: none.
 
@@ -67,23 +67,23 @@ pub use samebits_tensor_core::{
 };
 pub use threads::{ThreadsMissing, on_threads};
 
-/// Runs an operation, with the kernels of every device that this build has in place; see
+/// Runs an operation, with the kernels of every device in this build installed; see
 /// [`samebits_tensor_core::dispatch`].
 ///
 /// # Errors
 ///
-/// What the operation's check finds, or no kernel meets the level in force.
+/// The errors of the operation's check, or an error if no kernel meets the level in force.
 #[track_caller]
 pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
     install();
     samebits_tensor_core::dispatch(op)
 }
 
-/// [`dispatch`] with `level` required for this one call.
+/// Runs an operation as [`dispatch`] does, with `level` required for this one call.
 ///
 /// # Errors
 ///
-/// As [`dispatch`].
+/// As for [`dispatch`].
 #[track_caller]
 pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
     install();
@@ -91,11 +91,11 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 }
 
 /// Registers the kernels of every device, and makes the CUDA devices of this machine usable.
-/// Everything in this crate does so itself; call it before using `samebits_tensor_core` directly.
-/// Also begins the [`ledger`] that the environment variable `SAMEBITS_LEDGER` asks for, as the first
-/// operation on a [`Tensor`] does.
+/// Everything in this crate calls it; call it yourself before using `samebits_tensor_core`
+/// directly. Also begins the [`ledger`] requested by the environment variable `SAMEBITS_LEDGER`, as
+/// the first operation on a [`Tensor`] does.
 ///
-/// Without a CUDA driver there are no CUDA devices, and that is all; [`cuda::install`] says why.
+/// Without a CUDA driver there are no CUDA devices; [`cuda::install`] returns the reason.
 pub fn install() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -106,17 +106,17 @@ pub fn install() {
     });
 }
 
-/// The devices that can be used: the host, and every CUDA device of this machine.
+/// Returns the usable devices: the host, and every CUDA device of this machine.
 pub fn devices() -> Vec<Device> {
     install();
     samebits_tensor_core::backend::devices()
 }
 
-/// The backend of `device`; see [`samebits_tensor_core::backend::backend`].
+/// Returns the backend of `device`; see [`samebits_tensor_core::backend::backend`].
 ///
 /// # Errors
 ///
-/// As there.
+/// As for [`samebits_tensor_core::backend::backend`].
 pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
     install();
     samebits_tensor_core::backend::backend(device)
@@ -125,42 +125,45 @@ pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
 #[doc = include_str!("../docs/reproducibility.md")]
 pub mod guide {}
 
-/// Keeps the example of the README running.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
 
-/// Keeps the models of the comparison with PyTorch running.
+/// Compiles and runs the models of the comparison with PyTorch.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-pytorch.md")]
 struct FromPytorchExamples;
 
-/// Keeps the example of training on several ranks running.
+/// Compiles and runs the example of training on several ranks.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/distributed.md")]
 struct DistributedExamples;
 
-/// How far the bits of a result can be relied on, and how a caller says what it requires.
+/// Levels of reproducibility, and scopes that require them.
 ///
-/// A scope never reaches into another thread, but for the workers of data loaders: they load under
-/// what is in force where the epoch is begun.
+/// A scope never reaches into another thread, except the workers of data loaders: they load under
+/// the settings in force at the start of the epoch.
 pub mod determinism {
     pub use samebits_tensor_core::determinism::*;
 
-    /// [`samebits_tensor_core::determinism::scope`], which reaches into data loaders.
+    /// Runs `f` as [`samebits_tensor_core::determinism::scope`] does; also reaches into data
+    /// loaders.
     #[track_caller]
     pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
         crate::inherit::reach_loaders();
         samebits_tensor_core::determinism::scope(level, f)
     }
 
-    /// [`samebits_tensor_core::determinism::scope_warn_only`], which reaches into data loaders.
+    /// Runs `f` as [`samebits_tensor_core::determinism::scope_warn_only`] does; also reaches into
+    /// data loaders.
     pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
         crate::inherit::reach_loaders();
         samebits_tensor_core::determinism::scope_warn_only(level, f)
     }
 
-    /// [`samebits_tensor_core::determinism::enter`], which reaches into data loaders.
+    /// Requires a level as [`samebits_tensor_core::determinism::enter`] does; also reaches into
+    /// data loaders.
     #[must_use = "the level is in force only while the guard lives"]
     pub fn enter(level: Determinism) -> ScopeGuard {
         crate::inherit::reach_loaders();
@@ -172,14 +175,14 @@ pub mod determinism {
 pub mod rerun {
     pub use samebits_tensor_core::rerun::*;
 
-    /// [`samebits_tensor_core::rerun::scope`], which reaches into data loaders.
+    /// Runs `f` as [`samebits_tensor_core::rerun::scope`] does; also reaches into data loaders.
     pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
         crate::inherit::reach_loaders();
         samebits_tensor_core::rerun::scope(times, f)
     }
 }
 
-/// Racing convolution algorithms, and pinning what was chosen.
+/// Races of convolution algorithms, and pinned choices.
 pub mod autotune {
     use std::sync::Arc;
 
@@ -187,58 +190,58 @@ pub mod autotune {
 
     pub use samebits_conv_autotune::*;
 
-    /// [`samebits_conv_autotune::candidates`] with the kernels of every device in place.
+    /// Calls [`samebits_conv_autotune::candidates`] with the kernels of every device installed.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`samebits_conv_autotune::candidates`].
     pub fn candidates(device: Device) -> Result<Vec<Candidate<ConvCall>>> {
         crate::install();
         samebits_conv_autotune::candidates(device)
     }
 
-    /// [`samebits_conv_autotune::configure`] with the kernels of every device in place.
+    /// Calls [`samebits_conv_autotune::configure`] with the kernels of every device installed.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`samebits_conv_autotune::configure`].
     pub fn configure(device: Device, config: Config) -> Result<()> {
         crate::install();
         samebits_conv_autotune::configure(device, config)
     }
 
-    /// [`samebits_conv_autotune::default_config`] with the kernels of every device in place.
+    /// Calls [`samebits_conv_autotune::default_config`] with the kernels of every device installed.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`samebits_conv_autotune::default_config`].
     pub fn default_config(device: Device) -> Result<Config> {
         crate::install();
         samebits_conv_autotune::default_config(device)
     }
 
-    /// [`samebits_conv_autotune::tuner`] with the kernels of every device in place.
+    /// Calls [`samebits_conv_autotune::tuner`] with the kernels of every device installed.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`samebits_conv_autotune::tuner`].
     pub fn tuner(device: Device) -> Result<Arc<Tuner<ConvCall>>> {
         crate::install();
         samebits_conv_autotune::tuner(device)
     }
 
-    /// [`samebits_conv_autotune::tuner_with`] with the kernels of every device in place.
+    /// Calls [`samebits_conv_autotune::tuner_with`] with the kernels of every device installed.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`samebits_conv_autotune::tuner_with`].
     pub fn tuner_with(device: Device, config: Config) -> Result<Tuner<ConvCall>> {
         crate::install();
         samebits_conv_autotune::tuner_with(device, config)
     }
 }
 
-/// What most programs want in scope.
+/// Items that most programs need in scope.
 pub mod prelude {
     pub use crate::nn::{Layer, Module};
     pub use crate::optim::Optimizer;

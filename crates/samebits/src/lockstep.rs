@@ -1,4 +1,4 @@
-//! Two configurations of one program at once, up to the first operation that differs.
+//! Simultaneous runs of one program in two configurations, up to the first operation that differs.
 
 use std::fmt;
 use std::panic;
@@ -12,31 +12,31 @@ use samebits_tensor_core::rerun::Output as _;
 
 use crate::{Determinism, Device, Error, Result, determinism, on_threads};
 
-/// What one of the two programs of [`lockstep`] runs on.
+/// Configuration of one of the two programs of [`lockstep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// What the program is given to compute on.
+    /// The device that the program is given.
     pub device: Device,
     /// The level in force.
     pub level: Determinism,
-    /// The number of threads that operations share; without it, those of the process.
+    /// The number of threads that operations share; `None` for those of the process.
     pub threads: Option<usize>,
 }
 
 impl Configuration {
-    /// `device`, at [`Determinism::Portable`].
+    /// Creates the configuration of `device` at [`Determinism::Portable`].
     pub fn new(device: Device) -> Configuration {
         Configuration { device, level: Determinism::Portable, threads: None }
     }
 
-    /// With another level.
+    /// Sets the level.
     #[must_use]
     pub fn level(mut self, level: Determinism) -> Configuration {
         self.level = level;
         self
     }
 
-    /// With threads of its own.
+    /// Gives the program its own threads.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Configuration {
         self.threads = Some(threads);
@@ -50,60 +50,60 @@ impl From<Device> for Configuration {
     }
 }
 
-/// How [`lockstep`] ended.
+/// Outcome of [`lockstep`].
 #[derive(Debug)]
 pub enum Lockstep<R> {
-    /// Every operation of one program had the bits of the other's.
+    /// Every operation had the same bits in both programs.
     Same {
         /// The number of operations.
         operations: u64,
-        /// What the programs returned.
+        /// The results of the programs.
         results: [R; 2],
     },
-    /// The programs parted.
+    /// The programs differ.
     Parted(Box<Parting>),
 }
 
 /// The first operation in which two programs differ.
 #[derive(Debug)]
 pub struct Parting {
-    /// The number of operations before it, which all agree.
+    /// The number of operations before it, all equal.
     pub operations: u64,
-    /// What differs.
+    /// The difference.
     pub difference: Difference,
     /// The operation in each program, or how the program ended.
     pub sides: [Side; 2],
 }
 
-/// What differs between two operations.
+/// Difference between two operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// They are not the same operation, or one program has ended.
+    /// The operations are not the same, or one program has ended.
     Operation,
-    /// An argument that is no tensor, or where the generator stands.
+    /// A non-tensor argument, or the generator's position.
     Parameters,
-    /// An input: the program made it outside operations.
+    /// An input: the program created it outside operations.
     Input {
-        /// Which, from 0.
+        /// Its index.
         index: usize,
-        /// Where its first different bit is.
+        /// The position of the first different bit.
         place: String,
     },
-    /// An output, of equal inputs.
+    /// An output, although the inputs are equal.
     Output {
-        /// Which, from 0.
+        /// Its index.
         index: usize,
-        /// Where its first different bit is.
+        /// The position of the first different bit.
         place: String,
     },
 }
 
-/// One program where two part.
+/// State of one program at the first difference.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// It computed this.
+    /// It computed this operation.
     Computed(Computed),
-    /// It had returned, perhaps with an error.
+    /// It had returned, possibly with an error.
     Returned(Option<Error>),
 }
 
@@ -112,15 +112,15 @@ pub enum Side {
 pub struct Computed {
     /// The operation, with its pass.
     pub name: String,
-    /// The kernel that was chosen.
+    /// The chosen kernel.
     pub variant: &'static str,
-    /// Where it was called, as `file:line`.
+    /// The call site, as `file:line`.
     pub site: String,
-    /// Its arguments that are no tensors, and the generator that it drew from.
+    /// Its non-tensor arguments, and the generator that it drew from.
     pub parameters: String,
-    /// What went in.
+    /// The input tensors.
     pub inputs: Vec<Value>,
-    /// What came out.
+    /// The output tensors.
     pub outputs: Vec<Value>,
 }
 
@@ -148,11 +148,11 @@ impl fmt::Display for Parting {
     }
 }
 
-/// Runs `program` in two configurations at once, on two threads that wait for each other at every
-/// operation, and stops both at the first one that differs, with its tensors in hand.
+/// Runs `program` in two configurations simultaneously, on two threads that wait for each other at
+/// every operation. Stops both at the first operation that differs, and returns its tensors.
 ///
-/// The program gets the device to compute on. It runs on threads of its own, so it seeds its own
-/// generators. Operations that it has on further threads are not compared.
+/// The program receives the device to compute on. It runs on new threads, so it must seed its own
+/// generators. Operations on other threads are not compared.
 ///
 /// # Determinism
 ///
@@ -160,12 +160,12 @@ impl fmt::Display for Parting {
 ///
 /// # Errors
 ///
-/// What both programs return, if it is an error; what a device returns when tensors are read; the
-/// threads cannot be started.
+/// The programs' error, if both return one; the error of a device that fails to return tensors; an
+/// error if the threads cannot be started.
 ///
 /// # Panics
 ///
-/// If the program does.
+/// If the program panics.
 ///
 /// # Examples
 ///
@@ -198,7 +198,7 @@ pub fn lockstep<R: Send>(
     let meeting = Arc::new(Meeting::default());
     let [first, second] = configurations.map(Into::into);
     let run = |side: usize, configuration: Configuration| -> Result<R> {
-        // Tells the other side also if the program panics, so that it does not wait for ever.
+        // Tells the other side even if the program panics, so that it does not wait forever.
         let mut ending = Ending { meeting: &meeting, side, error: None };
         let Configuration { device, level, threads } = configuration;
         let observer = Arc::new(Participant { meeting: meeting.clone(), side });
@@ -239,7 +239,7 @@ pub fn lockstep<R: Send>(
     }
 }
 
-/// Where the two programs wait for each other.
+/// Meeting point of the two programs.
 #[derive(Default)]
 struct Meeting {
     state: Mutex<State>,
@@ -248,12 +248,12 @@ struct Meeting {
 
 #[derive(Default)]
 struct State {
-    /// Who is here. Both leave together.
+    /// The sides that have arrived. Both leave together.
     present: [Option<Side>; 2],
-    /// How often both were.
+    /// The number of meetings so far.
     meetings: u64,
     operations: u64,
-    /// Why nobody goes on.
+    /// The outcome, once neither side may continue.
     verdict: Option<Verdict>,
 }
 
@@ -263,7 +263,7 @@ enum Verdict {
 }
 
 impl Meeting {
-    /// Waits for the other side, and returns whether to go on.
+    /// Waits for the other side, and returns true if both may continue.
     fn meet(&self, side: usize, arrival: Side) -> bool {
         let mut state = self.state.lock();
         if state.verdict.is_some() {
@@ -294,7 +294,7 @@ impl Meeting {
     }
 }
 
-/// What differs between two sides that meet.
+/// Returns the difference between two sides that meet, if any.
 fn difference(one: &Side, other: &Side) -> Result<Option<Difference>> {
     let (one, other) = match (one, other) {
         (Side::Computed(one), Side::Computed(other)) => (one, other),
@@ -356,7 +356,7 @@ impl Observer for Participant {
     }
 }
 
-/// Tells the other side, when it goes, that this one has returned.
+/// When dropped, tells the other side that this one has returned.
 struct Ending<'a> {
     meeting: &'a Meeting,
     side: usize,

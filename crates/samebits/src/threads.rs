@@ -1,18 +1,18 @@
 use rayon::ThreadPoolBuilder;
 use samebits_cpu_kernels::MOST_THREADS;
 
-/// Runs `f` with `threads` threads for operations to share, or with those that the caller has.
+/// Runs `f` with `threads` threads for operations to share, or with the caller's if `None`.
 ///
-/// 0 stands for as many as the caller has, in a pool of their own.
+/// 0 stands for as many threads as the caller has, in a separate pool.
 ///
-/// With a number, `f` runs on one of these threads and not on the caller's: what belongs to a thread
-/// stays outside. Default generators are seeded inside `f`; without, drawing from them is
-/// [`Error::ForeignThread`](crate::Error::ForeignThread). Likewise `nn::train`, `nn::draw_from`,
-/// `no_grad` and scopes of levels and observers hold in `f` if `f` opens them.
+/// With a number, `f` runs on one of these threads and not on the caller's, so thread-local
+/// settings do not carry over. Seed default generators inside `f`; otherwise drawing from them
+/// gives [`Error::ForeignThread`](crate::Error::ForeignThread). `nn::train`, `nn::draw_from`,
+/// `no_grad` and scopes of levels and observers also hold in `f` only if `f` opens them.
 ///
 /// # Determinism
 ///
-/// No bit depends on the number of threads, but for kernels at
+/// No bit depends on the number of threads, except for kernels at
 /// [`Determinism::NotGuaranteed`](crate::Determinism).
 ///
 /// # Errors
@@ -50,24 +50,24 @@ pub fn on_threads<R: Send>(
     Ok(pool.map_err(|source| ThreadsMissing::NotStarted { threads: count, source })?.install(f))
 }
 
-/// Threads that are not there.
+/// Error of starting threads.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadsMissing {
-    /// More than any machine makes use of: starting them would take minutes, or end the process.
+    /// More threads than any machine can use: starting them would take minutes, or end the process.
     #[error("on_threads: expected at most {most} threads, got {threads}")]
     TooMany {
-        /// How many were asked for.
+        /// The number requested.
         threads: usize,
-        /// How many are permitted.
+        /// The number permitted.
         most: usize,
     },
-    /// The system does not start them.
+    /// The system did not start the threads.
     #[error("on_threads: {threads} threads could not be started: {source}")]
     NotStarted {
-        /// How many.
+        /// The number requested.
         threads: usize,
-        /// Why.
+        /// The cause.
         source: rayon::ThreadPoolBuildError,
     },
 }

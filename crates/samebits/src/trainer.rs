@@ -1,4 +1,4 @@
-//! A training loop whose runs can be interrupted, resumed and repeated.
+//! Training loop whose runs can be interrupted, resumed and repeated.
 
 mod ctrl_c;
 mod micro;
@@ -27,26 +27,26 @@ pub use state::TrainerState;
 pub use step::Losses;
 pub use tensors::{IntoTensors, StackTensors};
 
-/// A result whose error is this module's [`enum@Error`].
+/// Result with this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in a training.
+/// Error of a training run.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation on tensors.
+    /// An operation on tensors failed.
     #[error(transparent)]
     Tensor(#[from] crate::Error),
-    /// The loader or its dataset.
+    /// The loader or its dataset failed.
     #[error(transparent)]
     Data(#[from] crate::data::Error),
-    /// A checkpoint.
+    /// A checkpoint could not be read or written.
     #[error(transparent)]
     File(#[from] io::Error),
-    /// The ledger.
+    /// The ledger failed.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
-    /// A checkpoint of another run.
+    /// The checkpoint belongs to another run.
     #[error("trainer: the checkpoint is of the run {found}, this is the run {expected}")]
     OtherRun {
         /// This run's description.
@@ -54,14 +54,13 @@ pub enum Error {
         /// The checkpoint's.
         found: String,
     },
-    /// An epoch without a batch: nothing would ever be learnt.
+    /// An epoch has no batch, so the run would never learn anything.
     #[error("trainer: epoch {epoch} has no batch; is the batch size larger than the dataset?")]
     NoBatch {
         /// The epoch.
         epoch: u64,
     },
-    /// A step that came to NaN or an infinity, which [`Nan::Stop`] does not take. The run stands
-    /// before it.
+    /// A step resulted in NaN or infinity and [`Nan::Stop`] rejected it. The run stands before it.
     #[error(
         "trainer: step {step}, in epoch {epoch}: {}; the run stands before this step, and \
          `Trainer::nan(Nan::Continue)` would take it",
@@ -70,20 +69,20 @@ pub enum Error {
     NotFinite {
         /// The epoch, from 0.
         epoch: u64,
-        /// The step, from 1: what [`Step::steps`] would have been.
+        /// The step, from 1: the value that [`Step::steps`] would have had.
         step: u64,
-        /// The loss: the first that is not finite, if one is.
+        /// The first loss that is not finite, if any.
         loss: Option<f64>,
-        /// The first parameter whose gradient is not finite, or which itself is not after the step.
+        /// The first parameter that has a non-finite gradient, or is non-finite after the step.
         parameter: Option<String>,
     },
-    /// The system refuses a handler of Ctrl-C.
+    /// The system refused a handler for Ctrl-C.
     #[error("trainer: cannot listen for Ctrl-C: {0}")]
     CtrlC(std::io::Error),
-    /// Another rank, or the way to it.
+    /// Another rank, or the transport to it, failed.
     #[error("trainer: {0}")]
     Ranks(#[from] crate::distributed::Error),
-    /// A setting that the trainer cannot work with.
+    /// A setting is invalid.
     #[error("trainer: {0}")]
     Invalid(String),
 }
@@ -98,31 +97,35 @@ fn not_finite(loss: Option<f64>, parameter: Option<&str>) -> String {
     }
 }
 
-/// Trains a model: loads batches, computes losses and gradients, takes steps, saves checkpoints.
+/// Training of a model: loads batches, computes losses and gradients, takes steps, saves
+/// checkpoints.
 ///
-/// [`fit`](Trainer::fit) needs a function that returns the loss of a batch;
-/// [`fit_steps`](Trainer::fit_steps) one that takes the whole step, with any number of optimisers and
-/// losses. The state of a run is the model, the optimisers, the schedule, where the loader stands, the
-/// generator that layers draw from, the losses and the metrics; nothing else enters a step. A run that
-/// is saved and resumed, as often as you like and anywhere in an epoch, therefore ends in the bits of
-/// one that was not interrupted, if the function depends on its arguments alone.
+/// [`fit`](Trainer::fit) takes a function that returns the loss of a batch;
+/// [`fit_steps`](Trainer::fit_steps) takes a function that performs the whole step, with any number
+/// of optimisers and losses. The state of a run consists of the model, the optimisers, the
+/// schedule, the loader's position, the generator that layers draw from, the losses and the
+/// metrics; nothing else affects a step. A run that is saved and resumed, repeatedly and at any
+/// point of an epoch, therefore ends in the same bits as an uninterrupted run, if the function
+/// depends on its arguments alone.
 ///
-/// A step is taken whole or not at all: after an error, or a step that is not finite ([`Nan`]), the
-/// model with its buffers, the optimisers, the generator and the position in the data are those of the
-/// last step, so that a second call of [`fit`](Trainer::fit) goes on as if nothing had happened.
-/// Fields of the model that no visitor sees (`#[module(skip)]`) stay as the failed step left them.
+/// A step is taken as a whole or not at all. After an error, or after a non-finite step ([`Nan`]),
+/// the model with its buffers, the optimisers, the generator and the position in the data are those
+/// after the last step, so a second call of [`fit`](Trainer::fit) continues as if nothing had
+/// happened. Fields of the model that visitors do not see (`#[module(skip)]`) stay as the failed
+/// step left them.
 ///
 /// # Determinism
 ///
-/// As that of the operations that the function runs. Layers draw from a generator of the batch: the
-/// run's by `derive("micro-batch")`, then `fold_in` of the number of steps before and of the batch's
-/// number in its step.
+/// The guarantee is that of the operations in the function. Layers draw from a generator of the
+/// batch: the run's generator by `derive("micro-batch")`, then `fold_in` of the number of earlier
+/// steps and of the batch's number in its step.
 ///
-/// With [`accumulate`](Trainer::accumulate) each batch of a step begins with the buffers that the
-/// step began with. The gradients are added in the order of [`TreeSum`](crate::optim::TreeSum), then
-/// multiplied by one over the number of batches, rounded; so are the losses, and of each float buffer
-/// that a batch replaced the results. Other buffers are those of the first batch. Nothing of this
-/// depends on which rank computes which batch ([`ranks`](Trainer::ranks)).
+/// With [`accumulate`](Trainer::accumulate), each batch of a step starts from the buffers at the
+/// start of the step. The gradients are added in the order of [`TreeSum`](crate::optim::TreeSum),
+/// then multiplied by one over the number of batches, rounded. The losses, and the results for each
+/// float buffer that a batch replaced, are averaged in the same way. Other buffers are those of the
+/// first batch. The result does not depend on which rank computes which batch
+/// ([`ranks`](Trainer::ranks)).
 #[allow(missing_debug_implementations, reason = "it holds functions")]
 pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     /// The model.
@@ -154,18 +157,18 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     metrics: Vec<f64>,
 }
 
-/// Measures a model.
+/// Function that measures a model.
 type Measure<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>;
-/// Is told of a step.
+/// Function that is called after a step.
 type Tell<'a> = Box<dyn FnMut(&Step) + Send + 'a>;
 
-/// What one call of [`Trainer::fit`] hears and shows.
+/// Listeners and display of one call of [`Trainer::fit`].
 struct View {
     ctrl_c: Option<CtrlC>,
     progress: Progress,
 }
 
-/// What a schedule counts.
+/// Unit of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// Optimiser steps.
@@ -174,27 +177,27 @@ pub enum Per {
     Epoch,
 }
 
-/// What happens to a step that comes to NaN or an infinity: in a loss, in a gradient, or in a
-/// parameter that the step has changed.
+/// Treatment of a step that results in NaN or infinity in a loss, in a gradient, or in a parameter
+/// that the step has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nan {
-    /// It is not taken: [`Error::NotFinite`] names the step and the parameter, and nothing of it is
-    /// saved.
+    /// The step is rejected: [`Error::NotFinite`] names the step and the parameter, and none of its
+    /// changes remain.
     #[default]
     Stop,
-    /// It is taken like any other, as in a loop of PyTorch.
+    /// The step is taken like any other, as in a PyTorch loop.
     Continue,
 }
 
-/// A step that was taken.
+/// A completed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// How many steps the run has taken.
+    /// The number of steps that the run has taken.
     pub steps: u64,
-    /// The loss, the mean of the batches' if there are several. The sum of the losses if the step
-    /// has several.
+    /// The loss; the mean over the batches if there are several, and the sum of the losses if the
+    /// step has several.
     pub loss: f32,
     /// Each loss of the step.
     pub losses: Vec<f64>,
@@ -202,16 +205,16 @@ pub struct Step {
     pub norm: Option<f64>,
 }
 
-/// Why [`Trainer::fit`] returned.
+/// Reason why [`Trainer::fit`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All epochs are done.
     Finished,
-    /// The largest number of steps is taken.
+    /// The maximum number of steps was reached.
     MaxSteps,
     /// The stop flag is set, or Ctrl-C was pressed.
     Interrupted,
-    /// The metric has not got better for too long.
+    /// The metric has not improved for too long.
     EarlyStopped,
 }
 
@@ -222,7 +225,7 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// A run of one epoch. Layers draw from `generator`.
+    /// Creates a run of one epoch. Layers draw from `generator`.
     pub fn new(model: M, optimizer: O, loader: DataLoader<D, C>, generator: Generator) -> Self {
         Trainer {
             model,
@@ -253,44 +256,44 @@ where
         }
     }
 
-    /// Describes the run by all that its bits depend on and that no checkpoint holds, for example
-    /// its settings as JSON. A checkpoint of a run with another description is refused.
+    /// Describes the run: everything that affects its bits and is not in a checkpoint, for example
+    /// its settings as JSON. A checkpoint with another description is rejected.
     #[must_use]
     pub fn run(mut self, description: impl Into<String>) -> Self {
         self.run = description.into();
         self
     }
 
-    /// Ends the run after this many epochs in all.
+    /// Sets the total number of epochs.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Returns from [`fit`](Trainer::fit) when this many steps are taken in all.
+    /// Sets the total number of steps after which [`fit`](Trainer::fit) returns.
     #[must_use]
     pub fn max_steps(mut self, steps: u64) -> Self {
         self.max_steps = Some(steps);
         self
     }
 
-    /// Takes a step for every `batches` batches, along the mean of their gradients. The last step of
-    /// an epoch may have fewer.
+    /// Takes one step per `batches` batches, along the mean of their gradients. The last step of an
+    /// epoch may have fewer.
     #[must_use]
     pub fn accumulate(mut self, batches: u64) -> Self {
         self.batches_per_step = batches;
         self
     }
 
-    /// Shares the batches of each step among ranks: give every rank a run like this one, with its own
-    /// end of a [`Transport`](crate::distributed::Transport). All ranks end with the same model, which
-    /// is that of one rank, to the bit; so are checkpoints, which the first rank writes. A run goes on
-    /// with any number of ranks. There may be as many ranks as a step has batches: see
-    /// [`accumulate`](Trainer::accumulate).
+    /// Shares the batches of each step among ranks. Give every rank an identical run, with its own
+    /// end of a [`Transport`](crate::distributed::Transport). All ranks end with the same model,
+    /// equal in every bit to that of a single rank; so are the checkpoints, which the first rank
+    /// writes. A run can be continued with any number of ranks. A step needs at least as many
+    /// batches as there are ranks: see [`accumulate`](Trainer::accumulate).
     ///
-    /// The function of the loss and the other functions that the run calls are called on every rank
-    /// and should return the same everywhere. A rank that fails ends the run on all.
+    /// The loss function and the other functions that the run calls run on every rank and should
+    /// return the same everywhere. If a rank fails, the run ends on all.
     ///
     /// # Examples
     ///
@@ -333,30 +336,31 @@ where
         self
     }
 
-    /// Sets the learning rates of every optimiser before each step by a schedule of steps or epochs.
+    /// Sets the learning rates of every optimiser before each step, by a schedule of steps or
+    /// epochs.
     #[must_use]
     pub fn schedule(mut self, per: Per, schedule: impl Schedule + Send + 'a) -> Self {
         self.schedule = Some((per, Box::new(schedule)));
         self
     }
 
-    /// Lowers the learning rates when the metric stops getting better. Not together with a
-    /// [`schedule`](Trainer::schedule), which would set them again.
+    /// Lowers the learning rates when the metric stops improving. It cannot be combined with a
+    /// [`schedule`](Trainer::schedule), which would overwrite the rates.
     #[must_use]
     pub fn plateau(mut self, plateau: ReduceLrOnPlateau) -> Self {
         self.plateau = Some(plateau);
         self
     }
 
-    /// Measures the model after each epoch, without recording a graph. Without this the metric is
-    /// the mean loss of the epoch's steps.
+    /// Measures the model after each epoch, without recording a graph. By default the metric is the
+    /// mean loss of the epoch's steps.
     #[must_use]
     pub fn metric(mut self, metric: impl FnMut(&M) -> Result<f64> + Send + 'a) -> Self {
         self.metric = Some(Box::new(metric));
         self
     }
 
-    /// Stops when the best metric is `patience` epochs old. A metric that is NaN is no improvement.
+    /// Stops when the best metric is `patience` epochs old. NaN is not an improvement.
     #[must_use]
     pub fn early_stop(mut self, mode: Mode, patience: u64) -> Self {
         self.early_stop = Some((mode, patience));
@@ -371,40 +375,41 @@ where
         self
     }
 
-    /// Saves the [`checkpoint`](Trainer::checkpoint) after every `steps` steps as well, counted from
-    /// the beginning of the run: a process that is killed within an epoch loses at most these.
+    /// Saves the [`checkpoint`](Trainer::checkpoint) also after every `steps` steps, counted from
+    /// the start of the run. If the process is killed within an epoch, at most these steps are
+    /// lost.
     #[must_use]
     pub fn checkpoint_every(mut self, steps: u64) -> Self {
         self.checkpoint_every = Some(steps);
         self
     }
 
-    /// What happens to a step that comes to NaN or an infinity. Without this the run stops.
+    /// Sets the treatment of a step that results in NaN or infinity. By default the run stops.
     #[must_use]
     pub fn nan(mut self, nan: Nan) -> Self {
         self.nan = nan;
         self
     }
 
-    /// Returns from [`fit`](Trainer::fit) after the step in which Ctrl-C is pressed, with
+    /// Returns from [`fit`](Trainer::fit) after the step during which Ctrl-C is pressed, with
     /// [`Outcome::Interrupted`] and the [`checkpoint`](Trainer::checkpoint) saved; a second Ctrl-C
-    /// ends the process at once. Outside of [`fit`](Trainer::fit) Ctrl-C ends the process, as it does
-    /// without a handler. Only a process that asks for this ever gets a handler.
+    /// ends the process at once. Outside of [`fit`](Trainer::fit), Ctrl-C ends the process as
+    /// usual. Without this setting no handler is installed.
     #[must_use]
     pub fn stop_on_ctrl_c(mut self) -> Self {
         self.stop_on_ctrl_c = true;
         self
     }
 
-    /// Returns from [`fit`](Trainer::fit) after the step in which `flag` is set, by a thread or a
-    /// handler of the caller's.
+    /// Returns from [`fit`](Trainer::fit) after the step during which `flag` is set, by one of the
+    /// caller's threads or handlers.
     #[must_use]
     pub fn stop_flag(mut self, flag: Arc<AtomicBool>) -> Self {
         self.stop = Some(flag);
         self
     }
 
-    /// Shows no progress bar. Without this one is on standard error while [`fit`](Trainer::fit)
+    /// Hides the progress bar. By default it is shown on standard error while [`fit`](Trainer::fit)
     /// runs, if that is a terminal.
     #[must_use]
     pub fn quiet(mut self) -> Self {
@@ -412,41 +417,42 @@ where
         self
     }
 
-    /// Tells of every step, for example a log.
+    /// Calls `tell` after every step, for example to log it.
     #[must_use]
     pub fn on_step(mut self, tell: impl FnMut(&Step) + Send + 'a) -> Self {
         self.on_step = Some(Box::new(tell));
         self
     }
 
-    /// Records batches, operations and steps. Without this the run records to the ledger of the
-    /// process, if the environment variable `SAMEBITS_LEDGER` asks for one. The ledger is not
-    /// finished: the run may go on.
+    /// Records batches, operations and steps. By default the run records to the ledger of the
+    /// process, if the environment variable `SAMEBITS_LEDGER` requests one. The ledger is not
+    /// finished, because the run may continue.
     #[must_use]
     pub fn ledger(mut self, ledger: Ledger) -> Self {
         self.ledger = Some(ledger);
         self
     }
 
-    /// The loss of every step so far.
+    /// Returns the loss of every step so far.
     pub fn losses(&self) -> &[f32] {
         &self.losses
     }
 
-    /// The metric of every epoch so far.
+    /// Returns the metric of every epoch so far.
     pub fn metrics(&self) -> &[f64] {
         &self.metrics
     }
 
-    /// Trains until the last epoch, or until something else of [`Outcome`]. A run that was resumed,
-    /// or that returned before its end, goes on. `loss` returns the loss of a batch; it runs inside
-    /// [`train_with`](crate::nn::train_with), so that layers train and draw from the run's generator.
+    /// Trains until the last epoch, or until another [`Outcome`] ends the run. A run that was
+    /// resumed, or that returned before its end, continues. `loss` returns the loss of a batch; it
+    /// runs inside [`train_with`](crate::nn::train_with), so layers train and draw from the run's
+    /// generator.
     ///
     /// # Errors
     ///
-    /// Those of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`]. The run
-    /// is then at the end of its last step, and may go on from there, but not with the same ledger,
-    /// which holds a part of the step that failed.
+    /// The errors of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`].
+    /// The run is then at the end of its last step and can continue from there, but not with the
+    /// same ledger, which holds a part of the failed step.
     pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome>
     where
         O: Optimizer,
@@ -454,19 +460,19 @@ where
         self.run_steps(&mut |run, turn| run.descend(turn, &mut loss))
     }
 
-    /// [`fit`](Trainer::fit) with steps of your own: `step` gets the model, the optimisers and a batch,
-    /// and changes the model as it likes. It runs inside [`train_with`](crate::nn::train_with), returns
-    /// the [`Losses`] to be shown and kept (their sum), and may not look at anything that the run's
-    /// state does not hold: count steps by [`Optimizer::steps`].
+    /// Trains as [`fit`](Trainer::fit) does, with your own steps: `step` gets the model, the
+    /// optimisers and a batch, and changes the model as it likes. It runs inside
+    /// [`train_with`](crate::nn::train_with) and returns the [`Losses`], whose sum is displayed and
+    /// kept. It must depend only on the run's state: count steps with [`Optimizer::steps`].
     ///
     /// # Errors
     ///
-    /// As [`fit`](Trainer::fit); [`Error::Invalid`] if the run is to accumulate or to clip gradients,
-    /// which is up to `step`.
+    /// As for [`fit`](Trainer::fit); [`Error::Invalid`] if the run is set to accumulate or to clip
+    /// gradients, which `step` must do itself.
     ///
     /// # Examples
     ///
-    /// A generator and a discriminator, which learn in turns:
+    /// A generator and a discriminator that learn in turns:
     ///
     /// ```
     /// use samebits::data::{DataLoader, Table};
@@ -547,7 +553,7 @@ where
         if let (Err(error), Some(ranks)) = (&outcome, &self.ranks)
             && !matches!(error, Error::Ranks(_) | Error::NotFinite { .. })
         {
-            // The others may not know of it, and wait.
+            // Other ranks may not know about the error, and wait.
             ranks.transport().abort(&error.to_string());
         }
         outcome
@@ -558,7 +564,7 @@ where
         view: &View,
         take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
     ) -> Result<Outcome> {
-        // An epoch is done when it has its metric.
+        // An epoch is finished once it has its metric.
         while (self.metrics.len() as u64) < self.epochs {
             if self.is_stale() {
                 return Ok(Outcome::EarlyStopped);
@@ -577,7 +583,7 @@ where
         Ok(Outcome::Finished)
     }
 
-    /// The rest of an epoch, or why it was not taken.
+    /// Takes the remaining steps of an epoch, or returns the reason for stopping early.
     fn steps_left(
         &mut self,
         epoch: u64,
@@ -602,8 +608,8 @@ where
             .map(|batches| batches.div_ceil(self.batches_per_step));
         view.progress.epoch(epoch, self.epochs, taken, steps);
         loop {
-            // First of all: an epoch that has all its steps ends with its metric, also if the run
-            // is to stop here.
+            // Check this first: an epoch with all its steps ends with its metric even if the run is
+            // to stop here.
             let taken = self.position.as_ref().filter(|position| position.epoch == epoch);
             if taken.is_some_and(|position| position.batch >= in_epoch) {
                 return Ok(None);
@@ -642,7 +648,7 @@ where
         Ok(sum / steps.len().max(1) as f64)
     }
 
-    /// Whether the best metric is too old.
+    /// Returns true if the best metric is too old.
     fn is_stale(&self) -> bool {
         let Some((mode, patience)) = self.early_stop else { return false };
         let better = |a: f64, b: f64| match mode {

@@ -1,4 +1,4 @@
-//! Elements as bytes.
+//! Conversion of elements from bytes.
 
 use std::io::{ErrorKind, Read};
 
@@ -8,10 +8,10 @@ use super::{Result, Site};
 use crate::tensor_core::Tensor as Value;
 use crate::{DType, Tensor};
 
-/// The type of elements in a file.
+/// Element type in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// One that tensors have.
+    /// A type that tensors support.
     Own(DType),
     I8,
     I16,
@@ -20,7 +20,8 @@ pub(super) enum Stored {
 }
 
 impl Stored {
-    /// The type of the tensor that it becomes: 64-bit integers for those that tensors do not have.
+    /// Returns the type of the resulting tensor: 64-bit integers for types that tensors do not
+    /// support.
     fn dtype(self) -> DType {
         match self {
             Stored::Own(dtype) => dtype,

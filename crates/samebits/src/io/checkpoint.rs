@@ -9,10 +9,10 @@ use super::whole::replace;
 use super::{Error, Result, Site, Tensors, safetensors};
 use crate::NUMERICS_VERSION;
 
-/// Everything that the rest of a run depends on: tensors by name, and a state of the caller's.
+/// Complete state of a run: tensors by name, and the caller's state.
 ///
-/// The file is a safetensors file. Its metadata holds the state as JSON, the numerics version that
-/// the run computes with, and a digest of the tensors.
+/// The file is a safetensors file. Its metadata holds the state as JSON, the run's numerics
+/// version, and a digest of the tensors.
 ///
 /// # Examples
 ///
@@ -30,13 +30,14 @@ use crate::NUMERICS_VERSION;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Checkpoint<S> {
-    /// What is no tensor.
+    /// The state besides the tensors.
     pub state: S,
     /// The tensors.
     pub tensors: Tensors,
 }
 
-/// The metadata key: only one, so that the file's bytes do not depend on a hash map's order.
+/// The metadata key. There is only one, so that the file's bytes do not depend on a hash map's
+/// order.
 const KEY: &str = "samebits";
 const FORMAT: &str = "samebits checkpoint";
 const VERSION: u32 = 1;
@@ -47,29 +48,29 @@ struct Metadata<S> {
     format: String,
     version: u32,
     numerics_version: u32,
-    /// Of all tensors, so that damage does not go unnoticed.
+    /// Digest of all tensors, to detect damage.
     digest: String,
     state: S,
 }
 
 impl<S: Serialize> Checkpoint<S> {
-    /// Writes the checkpoint, whole or not at all.
+    /// Writes the checkpoint atomically.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`] if the system cannot write the file, [`Error::Tensor`] if a device does not
-    /// hand its tensor over, [`Error::Content`] if the state is nothing that JSON can hold.
+    /// [`Error::Write`] if the system cannot write the file, [`Error::Tensor`] if a device fails to
+    /// return its tensor, [`Error::Content`] if the state cannot be represented as JSON.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let site = Site { op: SAVE, path: path.as_ref() };
         let contents = self.contents(site)?;
         replace(site, |file| contents.write(site, file))
     }
 
-    /// The content of the file.
+    /// Returns the content of the file.
     ///
     /// # Errors
     ///
-    /// As [`save`](Checkpoint::save), but for writing.
+    /// As for [`save`](Checkpoint::save), except writing.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let site = Site { op: SAVE, path: Path::new(BYTES) };
         self.contents(site)?.to_bytes(site)
@@ -90,13 +91,13 @@ impl<S: Serialize> Checkpoint<S> {
 }
 
 impl<S: DeserializeOwned> Checkpoint<S> {
-    /// Reads a checkpoint, the tensors onto the host.
+    /// Reads a checkpoint, with tensors on the host.
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is damaged, of
-    /// another version, or of a run with another numerics version, which would not end in the same
-    /// bits.
+    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is damaged, has
+    /// another format version, or comes from a run with another numerics version, whose
+    /// continuation would give other bits.
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint<S>> {
         let site = Site { op: LOAD, path: path.as_ref() };
         Checkpoint::parse(site, safetensors::load(site)?)
@@ -106,7 +107,7 @@ impl<S: DeserializeOwned> Checkpoint<S> {
     ///
     /// # Errors
     ///
-    /// As [`load`](Checkpoint::load).
+    /// As for [`load`](Checkpoint::load).
     pub fn from_bytes(bytes: &[u8]) -> Result<Checkpoint<S>> {
         let site = Site { op: LOAD, path: Path::new(BYTES) };
         Checkpoint::parse(site, safetensors::read(site, bytes, bytes.len() as u64)?)
@@ -117,7 +118,7 @@ impl<S: DeserializeOwned> Checkpoint<S> {
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
         let text = text.ok_or_else(|| wrong("not a checkpoint of samebits".to_owned()))?;
         let damaged = |error| wrong(format!("damaged: {error}"));
-        // The version first: it says what the rest looks like.
+        // Check the version first: it determines the rest of the format.
         let found: Version = serde_json::from_str(text).map_err(damaged)?;
         for (what, expected, got) in [
             ("version", VERSION, found.version),
@@ -143,7 +144,7 @@ impl<S: DeserializeOwned> Checkpoint<S> {
     }
 }
 
-/// What all versions have.
+/// Fields common to all versions.
 #[derive(Deserialize)]
 struct Version {
     format: String,
@@ -153,7 +154,7 @@ struct Version {
 
 const SAVE: &str = "save_checkpoint";
 const LOAD: &str = "load_checkpoint";
-/// In place of a path.
+/// Stand-in for a path.
 const BYTES: &str = "(bytes)";
 
 fn digest(site: Site<'_>, tensors: &Tensors) -> Result<String, Error> {

@@ -9,22 +9,23 @@ use super::{Result, Site};
 use crate::{DType, Tensor};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// What starts the elements is a multiple of this.
+/// Alignment of the elements in the file.
 const ALIGNMENT: usize = 64;
-/// No header of a plain array comes near: NumPy itself reads 10,000 bytes.
+/// Limit on the bytes of a header, far above that of any plain array: NumPy itself reads 10,000
+/// bytes.
 const MOST_HEADER: usize = 1 << 16;
 
 /// Reads NumPy's `.npy` file, onto the host.
 ///
-/// Arrays in Fortran's order and of either byte order become tensors in row-major order. Integers of
-/// a type that tensors do not have (int8, int16, uint16, uint64) become i64, with their values.
+/// Arrays in Fortran order and of either byte order become tensors in row-major order. Integer
+/// types that tensors do not support (int8, int16, uint16, uint64) become i64 with the same values.
 ///
 /// # Errors
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
-/// [`Error::Content`](super::Error::Content) if it is damaged, has a uint64 above `i64::MAX`, or has
-/// elements that are no truth values, integers or floats of at most 64 bits: complex numbers, texts,
-/// times, objects, records.
+/// [`Error::Content`](super::Error::Content) if it is damaged, has a uint64 above `i64::MAX`, or
+/// has elements other than Booleans, integers or floats of at most 64 bits: complex numbers,
+/// strings, times, objects, records.
 ///
 /// # References
 ///
@@ -35,19 +36,19 @@ pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
     read(site, "", BufReader::new(file))
 }
 
-/// Writes NumPy's `.npy` file, whole or not at all.
+/// Writes NumPy's `.npy` file atomically.
 ///
 /// # Errors
 ///
 /// [`Error::Write`](super::Error::Write) if the system cannot write the file,
-/// [`Error::Content`](super::Error::Content) for bf16, a type that NumPy does not have,
-/// [`Error::Tensor`](super::Error::Tensor) if a device does not hand its tensor over.
+/// [`Error::Content`](super::Error::Content) for bf16, which NumPy does not support,
+/// [`Error::Tensor`](super::Error::Tensor) if a device fails to return its tensor.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let site = Site { op: "save_npy", path: path.as_ref() };
     replace(site, |file| write(site, "elements", tensor, file))
 }
 
-/// Reads one array; `array` comes before places in errors.
+/// Reads one array; errors prefix positions with `array`.
 pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result<Tensor> {
     let header = read_header(site, array, &mut reader)?;
     let Some((stored, big_endian)) = header.element_type() else {
@@ -64,7 +65,7 @@ pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result
         return Err(site.content(format!("{array}header"), message));
     };
     let elements = format!("{array}elements");
-    // Fortran's order is the row-major order of the transposed array.
+    // Fortran order is the row-major order of the transposed array.
     let mut shape = header.shape;
     if header.fortran_order {
         shape.reverse();
@@ -82,7 +83,7 @@ pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result
     tensor.map(Tensor::from).map_err(site.tensor(elements))
 }
 
-/// Reads what comes before the elements.
+/// Reads the header before the elements.
 pub(super) fn read_header(site: Site<'_>, array: &str, mut reader: impl Read) -> Result<Header> {
     let place = format!("{array}header");
     let mut take = |len: usize, what: &str| -> Result<Vec<u8>> {
@@ -139,12 +140,12 @@ pub(super) fn write(
     };
     let mut shape = String::new();
     for size in tensor.shape() {
-        // A tuple of one has a comma, too.
+        // A tuple of one element has a comma, too.
         let _ = write!(shape, "{size}, ");
     }
     let shape = if tensor.rank() == 1 { shape.trim_end() } else { shape.trim_end_matches(", ") };
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Version 1 holds headers up to 65,535 bytes: thousands of dimensions.
+    // Version 1 holds headers of up to 65,535 bytes: thousands of dimensions.
     let start = MAGIC.len() + 4;
     let end = (start + text.len() + 1).next_multiple_of(ALIGNMENT);
     let Ok(len) = u16::try_from(end - start) else {
@@ -162,14 +163,14 @@ pub(super) fn write(
 }
 
 pub(super) struct Header {
-    /// The type of the elements: NumPy's code, or the text of the list of a record's fields.
+    /// The element type: NumPy's code, or the text of the list of a record's fields.
     pub(super) descr: String,
     fortran_order: bool,
     pub(super) shape: Vec<usize>,
 }
 
 impl Header {
-    /// The type, if it is read, and whether the bytes are in big-endian order.
+    /// Returns the element type, if it is supported, and true if the bytes are big-endian.
     fn element_type(&self) -> Option<(Stored, bool)> {
         let (order, kind) = self.descr.split_at_checked(1)?;
         let stored = match kind {
@@ -196,7 +197,7 @@ impl Header {
     }
 }
 
-/// Reads the header's text: a Python dictionary of three known entries.
+/// Parser of the header's text: a Python dictionary of three known entries.
 struct Parser<'a> {
     site: Site<'a>,
     place: &'a str,
@@ -239,7 +240,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A type's code as it is, or a record's fields as text.
+    /// Parses a type's code as is, or a record's fields as text.
     fn descr(&mut self) -> Result<String> {
         self.skip_blanks();
         if self.text.get(self.at) != Some(&b'[') {
@@ -267,7 +268,7 @@ impl Parser<'_> {
 
     fn string(&mut self) -> Result<String> {
         self.skip_blanks();
-        // Python 2 wrote texts as u'..'.
+        // Python 2 wrote strings as u'..'.
         self.at += usize::from(matches!(self.text.get(self.at..), Some([b'u', b'\'' | b'"', ..])));
         let Some(&quote @ (b'\'' | b'"')) = self.text.get(self.at) else {
             return Err(self.wrong("a string"));

@@ -15,8 +15,8 @@ use crate::Tensor;
 ///
 /// # Errors
 ///
-/// As [`load_npy`](super::load_npy); [`NpzFile`] reads single arrays of a file that holds others of
-/// types that are not read.
+/// As for [`load_npy`](super::load_npy). If a file also holds arrays of unsupported types, read
+/// single arrays with [`NpzFile`].
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Tensors> {
     let mut file = NpzFile::of("load_npz", path.as_ref())?;
     let mut tensors = Tensors::new();
@@ -27,7 +27,7 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<Tensors> {
     Ok(tensors)
 }
 
-/// NumPy's `.npz` file, from which single arrays are read.
+/// NumPy's `.npz` file, for reading single arrays.
 ///
 /// # Examples
 ///
@@ -56,7 +56,8 @@ impl NpzFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is no archive.
+    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is not an
+    /// archive.
     pub fn open(path: impl AsRef<Path>) -> Result<NpzFile> {
         NpzFile::of("NpzFile", path.as_ref())
     }
@@ -69,8 +70,8 @@ impl NpzFile {
         Ok(NpzFile { op, path: path.to_owned(), archive })
     }
 
-    /// What the file holds, in its order. A member that is no array keeps its whole name and has an
-    /// empty `dtype`.
+    /// Lists the contents of the file, in its order. A member that is not an array keeps its whole
+    /// name and has an empty `dtype`.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl NpzFile {
     ///
     /// # Errors
     ///
-    /// As [`load_npy`](super::load_npy), and [`Error::Content`] if there is no such array.
+    /// As for [`load_npy`](super::load_npy), and [`Error::Content`] if there is no such array.
     pub fn tensor(&mut self, name: &str) -> Result<Tensor> {
         let Some(index) = self.archive.index_for_name(&format!("{name}.npy")) else {
             let names = self.archive.file_names().map(|name| array(name).unwrap_or(name));
@@ -129,16 +130,16 @@ fn member<'a>(
     archive.by_index(index).map_err(|error| damaged(site, &format!("entry {index}"), error))
 }
 
-/// The name of the array that a member is.
+/// Returns the name of the array in a member.
 fn array(member: &str) -> Option<&str> {
     member.strip_suffix(".npy")
 }
 
-/// Writes NumPy's `.npz` file without compression, whole or not at all.
+/// Writes NumPy's `.npz` file without compression, atomically.
 ///
 /// # Errors
 ///
-/// As [`save_npy`](super::save_npy), and [`Error::Content`] if two tensors have one name.
+/// As for [`save_npy`](super::save_npy), and [`Error::Content`] if two tensors have the same name.
 pub fn save_npz<'a>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
@@ -170,7 +171,7 @@ pub fn save_npz<'a>(
     })
 }
 
-/// Entries of this many bytes need the format's larger fields.
+/// The size in bytes from which entries need the format's larger fields.
 const MOST_PLAIN: usize = 1 << 31;
 
 fn damaged(site: Site<'_>, place: &str, error: zip::result::ZipError) -> Error {

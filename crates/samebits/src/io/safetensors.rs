@@ -15,27 +15,27 @@ use crate::{DType, Tensor};
 
 /// Reads the tensors of a safetensors file, onto the host.
 ///
-/// Integers of a type that tensors do not have (I8, I16, U16, U64) become i64, with their values.
+/// Integer types that tensors do not support (I8, I16, U16, U64) become i64 with the same values.
 ///
 /// # Errors
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
 /// [`Error::Content`](super::Error::Content) if it is damaged, has a U64 above `i64::MAX`, or has
-/// complex numbers or floats of less than 16 bits; [`SafetensorsFile`] reads single tensors of such a
-/// file.
+/// complex numbers or floats of less than 16 bits; read single tensors of such a file with
+/// [`SafetensorsFile`].
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<Tensors> {
     let site = Site { op: "load_safetensors", path: path.as_ref() };
     Ok(load(site)?.0)
 }
 
-/// Writes tensors to a safetensors file, whole or not at all, and one after the other: no more memory
-/// is needed than the largest of them takes.
+/// Writes tensors to a safetensors file, atomically and one after another: it needs memory only for
+/// the largest.
 ///
 /// # Errors
 ///
 /// [`Error::Write`](super::Error::Write) if the system cannot write the file,
-/// [`Error::Content`](super::Error::Content) if two tensors have one name,
-/// [`Error::Tensor`](super::Error::Tensor) if a device does not hand its tensor over.
+/// [`Error::Content`](super::Error::Content) if two tensors have the same name,
+/// [`Error::Tensor`](super::Error::Tensor) if a device fails to return its tensor.
 pub fn save_safetensors<'a>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
@@ -45,7 +45,7 @@ pub fn save_safetensors<'a>(
     replace(site, |file| contents.write(site, file))
 }
 
-/// A safetensors file, from which single tensors are read.
+/// A safetensors file, for reading single tensors.
 ///
 /// # Examples
 ///
@@ -67,7 +67,7 @@ pub struct SafetensorsFile {
     path: PathBuf,
     file: File,
     header: Metadata,
-    /// Where the elements begin.
+    /// The offset of the first element.
     start: u64,
 }
 
@@ -77,7 +77,8 @@ impl SafetensorsFile {
     /// # Errors
     ///
     /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
-    /// [`Error::Content`](super::Error::Content) if its header is damaged or says another size.
+    /// [`Error::Content`](super::Error::Content) if its header is damaged or disagrees with the
+    /// file size.
     pub fn open(path: impl AsRef<Path>) -> Result<SafetensorsFile> {
         let site = Site { op: "SafetensorsFile", path: path.as_ref() };
         let file = File::open(site.path).map_err(site.read())?;
@@ -87,7 +88,7 @@ impl SafetensorsFile {
         Ok(SafetensorsFile { path: site.path.to_owned(), file, header, start })
     }
 
-    /// What the file holds, in the order of the names.
+    /// Lists the contents of the file, in the order of the names.
     pub fn entries(&self) -> Vec<Entry> {
         let tensors: BTreeMap<String, &TensorInfo> = self.header.tensors().into_iter().collect();
         let entry = |(name, info): (String, &TensorInfo)| {
@@ -101,8 +102,8 @@ impl SafetensorsFile {
     ///
     /// # Errors
     ///
-    /// As [`load_safetensors`], and [`Error::Content`](super::Error::Content) if there is no such
-    /// tensor.
+    /// As for [`load_safetensors`], and [`Error::Content`](super::Error::Content) if there is no
+    /// such tensor.
     pub fn tensor(&mut self, name: &str) -> Result<Tensor> {
         let site = Site { op: "SafetensorsFile", path: &self.path };
         let Some(info) = self.header.info(name) else {
@@ -117,19 +118,19 @@ impl SafetensorsFile {
     }
 }
 
-/// The tensors of a file, and what else its header says.
+/// Reads the tensors of a file, and the metadata of its header.
 pub(super) fn load(site: Site<'_>) -> Result<(Tensors, Metadata)> {
     let file = File::open(site.path).map_err(site.read())?;
     let len = file.metadata().map_err(site.read())?.len();
     read(site, file, len)
 }
 
-/// The same of `len` bytes. Each tensor is read into its own memory, so that no more is needed
-/// than that and the header's.
+/// Reads the tensors and the metadata from `len` bytes. Each tensor is read straight into its
+/// memory, so nothing more is needed besides the header's.
 pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(Tensors, Metadata)> {
     let header = read_header(site, &mut reader, len)?;
     let mut tensors = Tensors::new();
-    // Without gaps, as was checked when the header was read.
+    // The tensors are adjacent, as was checked when the header was read.
     for name in header.offset_keys() {
         let info = header.info(&name).expect("a name of this header");
         let tensor = read_one(site, &name, info, &mut reader)?;
@@ -164,7 +165,7 @@ fn read_header(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<Metada
     Ok(header)
 }
 
-/// Reads the tensor at whose elements `reader` stands.
+/// Reads one tensor; `reader` must stand at its elements.
 fn read_one(site: Site<'_>, name: &str, info: &TensorInfo, reader: impl Read) -> Result<Tensor> {
     let place = format!("tensor {name}");
     let own = TYPES.iter().find(|(stored, _)| *stored == info.dtype);
@@ -187,7 +188,7 @@ fn read_one(site: Site<'_>, name: &str, info: &TensorInfo, reader: impl Read) ->
     read_tensor(site, &place, reader, stored, &info.shape, false)
 }
 
-/// The types of elements that are read as they are, and written.
+/// Element types that are read and written as they are.
 const TYPES: [(Dtype, DType); 9] = [
     (Dtype::F32, DType::F32),
     (Dtype::F64, DType::F64),
@@ -200,21 +201,22 @@ const TYPES: [(Dtype, DType); 9] = [
     (Dtype::BF16, DType::BF16),
 ];
 
-/// A file that is to be written: its header, and the tensors in the order of their elements.
+/// Contents of a file to write: its header, and the tensors in the order of their elements.
 pub(super) struct Contents<'a> {
     header: Vec<u8>,
     tensors: Vec<(String, &'a Tensor)>,
-    /// The bytes of all elements.
+    /// The number of bytes of all elements.
     data_len: usize,
 }
 
-/// Readers of the format refuse longer headers.
+/// Limit on the bytes of a header; readers of the format reject longer ones.
 const MOST_HEADER: usize = 100_000_000;
-/// The length of a header is a multiple of this, and so is the start of the elements.
+/// Alignment of the header's length, and therefore of the start of the elements.
 const ALIGNMENT: usize = 8;
 
 impl<'a> Contents<'a> {
-    /// One entry of metadata at most: the order of more would be a hash map's.
+    /// Prepares the contents. `metadata` has at most one entry: several would be written in a hash
+    /// map's order.
     pub(super) fn new(
         site: Site<'_>,
         tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
@@ -238,7 +240,7 @@ impl<'a> Contents<'a> {
         let (mut infos, mut tensors, mut data_len) = (Vec::new(), Vec::new(), 0usize);
         for ((Reverse(dtype), name), tensor) in sorted {
             let start = data_len;
-            // Elements that share memory, as those of an expanded tensor, may be too many.
+            // Tensors that share memory, such as expanded ones, may exceed any size.
             data_len = tensor.numel().saturating_mul(tensor.dtype().size()).saturating_add(start);
             let (shape, data_offsets) = (tensor.shape().to_vec(), (start, data_len));
             infos.push((name.clone(), TensorInfo { dtype, shape, data_offsets }));
@@ -256,7 +258,7 @@ impl<'a> Contents<'a> {
         Ok(Contents { header, tensors, data_len })
     }
 
-    /// Writes everything, one tensor after the other: only one is in memory a second time.
+    /// Writes everything, one tensor after another: at most one is in memory twice.
     pub(super) fn write(&self, site: Site<'_>, mut file: impl Write) -> Result<()> {
         let len = (self.header.len() as u64).to_le_bytes();
         file.write_all(&len).and_then(|()| file.write_all(&self.header)).map_err(site.write())?;
@@ -267,7 +269,7 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// What [`write`](Contents::write) writes.
+    /// Returns the bytes that [`write`](Contents::write) writes.
     pub(super) fn to_bytes(&self, site: Site<'_>) -> Result<Vec<u8>> {
         let len = size_of::<u64>() + self.header.len() + self.data_len;
         let mut bytes = memory::with_capacity(len).map_err(|error| {

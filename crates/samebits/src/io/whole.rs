@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Atomic writing of files.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::{Result, Site};
 
-/// Writes `bytes` to a temporary file in the folder of `path`, which then takes its place. At any
-/// moment, also if the machine stops, the old or the new file is there whole. A link stays, and the
-/// file that it leads to is replaced; the permissions of an old file stay too.
+/// Writes `bytes` to a temporary file in the folder of `path`, then renames it to `path`. At any
+/// moment, even if the machine stops, either the old or the new file is there as a whole. If `path`
+/// is a link, its target is replaced; the permissions of an old file are kept.
 ///
 /// # Errors
 ///
-/// [`Error::Write`](super::Error::Write) if that fails, or if there is a folder, a device or a pipe at
-/// `path`. What was at `path` is then still there, and nothing else.
+/// [`Error::Write`](super::Error::Write) if writing fails, or if `path` is a folder, a device or a
+/// pipe. The earlier content of `path` is then still there, and no temporary file is left.
 pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let site = Site { op: "write_whole", path: path.as_ref() };
     replace(site, |file| file.write_all(bytes).map_err(site.write()))
 }
 
-/// The same with what `fill` writes.
+/// Replaces a file as [`write_whole`] does, with the output of `fill`.
 pub(super) fn replace(site: Site<'_>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let (path, permissions) = place(site.path).map_err(site.write())?;
     let folder = match path.parent() {
@@ -36,8 +36,8 @@ pub(super) fn replace(site: Site<'_>, fill: impl FnOnce(&mut File) -> Result<()>
     sync_folder(folder).map_err(site.write())
 }
 
-/// Where the file of this path lies, and its permissions if it is there. What is no file is refused: a
-/// device would be replaced too, if whoever writes may do that.
+/// Returns the location of the file of this path, and its permissions if it exists. Anything but a
+/// file is rejected: with the necessary rights, the rename would replace a device.
 fn place(path: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
     match path.metadata() {
         Ok(found) if found.is_file() => Ok((path.canonicalize()?, Some(found.permissions()))),
@@ -57,7 +57,7 @@ fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// Makes the new name last. Elsewhere than on Unix a folder cannot be opened for that.
+/// Syncs a folder, which makes a rename durable. Only on Unix can a folder be opened for that.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-/// Listens for Ctrl-C until it is dropped; then a Ctrl-C ends the process, as it does without a
-/// handler.
+/// Listener for Ctrl-C. When it is dropped, Ctrl-C ends the process again, as without a handler.
 pub(super) struct CtrlC(Arc<AtomicBool>);
 
-/// The one handler of the process, installed by the first listener.
+/// The single handler of the process, installed by the first listener.
 struct Handler {
-    /// Set by Ctrl-C, and while nobody listens. A Ctrl-C that finds it set ends the process.
+    /// Set by Ctrl-C, and while there is no listener. If Ctrl-C finds it set, the process ends.
     pressed: Arc<AtomicBool>,
     listeners: usize,
 }
@@ -27,7 +26,7 @@ impl CtrlC {
             Some(handler) => handler,
             none => {
                 let pressed = Arc::new(AtomicBool::new(true));
-                // In this order: the first Ctrl-C must not find the flag that it sets.
+                // In this order: the first Ctrl-C must not find the flag that it sets itself.
                 flag::register_conditional_default(SIGINT, pressed.clone())?;
                 flag::register(SIGINT, pressed.clone())?;
                 none.insert(Handler { pressed, listeners: 0 })

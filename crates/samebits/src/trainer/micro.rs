@@ -1,4 +1,4 @@
-//! The micro-batches of a step, on one rank or dealt out to many.
+//! Micro-batches of a step, on one rank or shared among many.
 
 use samebits_tensor_core::with_element;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use crate::tensor_core::Tensor as Value;
 use crate::tensor_core::observe::Phase;
 use crate::{DType, Device, Generator, Gradients, Tensor, no_grad};
 
-/// What one micro-batch has come to, or the sum of several.
+/// Result of one micro-batch, or the sum of several.
 struct Part {
     gradients: Gradients,
     /// The float buffers, in visiting order.
@@ -33,22 +33,22 @@ impl Part {
     }
 }
 
-/// What this rank's micro-batches have come to.
+/// Results of this rank's micro-batches.
 struct Own {
     sum: TreeSum<Part>,
-    /// The loss of each.
+    /// The loss of each micro-batch.
     losses: Vec<f64>,
-    /// Which buffers a micro-batch replaced, in visiting order.
+    /// True for each buffer that a micro-batch replaced, in visiting order.
     changed: Vec<bool>,
-    /// The integer buffers after micro-batch 0, in visiting order, on the rank that has it.
+    /// The integer buffers after micro-batch 0, in visiting order, on the rank that computes it.
     integers: Vec<Tensor>,
 }
 
-/// What the micro-batches of a step have come to, of all ranks together.
+/// Results of a step's micro-batches, over all ranks.
 pub(super) struct Whole {
-    /// Their sum.
+    /// The sum of the gradients.
     pub(super) gradients: Gradients,
-    /// The loss of each.
+    /// The loss of each micro-batch.
     pub(super) losses: Vec<f64>,
     /// The sums of the float buffers.
     buffers: Vec<Tensor>,
@@ -56,20 +56,20 @@ pub(super) struct Whole {
     integers: Vec<Tensor>,
 }
 
-/// What each rank tells of its part of a step, before the elements travel.
+/// Message from each rank about its part of a step, sent before the elements.
 #[derive(Serialize, Deserialize)]
 struct Told {
     held: Vec<Held>,
     /// The losses, as bits.
     losses: Vec<u64>,
-    /// Which parameters have a gradient, in visiting order.
+    /// True for each parameter that has a gradient, in visiting order.
     present: Vec<bool>,
     changed: Vec<bool>,
-    /// The elements of the integer buffers, on the rank that has micro-batch 0.
+    /// The elements of the integer buffers, on the rank that computes micro-batch 0.
     integers: Vec<Vec<u8>>,
 }
 
-/// The buffers of a model, in visiting order.
+/// Returns the buffers of a model, in visiting order.
 fn buffers(model: &impl Module) -> Vec<Tensor> {
     let mut found = Vec::new();
     model.visit("", &mut |_, kind, tensor| {
@@ -102,12 +102,13 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// Where the layers of a micro-batch draw from: a function of its step and its number there.
+    /// Returns the generator of a micro-batch's layers: a function of its step and its number in
+    /// the step.
     pub(super) fn micro_batch_generator(&self, step: u64, number: u64) -> Generator {
         self.generator.derive("micro-batch").fold_in(step).fold_in(number)
     }
 
-    /// Computes the gradients of a step. The buffers become those that the step leaves.
+    /// Computes the gradients of a step, and sets the buffers to their values after the step.
     pub(super) fn micro_batches(
         &mut self,
         turn: Turn<'_, D, C>,
@@ -176,8 +177,8 @@ where
         Ok(Own { sum, losses, changed, integers })
     }
 
-    /// Gives the model the buffers that the step leaves: of each float buffer that a micro-batch
-    /// replaced the mean of what each of them made of it, of the others those of micro-batch 0.
+    /// Sets the model's buffers after a step: each float buffer that a micro-batch replaced becomes
+    /// the mean of the micro-batches' results; the others come from micro-batch 0.
     fn settle_buffers(&mut self, start: &[Tensor], whole: &Whole) -> Result<()> {
         if start.is_empty() {
             return Ok(());
@@ -199,7 +200,7 @@ where
         Ok(())
     }
 
-    /// The sum of what all ranks have, by an exchange. If one has failed, all fail.
+    /// Sums the results of all ranks by an exchange. If one rank has failed, all fail.
     fn exchanged(
         &self,
         ranks: &Ranks,
@@ -284,7 +285,7 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// Whether a flag is set on any rank: all know it.
+    /// Returns true on every rank if the flag is set on any rank.
     pub(super) fn any_rank(&self, flag: bool) -> Result<bool> {
         match &self.ranks {
             Some(ranks) if ranks.world() > 1 => Ok(together(ranks, Ok(flag))?.contains(&true)),
@@ -292,7 +293,7 @@ where
         }
     }
 
-    /// Sees whether all ranks are about to train the same run from the same state.
+    /// Checks that all ranks are about to train the same run from the same state.
     pub(super) fn expect_ranks_alike(&self) -> Result<()> {
         let Some(ranks) = &self.ranks else { return Ok(()) };
         let (world, places) = (ranks.world(), self.batches_per_step);
@@ -337,7 +338,8 @@ where
     }
 }
 
-/// What each rank gives. A rank's own error stays its own; the others are told of it.
+/// Gathers every rank's result. A failing rank keeps its own error; the others receive a report of
+/// it.
 pub(super) fn together<T: Serialize + DeserializeOwned>(
     ranks: &Ranks,
     own: Result<T>,
@@ -345,14 +347,14 @@ pub(super) fn together<T: Serialize + DeserializeOwned>(
     match own {
         Ok(value) => Ok(ranks.gather(Ok::<_, Error>(value))?),
         Err(error) => {
-            // It is told, or its end is: the error is the same.
+            // The other ranks learn of it, or of this rank's end; the error is the same.
             let _ = ranks.gather::<T>(Err(&error));
             Err(error)
         }
     }
 }
 
-/// The sums over all ranks' nodes of tensors like `places`; `parts` are those of this rank's nodes.
+/// Sums the tensors of all ranks' nodes, shaped like `places`; `parts` belong to this rank's nodes.
 fn summed<T: Scalar>(
     ranks: &Ranks,
     held: &[Vec<Held>],
@@ -385,7 +387,7 @@ fn summed<T: Scalar>(
     places.iter().map(one).collect()
 }
 
-/// A tensor like `like` with these elements.
+/// Makes a tensor like `like` from these elements.
 fn from_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
     let mut value = Value::zeros(like.shape(), like.dtype())?;
     with_element!(like.dtype(), T => {

@@ -1,23 +1,23 @@
-//! A bar that shows how far a run is.
+//! Progress bar of a run.
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-/// The bar of one call of `fit`. Nothing is shown if standard error is no terminal; when it is
-/// dropped, it is cleared.
+/// Progress bar of one call of `fit`. It is hidden if standard error is not a terminal, and cleared
+/// when dropped.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
     pub(super) fn new(quiet: bool) -> Progress {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let template = "epoch {prefix} [{bar:30}] {pos}/{len} steps, {eta} left, {msg}";
-        // A template that is wrong would only make the bar plain.
+        // If the template is invalid, the bar keeps its default style.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Progress(bar.with_finish(ProgressFinish::AndClear))
     }
 
-    /// Begins `epoch`, counted from 0, of `epochs`, of whose `steps` `taken` are taken.
+    /// Begins `epoch`, counted from 0, of `epochs`; `taken` of its `steps` are already taken.
     pub(super) fn epoch(&self, epoch: u64, epochs: u64, taken: u64, steps: u64) {
         self.0.set_prefix(format!("{}/{epochs}", epoch + 1));
         self.0.set_length(steps);

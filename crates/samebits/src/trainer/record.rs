@@ -1,4 +1,4 @@
-//! What a run writes to its ledger.
+//! Recording of a run to its ledger.
 
 use super::{Result, Trainer};
 use crate::data::{Collate, Dataset};
@@ -8,7 +8,7 @@ use crate::optim::Optimizers;
 use crate::tensor_core::observe::{self, Phase};
 use crate::{Gradients, Tensor};
 
-/// Runs a part of a step, recorded if there is a ledger.
+/// Runs a part of a step, and records it if there is a ledger.
 pub(super) fn recorded<R>(ledger: &Option<Ledger>, phase: Phase, f: impl FnOnce() -> R) -> R {
     let part = || observe::in_phase(phase, f);
     match ledger {
@@ -24,7 +24,7 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// The batch that comes next, in a step that may have several.
+    /// Records the next batch; a step may have several.
     pub(super) fn record_batch(&self, step: u64, number: u64, indices: &[usize]) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         ledger.at(step, number)?;
@@ -36,7 +36,7 @@ where
         Ok(ledger.batch(&[], Some(&indices))?)
     }
 
-    /// The step that was taken.
+    /// Records the completed step.
     pub(super) fn record_step(&self, loss: f32, gradients: &Gradients) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let loss = Tensor::scalar(loss);

@@ -1,4 +1,4 @@
-//! What a checkpoint of a run holds.
+//! Contents of a run's checkpoint.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use crate::nn::Module;
 use crate::optim::Optimizers;
 use crate::{Generator, Tensor};
 
-/// Where a run stands, but for its tensors.
+/// State of a run without its tensors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainerState {
     /// The description of the run; see [`Trainer::run`].
     pub run: String,
-    /// What the generators of all micro-batches are derived from.
+    /// The generator from which those of all micro-batches are derived.
     generator: Generator,
-    /// Where the loader goes on, once it has begun.
+    /// The loader's position, once it has begun.
     loader: Option<LoaderState>,
-    /// As bits, of which JSON loses none, not even those of NaN.
+    /// The losses as bits, because JSON could change them or lose a NaN.
     losses: Vec<u32>,
     metrics: Vec<u64>,
 }
@@ -39,11 +39,11 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// The state of the run.
+    /// Returns the state of the run.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// If memory runs out.
     pub fn state(&self) -> Result<Checkpoint<TrainerState>> {
         let mut parts = vec![(MODEL.to_owned(), Ok(self.model.state_dict()))];
         self.optimizer.each("", &mut |path, optimizer| {
@@ -66,12 +66,12 @@ where
         Ok(Checkpoint { state, tensors })
     }
 
-    /// Goes on from a state that a trainer like this one returned.
+    /// Continues from a state returned by an identical trainer.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherRun`] if the run's description is another; if the tensors do not fit, what the
-    /// model or the optimiser says, or [`Error::Invalid`]. The run is unchanged then.
+    /// [`Error::OtherRun`] if the run's description differs; if the tensors do not match, the error
+    /// of the model or the optimiser, or [`Error::Invalid`]. The run is then unchanged.
     pub fn load_state(&mut self, checkpoint: Checkpoint<TrainerState>) -> Result<()> {
         let Checkpoint { state, tensors } = checkpoint;
         if state.run != self.run {
@@ -102,24 +102,24 @@ where
             let message = format!("the checkpoint holds {name}, for which this run has no place");
             return Err(Error::Invalid(message));
         }
-        // Last, since it is not put back.
+        // Last, because it cannot be undone.
         if let (Some(plateau), Some(state)) = (&mut self.plateau, plateau) {
             plateau.load_state(state)?;
         }
         Ok(())
     }
 
-    /// Goes on from a checkpoint.
+    /// Continues from a checkpoint.
     ///
     /// # Errors
     ///
-    /// As [`Checkpoint::load`] and [`load_state`](Trainer::load_state).
+    /// As for [`Checkpoint::load`] and [`load_state`](Trainer::load_state).
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.load_state(Checkpoint::load(path)?)
     }
 
-    /// Saves the checkpoint, if there is to be one. The first rank writes it, and all know how that
-    /// went.
+    /// Saves the checkpoint, if one is configured. The first rank writes it, and all ranks learn
+    /// the outcome.
     pub(super) fn save(&self) -> Result<()> {
         let Some(path) = &self.checkpoint else { return Ok(()) };
         let write = || Ok(self.state()?.save(path)?);
@@ -131,12 +131,12 @@ where
     }
 }
 
-/// Before the names of the tensors of the optimiser at `path`.
+/// Returns the prefix of the tensor names of the optimiser at `path`.
 fn of_optimizer(path: &str) -> String {
     if path.is_empty() { OPTIMIZER.to_owned() } else { format!("{OPTIMIZER}{path}.") }
 }
 
-/// Takes out the tensors of one part, by their names in it.
+/// Removes and returns the tensors of one part, by their names in it.
 fn part(tensors: &mut Tensors, part: &str) -> Vec<(String, Tensor)> {
     let taken = tensors.extract_if(.., |name, _| name.starts_with(part));
     taken.map(|(name, tensor)| (name[part.len()..].to_owned(), tensor)).collect()

@@ -1,4 +1,4 @@
-//! One step, taken whole or not at all.
+//! One step, taken as a whole or not at all.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::optim::{Optimizer, Optimizers, Snapshot, TreeSum, clip_grad_norm, fir
 use crate::tensor_core::observe::Phase;
 use crate::{DType, Gradients, Tensor};
 
-/// What a step begins with.
+/// Inputs of a step.
 pub(super) struct Turn<'t, D: Dataset, C: Collate<D::Item>> {
     /// The number of the epoch's first batch in the step.
     pub(super) first: u64,
     /// The number of batches in the epoch.
     pub(super) in_epoch: u64,
     pub(super) epoch: u64,
-    /// The number of steps before it.
+    /// The number of earlier steps.
     pub(super) steps: u64,
     pub(super) batches: &'t mut Epoch<D, C>,
 }
 
-/// What came of a step.
+/// Result of a step.
 pub(super) struct Taken {
     pub(super) losses: Vec<f64>,
     pub(super) loss: f32,
@@ -32,8 +32,8 @@ pub(super) struct Taken {
     pub(super) gradients: Gradients,
 }
 
-/// The losses of a step that [`Trainer::fit_steps`] takes: a tensor, or several in a tuple, an array
-/// or a `Vec`, each with one element.
+/// Losses of a step of [`Trainer::fit_steps`]: a tensor, or several in a tuple, an array or a
+/// `Vec`, each with one element.
 pub trait Losses {
     /// Calls `visit` with each loss.
     fn each(&self, visit: &mut dyn FnMut(&Tensor));
@@ -69,7 +69,7 @@ impl Losses for (Tensor, Tensor, Tensor) {
     }
 }
 
-/// The only element of a loss.
+/// Returns the single element of a loss.
 pub(super) fn number(loss: &Tensor) -> Result<f64> {
     let loss = loss.detach();
     match loss.dtype() {
@@ -78,7 +78,7 @@ pub(super) fn number(loss: &Tensor) -> Result<f64> {
     }
 }
 
-/// Model and optimisers before a step.
+/// Model and optimisers before a step, for undoing it.
 pub(super) struct Before {
     model: Vec<(String, Tensor)>,
     optimizers: Vec<Snapshot>,
@@ -100,7 +100,7 @@ impl Before {
         Ok(Before { model: tensors, optimizers: snapshots? })
     }
 
-    /// Undoes whatever has happened since.
+    /// Undoes all later changes.
     pub(super) fn restore(
         self,
         model: &mut impl Module,
@@ -122,12 +122,12 @@ impl Before {
         Ok(result?)
     }
 
-    /// The name of the first parameter that was changed since and is no longer finite.
+    /// Returns the name of the first parameter that has changed since and is no longer finite.
     fn spoilt(&self, model: &impl Module) -> Result<Option<String>> {
         let mut before = self.model.iter();
         let mut changed = Vec::new();
         model.visit("", &mut |name, kind, tensor| {
-            // A module that holds other tensors than before holds new ones.
+            // If a module holds different tensors than before, they count as new.
             let old = before.next().filter(|(old, _)| old == name);
             let address = |tensor: &Tensor| tensor.value().storage_address();
             if kind == Kind::Parameter && old.is_none_or(|(_, old)| address(old) != address(tensor))
@@ -147,7 +147,7 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
-    /// Takes a step by `take`, after which either everything has changed or nothing. None is taken
+    /// Takes a step with `take`; afterwards either everything has changed or nothing. Takes no step
     /// if there is no batch.
     pub(super) fn one_step(
         &mut self,
@@ -206,7 +206,7 @@ where
         Err(Error::NotFinite { epoch, step: self.losses.len() as u64 + 1, loss, parameter })
     }
 
-    /// A step of [`Trainer::fit`].
+    /// Takes a step of [`Trainer::fit`].
     pub(super) fn descend(
         &mut self,
         turn: Turn<'_, D, C>,
@@ -246,7 +246,7 @@ where
         Ok(Some(Taken { losses: vec![mean], loss: sum / count as f32, norm, gradients }))
     }
 
-    /// A step of [`Trainer::fit_steps`].
+    /// Takes a step of [`Trainer::fit_steps`].
     pub(super) fn call<L: Losses>(
         &mut self,
         turn: Turn<'_, D, C>,

@@ -5,8 +5,8 @@ use samebits_autograd::Number;
 use crate::data::{Collate, Error, Result, Stackable, Stacked};
 use crate::{Generator, Tensor};
 
-/// A collate function that makes tensors: what [`Stack`](crate::data::Stack) stacks, numbers as
-/// `[rows]` and rows of numbers as `[rows, columns]`.
+/// Collate function that makes tensors of the results of [`Stack`](crate::data::Stack): numbers
+/// become `[rows]`, rows of numbers `[rows, columns]`.
 ///
 /// # Examples
 ///
@@ -39,11 +39,11 @@ pub trait IntoTensors {
     /// A tensor, or a tuple of them.
     type Tensors: Send + 'static;
 
-    /// The batch as tensors on the host.
+    /// Converts the batch to tensors on the host.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for them.
+    /// [`OutOfMemory`](crate::Error::OutOfMemory) if memory for them runs out.
     fn into_tensors(self) -> crate::Result<Self::Tensors>;
 }
 
