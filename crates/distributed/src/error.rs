@@ -1,15 +1,15 @@
-//! Why ranks cannot go on together.
+//! Errors of ranks.
 
 use std::time::Duration;
 
-/// A result whose error is this crate's [`enum@Error`].
+/// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong between ranks. Every message names a rank.
+/// An error of a rank. Every message names a rank.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A rank failed, and told the others why.
+    /// A rank failed and told the others the cause.
     #[error("rank {rank}: {cause}")]
     Failed {
         /// The rank.
@@ -28,42 +28,42 @@ pub enum Error {
     /// A rank did not answer in time.
     #[error("rank {rank} has not answered rank {waiting} for {waited:?}")]
     Timeout {
-        /// The rank that does not answer.
+        /// The rank that did not answer.
         rank: usize,
         /// The rank that waited.
         waiting: usize,
-        /// How long it waited.
+        /// The time that it waited.
         waited: Duration,
     },
-    /// Ranks were not started alike.
+    /// Ranks were started with different settings.
     #[error("ranks: the ranks should have one {what}, but {} differ from the others: {values:?}", named(.odd))]
     Unlike {
-        /// What differs.
+        /// The name of the setting.
         what: String,
         /// The ranks in the minority.
         odd: Vec<usize>,
-        /// The value of the majority, then those of the odd ranks.
+        /// The value of the majority, then those of the ranks in the minority.
         values: Vec<String>,
     },
-    /// Ranks disagree about a message: they run different programs, or calls in another order.
+    /// Ranks disagree about a message: their programs differ, or the order of their calls.
     #[error("rank {waiting} expected {expected} from rank {rank}, got {found}")]
     Message {
         /// The sender.
         rank: usize,
         /// The receiver.
         waiting: usize,
-        /// What the receiver expected.
+        /// The message that the receiver expected.
         expected: String,
-        /// What came.
+        /// The message that arrived.
         found: String,
     },
-    /// A setting or an argument that cannot be.
+    /// An invalid setting or argument.
     #[error("ranks: {0}")]
     Invalid(String),
-    /// There is no memory.
+    /// Memory ran out.
     #[error("ranks: no memory for {bytes} bytes")]
     OutOfMemory {
-        /// The bytes asked for.
+        /// The number of bytes requested.
         bytes: usize,
     },
     /// An addition failed.

@@ -1,9 +1,9 @@
-//! Any number of ranks, the same bits.
+//! Training on ranks: the same bits for any number of ranks.
 //!
-//! A step of a training is cut into `L` micro-batches, and up to `L` ranks compute contiguous parts
-//! of them. The gradients are added by the fixed tree of
-//! [`TreeSum`](samebits_autograd::optim::TreeSum), whose shape depends on `L` alone: each rank adds
-//! up the nodes of the tree that lie in its part, and [`Ranks::sum`] exchanges nodes.
+//! A training step is divided into `L` micro-batches, and up to `L` ranks each compute a contiguous
+//! range of them. The fixed tree of [`TreeSum`](samebits_autograd::optim::TreeSum), whose shape
+//! depends only on `L`, adds the gradients: each rank sums the tree nodes within its range, and
+//! [`Ranks::sum`] exchanges nodes.
 //!
 //! ```text
 //! rank 0          rank 1          rank 2
@@ -19,7 +19,8 @@
 //! ```
 //!
 //! A [`Transport`] moves bytes between ranks and never adds, so no library, ring or number of ranks
-//! can change a bit. [`Threads`] connects threads of one process, `Mpi` (feature `mpi`) processes.
+//! can change a bit. [`Threads`] connects threads of one process; `Mpi` (feature `mpi`) connects
+//! processes.
 //!
 //! # Examples
 //!

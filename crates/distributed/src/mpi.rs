@@ -12,30 +12,32 @@ use crate::threads::TIMEOUT;
 use crate::transport::check_places;
 use crate::{Error, Result, Transport};
 
-/// MPI counts elements of a message in 32 bits, so longer ones go in parts of this many bytes.
+/// MPI counts a message's elements in 32 bits, so longer messages are split into parts of this many
+/// bytes.
 const PART: usize = 64 << 20;
 
-/// Between two looks at messages under way, once none has come for a while.
+/// The pause between two polls for messages, once none has arrived for a while.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// A transport between processes that `mpirun` or Slurm has started.
+/// A transport between processes started by `mpirun` or Slurm.
 ///
-/// It only sends and receives, by requests that it polls: a blocking call of MPI would wait for a
-/// rank that hangs for ever. A rank that does not answer within the [`timeout`](Mpi::timeout), 10
-/// minutes unless told otherwise, ends the job. All messages pass through the thread that calls.
+/// It only sends and receives, by requests that it polls: a blocking MPI call would wait forever
+/// for a rank that hangs. A rank that does not answer within the [`timeout`](Mpi::timeout)
+/// (default: 10 minutes) ends the job. All messages pass through the calling thread.
 #[allow(missing_debug_implementations, reason = "the library's handles have none")]
 pub struct Mpi {
     timeout: Duration,
-    /// Finishes MPI when it is dropped.
+    /// Finalises MPI when dropped.
     _universe: Universe,
 }
 
 impl Mpi {
-    /// Starts MPI, once in a process. Without `mpirun` there is one rank.
+    /// Starts MPI, at most once per process. Without `mpirun` there is one rank.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if MPI runs already, or cannot be called from a thread of the program's.
+    /// [`Error::Invalid`] if MPI already runs, or does not allow calls from a thread of the
+    /// program's choice.
     pub fn new() -> Result<Mpi> {
         let Some((universe, threading)) = initialize_with_threading(Threading::Serialized) else {
             return Err(Error::Invalid("MPI can be started once in a process".to_owned()));
@@ -48,21 +50,21 @@ impl Mpi {
         Ok(Mpi { timeout: TIMEOUT, _universe: universe })
     }
 
-    /// Whether a launcher of MPI has started this process, by the variables that Open MPI, MPICH,
-    /// Intel MPI and Slurm set.
+    /// Returns whether an MPI launcher started this process, judging by the variables that Open
+    /// MPI, MPICH, Intel MPI and Slurm set.
     pub fn is_launched() -> bool {
         let variables = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"];
         variables.iter().any(|variable| std::env::var_os(variable).is_some())
     }
 
-    /// Ends the job if a rank does not answer for this long.
+    /// Sets the time after which a silent rank ends the job (default: 10 minutes).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Mpi {
         self.timeout = timeout;
         self
     }
 
-    /// Name and version of the library.
+    /// Returns the name and version of the MPI library.
     pub fn library() -> String {
         let version = mpi::environment::library_version().unwrap_or_default();
         version.trim_matches(['\0', ' ', '\n']).to_owned()
@@ -84,7 +86,7 @@ impl Transport for Mpi {
         let world = SimpleCommunicator::world();
         let process = |rank: usize| world.process_at_rank(rank as i32);
         let deadline = Instant::now().checked_add(self.timeout);
-        // From whom or to whom each request is.
+        // The peer of each request.
         let mut with = Vec::new();
         request::multiple_scope(2 * self.world(), |scope, requests| {
             for (from, place) in receive.iter_mut().enumerate().filter(|(from, _)| *from != rank) {
@@ -108,7 +110,7 @@ impl Transport for Mpi {
                     continue;
                 }
                 looks = looks.saturating_add(1);
-                // Ranks may be more than cores.
+                // There may be more ranks than cores.
                 if looks < 10_000 {
                     std::thread::yield_now()
                 } else {
@@ -117,7 +119,7 @@ impl Transport for Mpi {
                 if looks % 64 == 0 && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     let silent = with.iter().flatten().next().copied().unwrap_or(rank);
                     let (waiting, waited) = (rank, self.timeout);
-                    // Requests under way cannot be left behind.
+                    // Pending requests cannot be abandoned.
                     self.abort(&Error::Timeout { rank: silent, waiting, waited }.to_string());
                 }
             }
@@ -137,7 +139,7 @@ impl Transport for Mpi {
 
 impl Drop for Mpi {
     fn drop(&mut self) {
-        // Finishing MPI waits for all ranks.
+        // Finalising MPI waits for all ranks.
         if std::thread::panicking() {
             self.abort("it panicked");
         }

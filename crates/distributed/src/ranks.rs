@@ -1,4 +1,4 @@
-//! What the ranks of a run do together.
+//! Collective operations of the ranks of a run.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Held, Result, Scalar, Transport, sum};
 
-/// Bytes of one message of [`Ranks::sum`] unless told otherwise.
+/// The default size in bytes of a message of [`Ranks::sum`].
 const PIECE: usize = 4 << 20;
 
-/// The ranks of a run, seen from one of them.
+/// The ranks of a run, as seen from one of them.
 #[allow(missing_debug_implementations, reason = "a transport need not have one")]
 pub struct Ranks {
     transport: Box<dyn Transport>,
     piece: usize,
 }
 
-/// What one rank tells the others.
+/// The value or error that a rank sends to the others.
 #[derive(Serialize, Deserialize)]
 enum Told<T> {
     Ok(T),
@@ -32,49 +32,51 @@ impl<T: Transport + 'static> From<T> for Ranks {
 }
 
 impl Ranks {
-    /// The ranks that `transport` connects.
+    /// Creates the ranks connected by `transport`.
     pub fn new(transport: impl Transport + 'static) -> Ranks {
         Ranks { transport: Box::new(transport), piece: PIECE }
     }
 
-    /// Exchanges sums in messages of at most `bytes`, 4 MiB unless told otherwise. Small messages
-    /// need less memory, large ones fewer calls; no bit depends on it.
+    /// Sets the maximum size in bytes of the messages that exchange sums (default: 4 MiB). Small
+    /// messages need less memory, large ones fewer calls; the size changes no bit.
     #[must_use]
     pub fn piece(mut self, bytes: usize) -> Ranks {
         self.piece = bytes;
         self
     }
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, counted from 0.
     pub fn rank(&self) -> usize {
         self.transport.rank()
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn world(&self) -> usize {
         self.transport.world()
     }
 
-    /// What moves the bytes.
+    /// Returns the transport.
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
     }
 
-    /// The numbers of the micro-batches that this rank computes, of `micro_batches` in a step:
-    /// a contiguous part, as even as can be. Some ranks have none if there are more ranks.
+    /// Returns the micro-batches that this rank computes, out of `micro_batches` in a step: a
+    /// contiguous range. The ranges are as even as possible; with more ranks than micro-batches,
+    /// some are empty.
     pub fn owned(&self, micro_batches: u64) -> Range<u64> {
         let (rank, world) = (self.rank() as u128, self.world() as u128);
-        // A part of a u64.
+        // The result is at most `micro_batches`, so it fits a u64.
         let cut = |rank: u128| (rank * u128::from(micro_batches) / world) as u64;
         cut(rank)..cut(rank + 1)
     }
 
-    /// What each rank gives, by rank: small values, such as where a step stands and whether to stop.
-    /// A rank that gives an error ends the run on all ranks, so that none waits for it later.
+    /// Gathers a value from each rank, by rank. Use it for small values, such as the position of a
+    /// step or a request to stop. If a rank passes an error, the run ends on all ranks, so that no
+    /// rank waits for it.
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`] with the error of the first rank that gave one, on every rank; those of
+    /// [`Error::Failed`] on every rank, with the error of the first rank that passed one; errors of
     /// the transport.
     pub fn gather<T: Serialize + DeserializeOwned>(
         &self,
@@ -107,7 +109,7 @@ impl Ranks {
         Ok(values)
     }
 
-    /// Sees whether all ranks were started alike: each value has a name.
+    /// Checks that all ranks were started with the same named values.
     ///
     /// # Errors
     ///
@@ -122,7 +124,7 @@ impl Ranks {
             let of = |rank: usize| all[rank].get(at);
             let votes =
                 |rank: &usize| all.iter().filter(|other| other.get(at) == of(*rank)).count();
-            // Of equal minorities the one with the lowest rank is right.
+            // Of equally frequent values, that of the lowest rank counts as right.
             let right = (0..all.len()).rev().max_by_key(votes).unwrap_or(0);
             let odd: Vec<usize> = (0..all.len()).filter(|&rank| of(rank) != of(right)).collect();
             if odd.is_empty() {
@@ -138,22 +140,22 @@ impl Ranks {
         Ok(())
     }
 
-    /// The sum of the nodes that all ranks hold, elementwise, on every rank.
+    /// Sums the nodes of all ranks elementwise and returns the sum on every rank.
     ///
-    /// `held` says which nodes each rank holds, by rank, and is the same on all; `own` are the
-    /// elements of this rank's. Together the nodes are all micro-batches from 0 on. A rank may
-    /// hold none.
+    /// `held` lists the nodes of each rank, by rank, and is the same on all ranks; `own` holds the
+    /// elements of this rank's nodes. Together the nodes cover all micro-batches from 0 on. A rank
+    /// may have no node.
     ///
     /// # Determinism
     ///
-    /// That of [`TreeSum`](samebits_autograd::optim::TreeSum): the bits depend on the micro-batches
-    /// alone. Each addition is rounded once, and a NaN is the canonical one. Every element is added
-    /// up by one rank, and what that rank found is what all get.
+    /// As [`TreeSum`](samebits_autograd::optim::TreeSum): the bits depend only on the
+    /// micro-batches. Each addition is rounded once, and a NaN becomes the canonical NaN. One rank
+    /// sums each element, and all ranks receive its result.
     ///
     /// # Errors
     ///
-    /// Those of the transport; [`Error::Invalid`] or [`Error::Message`] if nodes and lengths do not
-    /// go together; [`Error::OutOfMemory`].
+    /// Errors of the transport; [`Error::Invalid`] or [`Error::Message`] if nodes and lengths do
+    /// not match; [`Error::OutOfMemory`].
     pub fn sum<T: Scalar>(&self, held: &[Vec<Held>], own: &[&[T]]) -> Result<Vec<T>> {
         sum::sum(&*self.transport, held, own, (self.piece / size_of::<T>()).max(1))
     }

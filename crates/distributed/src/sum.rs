@@ -12,26 +12,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Transport};
 
-/// A node of the tree that a rank holds: the sum of `2^level` micro-batches.
+/// A tree node that a rank holds: the sum of `2^level` micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The number of the first micro-batch, a multiple of `2^level`.
+    /// The index of the first micro-batch, a multiple of `2^level`.
     pub first: u64,
     /// The binary logarithm of the number of micro-batches.
     pub level: u32,
 }
 
 impl Held {
-    /// Where `node` is in the tree.
+    /// Returns the position of `node` in the tree.
     pub fn of<T>(node: &TreeNode<T>) -> Held {
         Held { first: node.first, level: node.level }
     }
 }
 
-/// A type of elements that ranks add up.
+/// An element type that ranks can sum.
 pub trait Scalar: Elementary + Element {
-    /// Stands for an element that a node does not have: added to any number it leaves that number,
-    /// the zeros of both signs included.
+    /// A placeholder for an element that a node lacks: adding it to any number leaves that number,
+    /// including zeros of both signs.
     const ABSENT: Self;
 }
 
@@ -43,7 +43,8 @@ impl Scalar for f64 {
     const ABSENT: f64 = -0.0;
 }
 
-/// Elements of one slice of a node: this rank's own, or in memory that an addition may use again.
+/// The elements of one slice of a node: borrowed from this rank, or in memory that an addition may
+/// reuse.
 enum Part<'a, T> {
     Own(&'a [T]),
     Received(Vec<T>),
@@ -58,14 +59,14 @@ impl<T> Part<'_, T> {
     }
 }
 
-/// The elements that rank `rank` adds up.
+/// Returns the range of elements that rank `rank` sums.
 fn slice(len: usize, rank: usize, world: usize) -> Range<usize> {
-    // Without overflow: the quotient and the rest of len / world on their own.
+    // Quotient and remainder of len / world separately, to avoid overflow.
     let cut = |at: usize| len / world * at + len % world * at / world;
     cut(rank)..cut(rank + 1)
 }
 
-/// [`Ranks::sum`](crate::Ranks::sum), in pieces of `piece` elements of each slice.
+/// Computes [`Ranks::sum`](crate::Ranks::sum), in pieces of `piece` elements of each slice.
 pub(crate) fn sum<T: Scalar>(
     transport: &dyn Transport,
     held: &[Vec<Held>],
@@ -83,7 +84,7 @@ pub(crate) fn sum<T: Scalar>(
             format!("{world} ranks, this one with {held:?}, has nodes of {lens:?} elements");
         return Err(Error::Invalid(message));
     }
-    // A rank without a node does not know how long nodes are.
+    // A rank without a node does not know the length of nodes.
     let lens = transport.all_gather(&(len as u64).to_le_bytes())?;
     let mut longest = (rank, len as u64);
     for (from, bytes) in lens.iter().enumerate().filter(|&(from, _)| !held[from].is_empty()) {
@@ -130,7 +131,8 @@ pub(crate) fn sum<T: Scalar>(
     Ok(result)
 }
 
-/// The sum of all nodes over this rank's elements, `of(rank)`; the others get theirs.
+/// Returns the sum of all nodes over this rank's elements, `of(rank)`; sends the other ranks their
+/// elements.
 fn added<T: Scalar>(
     transport: &dyn Transport,
     held: &[Vec<Held>],
@@ -139,7 +141,7 @@ fn added<T: Scalar>(
 ) -> Result<Vec<T>> {
     let (rank, world) = (transport.rank(), transport.world());
     let mine = of(rank);
-    // One message for each pair of ranks and each of the sender's nodes, without a copy.
+    // One message, without a copy, for each pair of ranks and each node of the sender.
     let rounds = held.iter().map(Vec::len).max().unwrap_or(0);
     let mut received: Vec<Vec<Vec<T>>> = (0..world).map(|_| Vec::new()).collect();
     for round in 0..rounds {
@@ -176,7 +178,7 @@ fn added<T: Scalar>(
     }
 }
 
-/// One addition an element, by the kernel that adds tensors.
+/// Adds elementwise, with the kernel that adds tensors.
 fn add<'a, T: Scalar>(a: Part<'a, T>, b: Part<'a, T>) -> samebits_autograd::Result<Part<'a, T>> {
     use samebits_autograd::Error;
 

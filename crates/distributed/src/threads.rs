@@ -11,17 +11,17 @@ use parking_lot::{Condvar, Mutex};
 use crate::transport::check_places;
 use crate::{Error, Result, Transport};
 
-/// How long a rank waits for another one unless told otherwise.
+/// The default time that a rank waits for another.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// More threads than this are a mistake that the system would not survive.
+/// The maximum number of threads: more are surely a mistake, and the system might not survive them.
 const MOST: usize = 1024;
 
 /// A transport between threads of one process.
 ///
-/// Dropping one tells the others that its rank has ended, also while a panic unwinds, so that
-/// nobody waits for a thread that has gone. A thread that hangs is given up after the
-/// [`timeout`](Threads::timeout), 10 minutes unless told otherwise.
+/// Dropping a transport tells the others that its rank has ended, also during a panic, so no rank
+/// waits for an ended thread. After the [`timeout`](Threads::timeout) (default: 10 minutes), the
+/// other ranks give up a thread that hangs.
 #[derive(Debug)]
 pub struct Threads {
     rank: usize,
@@ -32,31 +32,31 @@ pub struct Threads {
 #[derive(Debug)]
 struct Shared {
     inboxes: Vec<Inbox>,
-    /// The first failure: the rank, and why.
+    /// The first failure: the rank and the cause.
     failure: Mutex<Option<(usize, String)>>,
 }
 
-/// What was sent to one rank.
+/// The messages sent to one rank.
 #[derive(Debug)]
 struct Inbox {
     mail: Mutex<Vec<Mail>>,
     arrived: Condvar,
 }
 
-/// What was sent by one rank.
+/// The messages sent by one rank.
 #[derive(Debug, Default)]
 struct Mail {
     messages: VecDeque<Vec<u8>>,
-    /// Whether there will be no more.
+    /// True if the sender has ended.
     ended: bool,
 }
 
 impl Threads {
-    /// The transports of `world` ranks, by rank; each moves to its thread.
+    /// Creates the transports of `world` ranks, by rank. Move each to its thread.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] unless there are 1 to 1024 ranks.
+    /// [`Error::Invalid`] unless `world` is from 1 to 1024.
     pub fn new(world: usize) -> Result<Vec<Threads>> {
         if !(1..=MOST).contains(&world) {
             return Err(Error::Invalid(format!("1 to {MOST} threads can be ranks, got {world}")));
@@ -71,21 +71,22 @@ impl Threads {
         Ok((0..world).map(one).collect())
     }
 
-    /// Gives up a rank that does not answer for this long.
+    /// Sets the time after which a silent rank is given up (default: 10 minutes).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Threads {
         self.timeout = timeout;
         self
     }
 
-    /// The next message of rank `from`.
+    /// Returns the next message of rank `from`.
     fn message(&self, from: usize) -> Result<Vec<u8>> {
         let waiting = self.rank;
         let inbox = &self.shared.inboxes[waiting];
         let deadline = Instant::now().checked_add(self.timeout);
         let mut mail = inbox.mail.lock();
         loop {
-            // What was sent before a failure still counts: all ranks learn of it in the same call.
+            // Messages sent before a failure still count: all ranks learn of the failure in the
+            // same call.
             if let Some(message) = mail[from].messages.pop_front() {
                 return Ok(message);
             }
@@ -110,11 +111,11 @@ impl Threads {
 }
 
 impl Shared {
-    /// Ends the run for every rank. The first failure is the one that they are told of.
+    /// Ends the run for every rank. All ranks report the first failure.
     fn fail(&self, rank: usize, cause: &str) {
         self.failure.lock().get_or_insert_with(|| (rank, cause.to_owned()));
         for inbox in &self.inboxes {
-            // A rank that has just found no failure, under this lock, waits by the time it is free.
+            // A rank that found no failure under this lock is waiting by the time the lock is free.
             drop(inbox.mail.lock());
             inbox.arrived.notify_all();
         }
@@ -173,20 +174,20 @@ impl Drop for Threads {
     }
 }
 
-/// How long [`run`] waits for the other ranks once one has failed.
+/// The time that [`run`] waits for the other ranks after a failure.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs `rank` on a thread for each of `world` ranks and returns what each returned, by rank.
+/// Runs `rank` on a thread for each of `world` ranks and returns the results, by rank.
 ///
 /// # Errors
 ///
-/// Those of [`Threads::new`]. If ranks fail, the error of the first one that failed by itself:
-/// others only say that they have lost that one. A thread that still hangs 10 s after a failure is
-/// left behind.
+/// Errors of [`Threads::new`]. If ranks fail, the error of the first that failed by itself; the
+/// others only report that they lost it. A thread that still hangs 10 s after a failure is left
+/// behind.
 ///
 /// # Panics
 ///
-/// If the first rank to fail panics, with its message.
+/// If the first rank to fail panics, this function panics with its message.
 pub fn run<R, E>(
     world: usize,
     rank: impl Fn(Threads) -> Result<R, E> + Send + Sync + 'static,
@@ -207,11 +208,11 @@ where
             if let Ok(Err(error)) = &end {
                 shared.fail(number, &error.to_string());
             }
-            // Nobody listens any more once the grace is over.
+            // After the grace period the receiver is gone.
             let _ = send.send((number, end));
         };
         let thread = std::thread::Builder::new().name(format!("rank-{number}"));
-        // A thread that could not start drops its transport, which tells the others.
+        // A thread that cannot start drops its transport, which tells the others.
         thread.spawn(work).map_err(|error| {
             Error::Invalid(format!("the thread of rank {number} could not start: {error}"))
         })?;

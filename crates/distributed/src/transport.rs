@@ -1,36 +1,36 @@
-//! What moves bytes between ranks.
+//! The transport of bytes between ranks.
 
 use crate::{Error, Result};
 
-/// Moves bytes between the ranks of a run. It never adds: sums are computed by the ranks, in an
-/// order that no transport knows.
+/// A channel that moves bytes between the ranks of a run. It never adds: the ranks compute sums, in
+/// an order that does not depend on the transport.
 ///
-/// All ranks make the same calls in the same order. An error ends the run: a rank that meets one
-/// calls [`abort`](Transport::abort), and every call of another rank fails from then on.
+/// All ranks make the same calls in the same order. An error ends the run: the rank that meets it
+/// calls [`abort`](Transport::abort), and from then on every call on another rank fails.
 pub trait Transport: Send {
-    /// This rank's number, from 0.
+    /// Returns this rank's number, counted from 0.
     fn rank(&self) -> usize;
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     fn world(&self) -> usize;
 
-    /// Sends `send[q]` to each rank `q`, and fills `receive[q]` with what rank `q` sends to this
-    /// one. Receivers know the lengths. The places of this rank itself are ignored.
+    /// Sends `send[q]` to each rank `q` and fills `receive[q]` with the bytes that rank `q` sends
+    /// to this one. Receivers know the lengths. The entries of this rank itself are ignored.
     ///
     /// # Errors
     ///
-    /// A rank has failed, has ended, or does not answer within the time that the transport states.
+    /// A rank has failed, has ended, or does not answer within the transport's timeout.
     fn exchange(&self, send: &[&[u8]], receive: &mut [&mut [u8]]) -> Result<()>;
 
-    /// Ends the run on every rank, and says why. In a process of its own this does not return.
+    /// Ends the run on every rank, with a cause. If the rank is a process, this does not return.
     fn abort(&self, cause: &str);
 
-    /// Hears, on every rank, that rank `rank` has told the others of an error. The run is over.
+    /// Handles the failure of rank `rank`, which has told all ranks of an error. The run is over.
     fn failed(&self, rank: usize, cause: &str) {
         let _ = (rank, cause);
     }
 
-    /// What every rank gives, by rank. The lengths may differ.
+    /// Gathers bytes from every rank, by rank. The lengths may differ.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ pub trait Transport: Send {
         Ok(gathered)
     }
 
-    /// Gives every rank the bytes of rank `root`, and empties those of the others before.
+    /// Copies the bytes of rank `root` to every rank, replacing those that the others had.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ fn from_root<T: Transport + ?Sized>(
     transport.exchange(&send, &mut places)
 }
 
-/// Room for a message of a length that was received.
+/// Allocates a buffer for a message whose length was received.
 fn message(length: [u8; 8]) -> Result<Vec<u8>> {
     let bytes = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
     samebits_numerics::memory::zeroed(bytes).map_err(|_| Error::OutOfMemory { bytes })
@@ -115,7 +115,7 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Sees whether every rank has a place.
+/// Checks that there is an entry for every rank.
 pub(crate) fn check_places(world: usize, send: &[&[u8]], receive: &[&mut [u8]]) -> Result<()> {
     if send.len() == world && receive.len() == world {
         return Ok(());
