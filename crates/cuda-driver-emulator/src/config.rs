@@ -1,15 +1,15 @@
-//! What the environment says.
+//! The configuration from environment variables.
 
 use samebits_ptx_emulator::{Approximate, Checks, Schedule};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{env, fs};
 
-/// Registers of a multiprocessor, and the portions in which a warp gets them.
+/// The number of registers of a multiprocessor; a warp gets them in portions.
 const REGISTERS: u32 = 64 << 10;
 const PORTION: u32 = 256;
 
-/// How devices behave.
+/// The behaviour of devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) schedule: Schedule,
@@ -17,14 +17,14 @@ pub(crate) struct Config {
     pub(crate) approximate: Approximate,
     pub(crate) devices: u32,
     pub(crate) memory: u64,
-    /// Registers per thread of compiled kernels.
+    /// The registers per thread of compiled kernels, by name.
     pub(crate) registers: BTreeMap<String, u32>,
-    /// True if freed addresses are used again.
+    /// True if freed addresses are reused.
     pub(crate) reuse: bool,
     pub(crate) statistics: bool,
-    /// A file to which each launch adds a line of what it cost.
+    /// A file to which each launch appends a line with its counts.
     pub(crate) counts: Option<PathBuf>,
-    /// True if work is done before the call that asks for it returns.
+    /// True if a call completes its work before it returns.
     pub(crate) blocking: bool,
 }
 
@@ -33,7 +33,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A sentence about the variable that makes no sense.
+    /// A message about the variable with an invalid value.
     pub(crate) fn from_env() -> Result<Config, String> {
         for (name, value) in env::vars_os() {
             let name = name.to_string_lossy();
@@ -135,7 +135,7 @@ impl Config {
     }
 }
 
-/// Reads lines of a kernel's name and its registers.
+/// Reads lines with a kernel's name and its number of registers.
 fn table(text: &str) -> Result<BTreeMap<String, u32>, String> {
     let row = |line: &str| {
         let (name, registers) = line.split_once(' ')?;

@@ -16,7 +16,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_in
         let state = driver.device(device)?;
         let count = state.primary.map_or(0, |(_, count)| count);
         state.primary = Some((handle, count + 1));
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(context, handle) }
     })
 }
@@ -55,7 +55,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxGetState(
 ) -> Code {
     call(|driver| {
         let found = driver.device(device)?.primary.is_some();
-        // SAFETY: the interface demands pointers that are null or valid for a write.
+        // SAFETY: the interface requires pointers that are null or valid for a write.
         unsafe {
             put(flags, 0)?;
             put(active, c_int::from(found))
@@ -76,14 +76,14 @@ unsafe fn create(context: *mut Handle, device: c_int) -> Code {
         driver.device(device)?;
         let handle = driver.create_context(device as usize);
         CURRENT.with_borrow_mut(|stack| stack.push(handle));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { put(context, handle) }
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxCreate_v2(context: *mut Handle, _flags: c_uint, device: c_int) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { create(context, device) }
 }
 
@@ -95,7 +95,7 @@ unsafe extern "C" fn cuCtxCreate_v3(
     _flags: c_uint,
     device: c_int,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { create(context, device) }
 }
 
@@ -135,7 +135,7 @@ unsafe extern "C" fn cuCtxSetCurrent(context: Handle) -> Code {
 unsafe extern "C" fn cuCtxGetCurrent(context: *mut Handle) -> Code {
     call(|_| {
         let top = CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0));
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(context, top) }
     })
 }
@@ -156,7 +156,7 @@ unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut Handle) -> Code {
         if context.is_null() {
             return Ok(());
         }
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(context, top) }
     })
 }
@@ -166,7 +166,7 @@ unsafe extern "C" fn cuCtxGetDevice(device: *mut c_int) -> Code {
     call(|driver| {
         let context = driver.current()?;
         let ordinal = driver.context(context)?.ordinal;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(device, ordinal as c_int) }
     })
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) -
         if context != 0 {
             driver.context(context)?;
         }
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(version, 3020) }
     })
 }
@@ -195,7 +195,7 @@ unsafe extern "C" fn cuCtxSynchronize() -> Code {
     })
 }
 
-/// The number of limits that the interface names.
+/// The number of limits that the interface defines.
 const LIMITS: c_uint = 7;
 
 #[unsafe(no_mangle)]
@@ -206,7 +206,7 @@ unsafe extern "C" fn cuCtxGetLimit(value: *mut usize, limit: c_uint) -> Code {
         }
         let default = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0][limit as usize];
         let found = driver.context(context)?.limits.get(&limit).copied().unwrap_or(default);
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(value, found) }
     })
 }
@@ -226,7 +226,7 @@ unsafe extern "C" fn cuCtxSetLimit(limit: c_uint, value: usize) -> Code {
 unsafe extern "C" fn cuCtxGetCacheConfig(config: *mut c_uint) -> Code {
     call_in_context(|driver, context| {
         let found = driver.context(context)?.cache;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(config, found) }
     })
 }
@@ -247,7 +247,7 @@ unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *m
     call_in_context(|_, _| {
         for (to, value) in [(least, 0), (greatest, -5)] {
             if !to.is_null() {
-                // SAFETY: the interface demands a pointer that is null or valid for a write.
+                // SAFETY: the interface requires a pointer that is null or valid for a write.
                 unsafe { put(to, value)? };
             }
         }

@@ -6,12 +6,12 @@ use crate::{
 };
 use std::ffi::{c_char, c_int, c_uint};
 
-/// CUDA 12.6.
+/// The version of the emulated driver: CUDA 12.6.
 const DRIVER_VERSION: c_int = 12060;
 const NAME: &str = "samebits PTX emulator (emulated device)";
 
 pub(crate) const MAX_THREADS: u32 = 1024;
-/// Shared memory of a block, without and with asking for more.
+/// The shared memory of a block, by default and with the opt-in attribute.
 pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
 pub(crate) const SHARED_OPT_IN: u32 = 163 << 10;
 pub(crate) const SHARED_PER_SM: u32 = 164 << 10;
@@ -28,7 +28,7 @@ unsafe extern "C" fn cuInit(flags: c_uint) -> Code {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     match unsafe { put(version, DRIVER_VERSION) } {
         Ok(()) => SUCCESS,
         Err(code) => code,
@@ -37,7 +37,7 @@ unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Code {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     call(|driver| unsafe { put(count, driver.devices.len() as c_int) })
 }
 
@@ -45,7 +45,7 @@ unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Code {
 unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Code {
     call(|driver| {
         driver.device(ordinal)?;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(device, ordinal) }
     })
 }
@@ -59,7 +59,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_in
             return Err(INVALID_VALUE);
         }
         let kept = NAME.len().min(len - 1);
-        // SAFETY: the interface demands room for `len` bytes at `name`; `kept` and a terminator
+        // SAFETY: the interface requires room for `len` bytes at `name`; `kept` and a terminator
         // fit, and the two do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(NAME.as_ptr().cast(), name, kept);
@@ -77,20 +77,20 @@ unsafe fn uuid_out(uuid: *mut [u8; 16], device: c_int) -> Code {
         driver.device(device)?;
         let mut value = *b"samebits-ptx-emu";
         value[15] = device as u8;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { put(uuid, value) }
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write of 16 bytes.
+    // SAFETY: the interface requires a pointer that is null or valid for a write of 16 bytes.
     unsafe { uuid_out(uuid, device) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write of 16 bytes.
+    // SAFETY: the interface requires a pointer that is null or valid for a write of 16 bytes.
     unsafe { uuid_out(uuid, device) }
 }
 
@@ -98,7 +98,7 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> C
 unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> Code {
     call(|driver| {
         let (_, total) = driver.device(device)?.device.memory_info();
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(bytes, total as usize) }
     })
 }
@@ -111,7 +111,7 @@ unsafe extern "C" fn cuDeviceComputeCapability(
 ) -> Code {
     call(|driver| {
         driver.device(device)?;
-        // SAFETY: the interface demands pointers that are null or valid for a write.
+        // SAFETY: the interface requires pointers that are null or valid for a write.
         unsafe {
             put(major, CAPABILITY.0 as c_int)?;
             put(minor, CAPABILITY.1 as c_int)
@@ -128,13 +128,13 @@ unsafe extern "C" fn cuDeviceGetAttribute(
     call(|driver| {
         driver.device(device)?;
         let found = self::attribute(attribute).ok_or(INVALID_VALUE)?;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(value, found as c_int) }
     })
 }
 
-/// Returns the value of a `CUdevice_attribute`. Texture sizes and other things that this device
-/// does not have are zero.
+/// Returns the value of a `CUdevice_attribute`. Texture sizes and other features that this device
+/// lacks are zero.
 fn attribute(attribute: c_uint) -> Option<u32> {
     Some(match attribute {
         // Block and grid dimensions.
@@ -150,11 +150,11 @@ fn attribute(attribute: c_uint) -> Option<u32> {
         // Pitch, registers per block and per multiprocessor.
         11 => i32::MAX as u32,
         12 | 82 => 64 << 10,
-        // Clock rates in kHz: any number is a fiction.
+        // Clock rates in kHz: invented numbers.
         13 | 36 => 1_000_000,
         14 => 512,
         16 => MULTIPROCESSORS,
-        // Concurrent kernels, and several other things that every device can do.
+        // Concurrent kernels, and several other features that every device has.
         31 | 41 | 78 | 79 | 80 => 1,
         // Bus width and level-2 cache.
         37 => 256,
@@ -178,7 +178,7 @@ fn attribute(attribute: c_uint) -> Option<u32> {
 unsafe extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) -> Code {
     call(|driver| {
         let found = driver.device(device)?.default_pool;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(pool, found) }
     })
 }
@@ -187,7 +187,7 @@ unsafe extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int)
 unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) -> Code {
     call(|driver| {
         let found = driver.device(device)?.pool;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(pool, found) }
     })
 }
@@ -208,7 +208,7 @@ unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, a: c_int, b: c_int) 
     call(|driver| {
         driver.device(a)?;
         driver.device(b)?;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(can, 0) }
     })
 }

@@ -35,7 +35,7 @@ unsafe extern "C" fn cuLaunchKernel(
         dynamic_shared: shared,
     };
     call_in_context(|driver, context| {
-        // SAFETY: the interface demands one valid pointer per parameter in `params`, or a list of
+        // SAFETY: the interface requires one valid pointer per parameter in `params`, or a list of
         // options in `extra`.
         let bytes = unsafe { parameters(driver, function, params, extra)? };
         run(driver, context, function, launch, stream, bytes)
@@ -66,7 +66,7 @@ unsafe extern "C" fn cuLaunchCooperativeKernel(
             report(COOPERATIVE_LAUNCH_TOO_LARGE, "the emulator's blocks do not run concurrently");
             return Err(COOPERATIVE_LAUNCH_TOO_LARGE);
         }
-        // SAFETY: the interface demands one valid pointer per parameter in `params`.
+        // SAFETY: the interface requires one valid pointer per parameter in `params`.
         let bytes = unsafe { parameters(driver, function, params, std::ptr::null_mut())? };
         run(driver, context, function, launch, stream, bytes)
     })
@@ -94,13 +94,13 @@ unsafe fn parameters(
     }
     if !params.is_null() {
         for (index, param) in info.params.iter().enumerate() {
-            // SAFETY: the caller promises one pointer per parameter.
+            // SAFETY: the caller guarantees one pointer per parameter.
             let from = unsafe { params.add(index).read() };
             if from.is_null() {
                 return Err(INVALID_VALUE);
             }
             let (at, len) = (param.offset as usize, param.size as usize);
-            // SAFETY: the pointer is valid for the parameter's size, by the same promise.
+            // SAFETY: the same guarantee makes the pointer valid for the parameter's size.
             let value = unsafe { slice::from_raw_parts(from.cast::<u8>(), len) };
             bytes[at..at + len].copy_from_slice(value);
         }
@@ -110,15 +110,15 @@ unsafe fn parameters(
     let (mut buffer, mut len) = (std::ptr::null::<u8>(), 0);
     let mut at = 0;
     while !extra.is_null() && at < 8 {
-        // SAFETY: the caller promises a list that ends in CU_LAUNCH_PARAM_END.
+        // SAFETY: the caller guarantees a list that ends in CU_LAUNCH_PARAM_END.
         match unsafe { extra.add(at).read() } as usize {
             0 => break,
             1 => {
-                // SAFETY: a key is followed by its value.
+                // SAFETY: the value follows its key.
                 buffer = unsafe { extra.add(at + 1).read() }.cast::<u8>();
             }
             2 => {
-                // SAFETY: a key is followed by its value, here a pointer to a size.
+                // SAFETY: the value follows its key; here it is a pointer to a size.
                 len = unsafe { extra.add(at + 1).read().cast::<usize>().read() };
             }
             _ => return Err(INVALID_VALUE),
@@ -128,12 +128,12 @@ unsafe fn parameters(
     if buffer.is_null() || len != size {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the options promise `len` readable bytes at `buffer`.
+    // SAFETY: the options guarantee `len` readable bytes at `buffer`.
     bytes.copy_from_slice(unsafe { slice::from_raw_parts(buffer, len) });
     Ok(bytes)
 }
 
-/// Checks a launch and leaves it to its stream.
+/// Checks a launch and queues it in its stream.
 fn run(
     driver: &mut Driver,
     context: Handle,
@@ -173,19 +173,19 @@ fn run(
         return Err(LAUNCH_OUT_OF_RESOURCES);
     }
     driver.enqueue(stream, Work::Launch { loaded, name, launch, params });
-    // A launch that is done has told what it knows.
+    // In blocking mode the launch is done, so its error is known.
     if driver.config.blocking { driver.healthy(context) } else { Ok(()) }
 }
 
 impl Driver {
-    /// Returns the largest block that a kernel can be launched with.
+    /// Returns the largest block size with which a kernel can be launched.
     pub(crate) fn max_threads(&self, name: &str, info: &EntryInfo) -> u32 {
         let declared = info.max_threads.unwrap_or(MAX_THREADS);
         declared.min(MAX_THREADS).min(self.config.most_threads(name).unwrap_or(MAX_THREADS))
     }
 }
 
-/// Returns the number of blocks fit on one multiprocessor.
+/// Returns the number of blocks that fit on one multiprocessor.
 fn resident(driver: &Driver, function: Handle, threads: c_int, dynamic: usize) -> Outcome<u32> {
     let state = driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
     let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;
@@ -206,7 +206,7 @@ fn resident(driver: &Driver, function: Handle, threads: c_int, dynamic: usize) -
 unsafe fn active(blocks: *mut c_int, function: Handle, threads: c_int, dynamic: usize) -> Code {
     call_in_context(|driver, _| {
         let found = resident(driver, function, threads, dynamic)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { put(blocks, found as c_int) }
     })
 }
@@ -218,7 +218,7 @@ unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     threads: c_int,
     dynamic: usize,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { active(blocks, function, threads, dynamic) }
 }
 
@@ -230,7 +230,7 @@ unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamic: usize,
     _flags: c_uint,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { active(blocks, function, threads, dynamic) }
 }
 
@@ -247,7 +247,7 @@ unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
         let info = module.loaded.entry(&state.name).ok_or(INVALID_HANDLE)?;
         let blocks = u32::try_from(blocks).ok().filter(|&n| n > 0).ok_or(INVALID_VALUE)?;
         let found = (SHARED_PER_SM / blocks).saturating_sub(info.shared_bytes);
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(dynamic, found as usize) }
     })
 }
@@ -265,12 +265,12 @@ unsafe fn potential(
     dynamic: usize,
     limit: c_int,
 ) -> Code {
-    // The callback must not find the driver locked.
+    // The callback runs while the driver is unlocked.
     let most = if limit > 0 { (limit as u32).min(MAX_THREADS) } else { MAX_THREADS };
     let sizes = (1..=most / 32).rev().map(|warps| (warps * 32) as c_int);
     let candidates: Vec<(c_int, usize)> = sizes
         .map(|size| match shared_of {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             Some(shared_of) => (size, unsafe { shared_of(size) }),
             None => (size, dynamic),
         })
@@ -283,7 +283,7 @@ unsafe fn potential(
                 (best, threads, count) = (blocks * size as u32, size, blocks);
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe {
             put(grid, (count * MULTIPROCESSORS) as c_int)?;
             put(block, threads)
@@ -300,7 +300,7 @@ unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     dynamic: usize,
     limit: c_int,
 ) -> Code {
-    // SAFETY: the interface demands just this of its caller.
+    // SAFETY: the interface requires exactly this of its caller.
     unsafe { potential(grid, block, function, shared_of, dynamic, limit) }
 }
 
@@ -314,6 +314,6 @@ unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     limit: c_int,
     _flags: c_uint,
 ) -> Code {
-    // SAFETY: the interface demands just this of its caller.
+    // SAFETY: the interface requires exactly this of its caller.
     unsafe { potential(grid, block, function, shared_of, dynamic, limit) }
 }

@@ -22,13 +22,13 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, size: usize) -> Code {
         driver.device_of(context)?.place(found, size).map_err(|error| from_error(&error))?;
         driver.context(context)?.placed.insert(found);
         driver.allocations.insert(found, Allocation { size, context });
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(address, found) }
     })
 }
 
-/// Allocates in the order of a stream: the address is known at once, and there is memory when the
-/// stream gets there.
+/// Allocates in the order of a stream: the address is known at once, and the memory exists when the
+/// stream reaches the allocation.
 ///
 /// # Safety
 ///
@@ -48,19 +48,19 @@ pub(crate) unsafe fn allocate(
     driver.allocations.insert(found, Allocation { size, context });
     driver.state_of(context)?.promised += size;
     driver.enqueue(stream, Work::Place { address: found, size });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { put(address, found) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, size: usize, stream: Handle) -> Code {
     call_on_stream(stream, |driver, stream, context| {
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { allocate(driver, context, stream, address, size) }
     })
 }
 
-/// Takes an allocation from its owner.
+/// Removes an allocation from those that the program owns.
 fn disown(driver: &mut Driver, address: u64) -> Outcome<Allocation> {
     driver.allocations.remove(&address).ok_or_else(|| {
         report(INVALID_VALUE, &format!("no allocation starts at {address:#x}, or it is freed"));
@@ -68,7 +68,7 @@ fn disown(driver: &mut Driver, address: u64) -> Outcome<Allocation> {
     })
 }
 
-/// Frees at once: work that still uses the memory finds it gone.
+/// Frees at once: queued work that still uses the memory finds it gone.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: u64) -> Code {
     call_in_context(|driver, _| {
@@ -77,7 +77,7 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> Code {
         }
         let Allocation { context, .. } = disown(driver, address)?;
         if !driver.context(context)?.placed.contains(&address) {
-            // Allocated by a stream that has not come to it.
+            // For an allocation in a stream that has not reached it.
             driver.drain(|other| other == context);
             driver.healthy(context)?;
         }
@@ -115,7 +115,7 @@ unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usize) -
         let state = driver.state_of(context)?;
         let (used, capacity) = state.device.memory_info();
         let used = (used + state.promised).min(capacity);
-        // SAFETY: the interface demands pointers that are null or valid for a write.
+        // SAFETY: the interface requires pointers that are null or valid for a write.
         unsafe {
             put(available, (capacity - used) as usize)?;
             put(total, capacity as usize)
@@ -131,11 +131,11 @@ unsafe extern "C" fn cuMemGetAddressRange_v2(
 ) -> Code {
     call_in_context(|driver, _| {
         let (start, len) = driver.allocation(address).ok_or(NOT_FOUND)?;
-        // Either result may be left out.
+        // Either result may be omitted.
         for (to, value) in [(base, start), (size.cast::<u64>(), len)] {
             if !to.is_null() {
-                // SAFETY: the interface demands pointers that are null or valid for a write, and
-                // a size has 64 bits on every platform that this library serves.
+                // SAFETY: the interface requires pointers that are null or valid for a write, and a
+                // size has 64 bits on every supported platform.
                 unsafe { put(to, value)? };
             }
         }
@@ -143,7 +143,7 @@ unsafe extern "C" fn cuMemGetAddressRange_v2(
     })
 }
 
-/// Page-locked host memory, which here is ordinary memory.
+/// Allocates page-locked host memory, which here is ordinary memory.
 ///
 /// # Safety
 ///
@@ -160,20 +160,20 @@ unsafe fn host_allocate(memory: *mut *mut c_void, size: usize) -> Code {
             return Err(OUT_OF_MEMORY);
         }
         driver.host.insert(found.expose_provenance(), layout);
-        // SAFETY: not null, and so valid by the caller's promise.
+        // SAFETY: not null, so the caller guarantees that it is valid.
         unsafe { put(memory, found.cast()) }
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemHostAlloc(memory: *mut *mut c_void, size: usize, _flags: c_uint) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { host_allocate(memory, size) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocHost_v2(memory: *mut *mut c_void, size: usize) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { host_allocate(memory, size) }
 }
 
@@ -181,17 +181,17 @@ unsafe extern "C" fn cuMemAllocHost_v2(memory: *mut *mut c_void, size: usize) ->
 unsafe extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Code {
     call(|driver| {
         let layout = driver.host.remove(&memory.addr()).ok_or(INVALID_VALUE)?;
-        // Copies from and to it come first, as in the driver.
+        // Copies from and to it complete first, as in the driver.
         driver.drain(|_| true);
-        // SAFETY: the table holds exactly what `alloc_zeroed` returned with this layout and has
-        // not been given back.
+        // SAFETY: the table holds exactly the addresses that `alloc_zeroed` returned with this
+        // layout and that have not been freed.
         unsafe { dealloc(memory.cast(), layout) };
         Ok(())
     })
 }
 
 impl Driver {
-    /// Returns true if a stretch of host memory is page-locked.
+    /// Returns true if a range of host memory is page-locked.
     fn pinned(&self, address: HostAddress, size: usize) -> bool {
         let found = self.host.range(..=address).next_back();
         found.is_some_and(|(&base, layout)| address - base + size <= layout.size())
@@ -199,7 +199,7 @@ impl Driver {
 }
 
 /// Copies to the device. Ordinary memory is staged: it may change as soon as the call returns.
-/// Page-locked memory is read when the stream gets there.
+/// Page-locked memory is read when the stream reaches the copy.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ unsafe fn upload(
     let work = if driver.pinned(address, size) {
         Work::UploadPinned { to, from: address, size }
     } else {
-        // SAFETY: the caller's promise; bytes have no alignment and no invalid values.
+        // SAFETY: the caller guarantees it; bytes have no alignment and no invalid values.
         let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
         Work::Upload { to, bytes: bytes.to_vec() }
     };
@@ -231,8 +231,8 @@ unsafe fn upload(
     Ok(())
 }
 
-/// Copies to the host when the stream gets there. Until then the destination holds a pattern, so
-/// that nobody reads what was there before and takes it for a result.
+/// Copies to the host when the stream reaches the copy. Until then the destination holds a pattern,
+/// so that a program which reads too early does not get plausible old data.
 ///
 /// # Safety
 ///
@@ -251,13 +251,13 @@ unsafe fn download(
         return Err(INVALID_VALUE);
     }
     driver.accessible(from, size as u64)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { to.cast::<u8>().write_bytes(NOT_YET, size) };
     driver.enqueue(stream, Work::Download { to: to.expose_provenance(), from, size });
     Ok(())
 }
 
-/// What the destination of a copy holds until the copy is done.
+/// The pattern in the destination of a copy until the copy is done.
 const NOT_YET: u8 = 0xee;
 
 fn copy(driver: &mut Driver, stream: Handle, to: u64, from: u64, size: usize) -> Outcome {
@@ -291,7 +291,7 @@ fn in_legacy(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     })
 }
 
-/// Returns the same, and waits for it.
+/// Runs a call that works in the legacy stream, and waits for it.
 fn blocking(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     call_in_context(|driver, context| {
         let stream = driver.context(context)?.legacy;
@@ -301,8 +301,8 @@ fn blocking(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     })
 }
 
-/// Runs a call that works in a stream, which may be of another context than the current one:
-/// addresses say where memory is.
+/// Runs a call that works in a stream, which may belong to another context than the current one:
+/// addresses determine the memory.
 fn in_stream(stream: Handle, body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     call_in_context(|driver, _| {
         let stream = driver.stream(stream)?;
@@ -314,7 +314,7 @@ fn in_stream(stream: Handle, body: impl FnOnce(&mut Driver, Handle) -> Outcome) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, size: usize) -> Code {
-    // SAFETY: the interface demands `size` readable bytes at `from`.
+    // SAFETY: the interface requires `size` readable bytes at `from`.
     blocking(|driver, stream| unsafe { upload(driver, stream, to, from, size) })
 }
 
@@ -325,14 +325,14 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     size: usize,
     stream: Handle,
 ) -> Code {
-    // SAFETY: the interface demands `size` readable bytes at `from`, until the copy is done if
+    // SAFETY: the interface requires `size` readable bytes at `from`, until the copy is done if
     // they are page-locked.
     in_stream(stream, |driver, stream| unsafe { upload(driver, stream, to, from, size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, size: usize) -> Code {
-    // SAFETY: the interface demands `size` writable bytes at `to`.
+    // SAFETY: the interface requires `size` writable bytes at `to`.
     blocking(|driver, stream| unsafe { download(driver, stream, to, from, size) })
 }
 
@@ -343,11 +343,11 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     size: usize,
     stream: Handle,
 ) -> Code {
-    // SAFETY: the interface demands `size` writable bytes at `to` until the copy is done.
+    // SAFETY: the interface requires `size` writable bytes at `to` until the copy is done.
     in_stream(stream, |driver, stream| unsafe { download(driver, stream, to, from, size) })
 }
 
-/// Between two places of a device nobody waits.
+/// Queues a copy between two places of a device, without waiting.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, size: usize) -> Code {
     in_legacy(|driver, stream| copy(driver, stream, to, from, size))

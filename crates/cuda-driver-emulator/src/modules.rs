@@ -14,7 +14,7 @@ use std::{
     fs,
 };
 
-/// The newest PTX ISA that a driver of this version reads.
+/// The newest PTX ISA that this version of the driver reads.
 const NEWEST_ISA: (u32, u32) = (8, 5);
 
 fn load(image: &str, out: *mut Handle) -> Code {
@@ -28,7 +28,7 @@ fn load(image: &str, out: *mut Handle) -> Code {
         }
         let target = module.target().trim_start_matches("sm_");
         let number: u32 = target.trim_end_matches(['a', 'f']).parse().unwrap_or(u32::MAX);
-        // Targets that end in a letter run on that very device only.
+        // A target that ends in a letter runs only on exactly that device.
         if number > 10 * CAPABILITY.0 + CAPABILITY.1 || target.ends_with(['a', 'f']) {
             report(NO_BINARY_FOR_GPU, &format!("the PTX is for {}", module.target()));
             return Err(NO_BINARY_FOR_GPU);
@@ -38,7 +38,7 @@ fn load(image: &str, out: *mut Handle) -> Code {
         driver
             .modules
             .insert(handle, ModuleState { context, loaded, functions: Default::default() });
-        // SAFETY: every caller has been promised a pointer that is null or valid for a write.
+        // SAFETY: every caller guarantees a pointer that is null or valid for a write.
         unsafe { put(out, handle) }
     })
 }
@@ -50,7 +50,7 @@ unsafe fn load_data(module: *mut Handle, image: *const c_void) -> Code {
     if image.is_null() {
         return INVALID_VALUE;
     }
-    // SAFETY: not null, and so a text by the caller's promise.
+    // SAFETY: not null, so the caller guarantees a text.
     let image = unsafe { CStr::from_ptr(image.cast()) };
     match image.to_str() {
         Ok(text) if !text.starts_with('\x7f') && text.contains(".version") => load(text, module),
@@ -63,7 +63,7 @@ unsafe fn load_data(module: *mut Handle, image: *const c_void) -> Code {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> Code {
-    // SAFETY: the interface demands a zero-terminated text for PTX; a binary has a zero byte
+    // SAFETY: the interface requires a zero-terminated text for PTX; a binary has a zero byte
     // within its header too.
     unsafe { load_data(module, image) }
 }
@@ -76,7 +76,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     _options: *mut c_uint,
     _values: *mut *mut c_void,
 ) -> Code {
-    // SAFETY: as for `cuModuleLoadData`. The options concern a compiler that is not there.
+    // SAFETY: as for `cuModuleLoadData`. The options are for a compiler, which does not exist here.
     unsafe { load_data(module, image) }
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn cuModuleLoad(module: *mut Handle, path: *const c_char) -> C
     if path.is_null() {
         return INVALID_VALUE;
     }
-    // SAFETY: the interface demands a zero-terminated text.
+    // SAFETY: the interface requires a zero-terminated text.
     let path = unsafe { CStr::from_ptr(path) };
     match path.to_str().ok().and_then(|path| fs::read_to_string(path).ok()) {
         Some(text) => load(&text, module),
@@ -108,7 +108,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Code> {
     if text.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: not null, and so a text by the caller's promise.
+    // SAFETY: not null, so the caller guarantees a text.
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| INVALID_VALUE)
 }
 
@@ -119,7 +119,7 @@ unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> Code {
     call_in_context(|driver, context| {
-        // SAFETY: the interface demands a zero-terminated text.
+        // SAFETY: the interface requires a zero-terminated text.
         let name = unsafe { text(name)? };
         let state = driver.module(module, context)?;
         let info = state.loaded.entry(name).ok_or_else(|| {
@@ -138,7 +138,7 @@ unsafe extern "C" fn cuModuleGetFunction(
                 handle
             }
         };
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(function, handle) }
     })
 }
@@ -151,16 +151,16 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> Code {
     call_in_context(|driver, context| {
-        // SAFETY: the interface demands a zero-terminated text.
+        // SAFETY: the interface requires a zero-terminated text.
         let name = unsafe { text(name)? };
         let state = driver.module(module, context)?;
         let (start, len) = state.loaded.variable(name).ok_or(NOT_FOUND)?;
         if !address.is_null() {
-            // SAFETY: the interface demands a pointer that is null or valid for a write.
+            // SAFETY: the interface requires a pointer that is null or valid for a write.
             unsafe { put(address, start)? };
         }
         if !size.is_null() {
-            // SAFETY: the interface demands a pointer that is null or valid for a write.
+            // SAFETY: the interface requires a pointer that is null or valid for a write.
             unsafe { put(size, len as usize)? };
         }
         Ok(())
@@ -171,7 +171,7 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
 unsafe extern "C" fn cuFuncGetModule(module: *mut Handle, function: Handle) -> Code {
     call(|driver| {
         let found = driver.functions.get(&function).ok_or(INVALID_HANDLE)?.module;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(module, found) }
     })
 }
@@ -192,7 +192,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
             1 => info.shared_bytes,
             2 => info.const_bytes,
             3 => info.local_bytes,
-            // Virtual registers say little about the registers of a compiled kernel.
+            // Virtual registers are only a rough bound for the registers of a compiled kernel.
             4 => {
                 driver.config.registers.get(&state.name).copied().unwrap_or(info.registers.min(255))
             }
@@ -204,7 +204,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
             9 => u32::MAX,
             _ => return Err(INVALID_VALUE),
         };
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(value, found as c_int) }
     })
 }
@@ -225,7 +225,7 @@ unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: c_uint, val
                 state.max_dynamic = asked;
                 Ok(())
             }
-            // The preferred division of a cache that is not there.
+            // The preferred division of a cache, which does not exist here.
             9 if (-1..=100).contains(&value) => Ok(()),
             _ => Err(INVALID_VALUE),
         }

@@ -1,4 +1,4 @@
-//! Memory pools. Freed memory is kept by streams and devices, so a pool has nothing to keep.
+//! Memory pools. Streams and devices keep freed memory, so a pool keeps nothing.
 
 use crate::{
     memory::allocate,
@@ -22,7 +22,7 @@ unsafe extern "C" fn cuMemPoolCreate(pool: *mut Handle, props: *const c_void) ->
         if props.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the interface demands a `CUmemPoolProps`, which begins with these fields.
+        // SAFETY: the interface requires a `CUmemPoolProps`, which begins with these fields.
         let props = unsafe { props.cast::<PoolProps>().read() };
         // Pinned memory on a device is the only kind.
         if props.allocation != 1 || props.handles != 0 || props.location != 1 {
@@ -32,7 +32,7 @@ unsafe extern "C" fn cuMemPoolCreate(pool: *mut Handle, props: *const c_void) ->
         let handle = driver.handle();
         let state = PoolState { ordinal: props.device as usize, ..PoolState::default() };
         driver.pools.insert(handle, state);
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(pool, handle) }
     })
 }
@@ -70,11 +70,11 @@ unsafe extern "C" fn cuMemPoolGetAttribute(
         let stored = state.attributes.get(&attribute).copied();
         let (used, _) = driver.devices[ordinal].device.memory_info();
         match attribute {
-            // SAFETY: the interface demands a pointer to an int for the first three attributes.
+            // SAFETY: the interface requires a pointer to an int for the first three attributes.
             1..=3 => unsafe { put(value.cast::<c_int>(), stored.unwrap_or(1) as c_int) },
-            // SAFETY: and to 64 bits for the others.
+            // SAFETY: the interface requires a pointer to 64 bits for the others.
             4 => unsafe { put(value.cast::<u64>(), stored.unwrap_or(0)) },
-            // SAFETY: as before.
+            // SAFETY: as above.
             5..=8 => unsafe { put(value.cast::<u64>(), used) },
             _ => Err(INVALID_VALUE),
         }
@@ -93,9 +93,9 @@ unsafe extern "C" fn cuMemPoolSetAttribute(
             return Err(INVALID_VALUE);
         }
         let value = match attribute {
-            // SAFETY: the interface demands a pointer to an int for the first three attributes.
+            // SAFETY: the interface requires a pointer to an int for the first three attributes.
             1..=3 => u64::from(unsafe { value.cast::<c_uint>().read() }),
-            // SAFETY: and to 64 bits for the others.
+            // SAFETY: the interface requires a pointer to 64 bits for the others.
             4 | 6 | 8 => unsafe { value.cast::<u64>().read() },
             _ => return Err(INVALID_VALUE),
         };
@@ -113,7 +113,7 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
 ) -> Code {
     call_on_stream(stream, |driver, stream, context| {
         driver.pools.get(&pool).ok_or(INVALID_VALUE)?;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { allocate(driver, context, stream, address, size) }
     })
 }

@@ -1,8 +1,8 @@
-//! Work that streams have not done yet.
+//! The queues of work in streams.
 //!
-//! The driver is as late as it may be: work waits in the queue of its stream until somebody is
-//! entitled to its result, and the queues of streams that nobody has ordered are run in an order
-//! that the schedule chooses. A program that reads before it waits reads old bytes every time.
+//! The emulator does work as late as the interface allows: it waits in the queue of its stream
+//! until a call may rely on its result, and the schedule chooses the order between streams that the
+//! program has not ordered. A program that reads before it waits always reads old bytes.
 
 use crate::{
     state::{Driver, Handle, Outcome},
@@ -14,10 +14,10 @@ use std::{
     time::Instant,
 };
 
-/// How much work a stream holds before a call waits for the oldest.
+/// The number of pieces of work in a stream beyond which a call first does the oldest.
 const QUEUE: usize = 1024;
 
-/// A place in a stream: reached once that much work of the stream is done.
+/// A position in a stream, reached when that number of pieces of work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) stream: Handle,
@@ -25,19 +25,19 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the place one piece of work further on.
+    /// Returns the position one piece of work later.
     fn next(self) -> Mark {
         Mark { position: self.position + 1, ..self }
     }
 }
 
-/// An address of the host, which its owner keeps valid until the work is done.
+/// An address on the host that its owner keeps valid until the work is done.
 pub(crate) type HostAddress = usize;
 
 /// One piece of work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Memory appears at addresses that were given out before.
+    /// Creates memory at addresses that were reserved before.
     Place {
         address: u64,
         size: u64,
@@ -51,12 +51,12 @@ pub(crate) enum Work {
         launch: Launch,
         params: Vec<u8>,
     },
-    /// Bytes that were staged when the copy was asked for.
+    /// Copies bytes that were staged at the call.
     Upload {
         to: u64,
         bytes: Vec<u8>,
     },
-    /// Bytes of page-locked memory, read when the copy runs.
+    /// Copies bytes of page-locked memory, read when the copy runs.
     UploadPinned {
         to: u64,
         from: HostAddress,
@@ -88,13 +88,13 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Bytes of memory that this work will take.
+    /// Returns the number of bytes of memory that this work will allocate.
     pub(crate) fn promised(&self) -> u64 {
         if let Work::Place { size, .. } = self { *size } else { 0 }
     }
 }
 
-/// Freed addresses by the number of bytes that were reserved there; the last one freed goes first.
+/// Freed addresses, by the number of bytes reserved there; the last one freed is reused first.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(BTreeMap<u64, Vec<u64>>);
 
@@ -113,7 +113,7 @@ impl Spare {
         found
     }
 
-    /// Takes this very address, if it is here.
+    /// Removes this address, if it is here.
     fn remove(&mut self, room: u64, address: u64) -> bool {
         let Some(addresses) = self.0.get_mut(&room) else { return false };
         let Some(at) = addresses.iter().position(|&known| known == address) else { return false };
@@ -150,7 +150,7 @@ impl Driver {
         }
     }
 
-    /// The legacy stream waits for every blocking stream of its context, and they for it.
+    /// Makes a blocking stream and the legacy stream of its context wait for each other.
     fn order_with_legacy(&mut self, stream: Handle) {
         let Some(state) = self.streams.get(&stream) else { return };
         if !state.blocking {
@@ -172,25 +172,25 @@ impl Driver {
         }
     }
 
-    /// Returns the end of what a stream has been asked for.
+    /// Returns the position after all work queued in a stream.
     pub(crate) fn tail(&self, stream: Handle) -> Mark {
         let position = self.streams.get(&stream).map_or(0, |s| s.done + s.queue.len() as u64);
         Mark { stream, position }
     }
 
-    /// Returns true if a place has been reached. A stream that is gone has done everything.
+    /// Returns true if a position has been reached. A destroyed stream has done everything.
     pub(crate) fn reached(&self, mark: Mark) -> bool {
         self.streams.get(&mark.stream).is_none_or(|state| state.done >= mark.position)
     }
 
-    /// Works until a place is reached. What goes wrong is kept in the context of the stream.
+    /// Works until a position is reached. An error is stored in the context of the stream.
     pub(crate) fn reach(&mut self, mark: Mark) {
         while !self.reached(mark) {
             self.step(mark.stream);
         }
     }
 
-    /// Does everything that streams have been asked for, and that `wanted` says to.
+    /// Does all queued work of the streams for which `wanted` returns true.
     pub(crate) fn drain(&mut self, wanted: impl Fn(Handle) -> bool) {
         let mut streams: Vec<Handle> = self
             .streams
@@ -216,7 +216,7 @@ impl Driver {
         let Some(state) = self.streams.get_mut(&stream) else { return };
         let context = state.context;
         let Some(work) = state.queue.pop_front() else { return };
-        // The work is waited for, or it fails, before it counts as done.
+        // Waiting completes, or the work fails, before it counts as done.
         let outcome = match work {
             Work::Wait(mark) => {
                 self.reach(mark);
@@ -244,8 +244,8 @@ impl Driver {
         }
     }
 
-    /// Takes a context out of service: every later call in it returns `code`, and what its
-    /// streams have not done is never done.
+    /// Marks a context as failed: every later call in it returns `code`, and the queued work of its
+    /// streams is never done.
     fn poison(&mut self, context: Handle, code: Code) {
         if let Some(state) = self.contexts.get_mut(&context) {
             state.sticky = Some(code);
@@ -261,7 +261,7 @@ impl Driver {
     }
 
     fn perform(&mut self, stream: Handle, context: Handle, work: Work) -> Outcome {
-        // The call checked what it could: whatever is wrong with an address now went wrong since.
+        // The call has checked the addresses, so an address that is wrong now became wrong since.
         let late = |error: Error| {
             report(ILLEGAL_ADDRESS, &error.to_string());
             ILLEGAL_ADDRESS
@@ -279,7 +279,7 @@ impl Driver {
                 self.context(context)?.placed.remove(&address);
                 let room = self.state_of(context)?.room(address);
                 let state = self.streams.get_mut(&stream);
-                // Unless the stream itself has taken it again.
+                // Unless the stream itself has reused the address.
                 if state.is_some_and(|state| state.spare.remove(room, address)) {
                     self.state_of(context)?.spare.put(room, address);
                 }
@@ -291,7 +291,7 @@ impl Driver {
                 let stats = done.map_err(|error| from_error(&error))?;
                 if statistics {
                     let (warps, lanes) = (stats.warp_instructions, stats.lane_instructions);
-                    // A closed stream is no reason to fail.
+                    // A closed standard error stream must not cause a failure.
                     let _ = writeln!(
                         std::io::stderr(),
                         "CUDA driver emulator: {name}: {warps} warp and {lanes} lane instructions"
@@ -305,18 +305,18 @@ impl Driver {
             Work::Upload { to, bytes } => self.owner(to)?.write(to, &bytes).map_err(late),
             Work::UploadPinned { to, from, size } => {
                 let from = std::ptr::with_exposed_provenance::<u8>(from);
-                // SAFETY: the interface demands that page-locked memory stays valid, and is not
+                // SAFETY: the interface requires that page-locked memory stays valid, and is not
                 // written, until the copy is done.
                 let bytes = unsafe { std::slice::from_raw_parts(from, size) };
                 self.owner(to)?.write(to, bytes).map_err(late)
             }
             Work::Download { to, from, size } => {
-                // The destination may be uninitialised memory, so no reference to it is made
+                // The destination may be uninitialised memory, so no reference to it is created
                 // before it is written.
                 let mut bytes = vec![0; size];
                 self.owner(from)?.read(from, &mut bytes).map_err(late)?;
                 let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
-                // SAFETY: the interface demands that the memory stays valid for `size` bytes until
+                // SAFETY: the interface requires that the memory stays valid for `size` bytes until
                 // the copy is done; fresh memory overlaps nothing.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, size) };
                 Ok(())
@@ -335,8 +335,8 @@ impl Driver {
             Work::Call { function, data } => {
                 let data = std::ptr::with_exposed_provenance_mut(data);
                 let before = crate::state::IN_CALLBACK.replace(true);
-                // SAFETY: the interface demands a function that may be called with `data` when
-                // the stream gets to it. Calls that it makes are refused before they lock.
+                // SAFETY: the interface requires a function that may be called with `data` when the
+                // stream reaches it. Its calls to the driver return an error before they lock.
                 unsafe { function(data) };
                 crate::state::IN_CALLBACK.set(before);
                 Ok(())
@@ -345,9 +345,8 @@ impl Driver {
         }
     }
 
-    /// Gives out addresses for memory that work of `stream` will place there, or for memory of
-    /// nobody's stream. Addresses that are free are used again at once, if that is not switched
-    /// off.
+    /// Reserves addresses for memory that work of `stream` will create there, or for memory that
+    /// belongs to no stream. Free addresses are reused at once, unless that is disabled.
     pub(crate) fn reserve(
         &mut self,
         context: Handle,
@@ -355,7 +354,7 @@ impl Driver {
         size: u64,
     ) -> Outcome<u64> {
         if !self.state_of(context)?.fits(size) {
-            // Memory whose release is on its way counts.
+            // Memory that queued work will free counts as available.
             let ordinal = self.context(context)?.ordinal;
             let here: Vec<Handle> = self.contexts_on(ordinal);
             self.drain(|context| here.contains(&context));
@@ -387,7 +386,8 @@ impl Driver {
     }
 }
 
-/// Adds a line to a file: the kernel, its blocks, the threads of a block, and what the launch cost.
+/// Appends a line to a file: the kernel, its number of blocks, the threads of a block, and the
+/// counts of the launch.
 fn note(path: &Path, name: &str, launch: Launch, counts: &Counts) -> Outcome {
     let [blocks, threads] = [launch.grid, launch.block].map(|dims| dims.iter().product::<u32>());
     let mut line = format!("{name} blocks={blocks} threads={threads}");

@@ -1,4 +1,4 @@
-//! What the driver knows: devices, contexts and handles.
+//! The state of the driver: devices, contexts and handles.
 
 use crate::{
     config::Config,
@@ -19,28 +19,28 @@ use std::{
     time::Instant,
 };
 
-/// An opaque handle, as the caller holds it.
+/// An opaque handle of the interface.
 pub(crate) type Handle = usize;
 
 /// One device.
 #[derive(Debug)]
 pub(crate) struct DeviceState {
     pub(crate) device: Device,
-    /// The primary context and how often it is retained.
+    /// The primary context, and its retain count.
     pub(crate) primary: Option<(Handle, u32)>,
-    /// The pool that stream-ordered allocation uses.
+    /// The pool of stream-ordered allocation.
     pub(crate) pool: Handle,
     pub(crate) default_pool: Handle,
-    /// Bytes of memory that streams have yet to place.
+    /// The number of bytes that queued work will allocate.
     pub(crate) promised: u64,
-    /// The number of bytes are reserved at each address that was given out.
+    /// The number of bytes reserved at each address.
     pub(crate) rooms: BTreeMap<u64, u64>,
-    /// Addresses that any stream may use again.
+    /// Addresses that any stream may reuse.
     pub(crate) spare: Spare,
 }
 
 impl DeviceState {
-    /// Returns true if the device's memory suffices for `size` bytes more.
+    /// Returns true if the device has memory for `size` more bytes.
     pub(crate) fn fits(&self, size: u64) -> bool {
         let (used, capacity) = self.device.memory_info();
         size <= capacity.saturating_sub(used + self.promised)
@@ -55,19 +55,19 @@ impl DeviceState {
 #[derive(Debug, Default)]
 pub(crate) struct ContextState {
     pub(crate) ordinal: usize,
-    /// The error that a kernel left behind: every later call returns it.
+    /// The error that a kernel left: every later call returns it.
     pub(crate) sticky: Option<Code>,
     /// The legacy default stream.
     pub(crate) legacy: Handle,
-    /// The default streams of threads.
+    /// The default streams of threads, by thread.
     pub(crate) of_threads: BTreeMap<u64, Handle>,
-    /// Where there is memory of this context, whatever its owner thinks.
+    /// The addresses at which memory of this context exists, whoever owns it.
     pub(crate) placed: BTreeSet<u64>,
     pub(crate) limits: BTreeMap<u32, usize>,
     pub(crate) cache: u32,
 }
 
-/// An allocation, as its owner knows it: from the call that returned its address to the call that
+/// An allocation from the program's view: from the call that returned its address to the call that
 /// frees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
@@ -83,11 +83,11 @@ pub(crate) struct StreamState {
     pub(crate) blocking: bool,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Work>,
-    /// How much work is done.
+    /// The number of pieces of work done.
     pub(crate) done: u64,
-    /// Its owner has no handle any more; it goes when it has nothing to do.
+    /// True if the program has destroyed its handle; the stream is removed when its queue is empty.
     pub(crate) destroyed: bool,
-    /// Addresses that this stream will have freed before it gets to work that comes now.
+    /// Addresses that this stream will have freed before it reaches work queued now.
     pub(crate) spare: Spare,
 }
 
@@ -96,9 +96,9 @@ pub(crate) struct StreamState {
 pub(crate) struct EventState {
     pub(crate) context: Handle,
     pub(crate) timed: bool,
-    /// Where it was last recorded.
+    /// The position at which it was last recorded.
     pub(crate) mark: Option<Mark>,
-    /// When that place was reached.
+    /// The time at which that position was reached.
     pub(crate) recorded: Option<Instant>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct ModuleState {
 pub(crate) struct FunctionState {
     pub(crate) module: Handle,
     pub(crate) name: String,
-    /// Bytes of dynamic shared memory that a launch may ask for.
+    /// The largest dynamic shared memory of a launch, in bytes.
     pub(crate) max_dynamic: u32,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct PoolState {
     pub(crate) attributes: BTreeMap<u32, u64>,
 }
 
-/// Everything.
+/// The whole state of the driver.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) config: Config,
@@ -138,7 +138,7 @@ pub(crate) struct Driver {
     pub(crate) functions: BTreeMap<Handle, FunctionState>,
     pub(crate) pools: BTreeMap<Handle, PoolState>,
     pub(crate) allocations: BTreeMap<u64, Allocation>,
-    /// Page-locked host memory.
+    /// The page-locked host memory.
     pub(crate) host: BTreeMap<usize, Layout>,
     next: Handle,
 }
@@ -148,18 +148,18 @@ static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 thread_local! {
     /// The stack of current contexts.
     pub(crate) static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-    /// A number of this thread.
+    /// The number of this thread.
     static THREAD: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)
     };
-    /// Whether this thread is in a function that a stream calls.
+    /// True while this thread runs a function that a stream calls.
     pub(crate) static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Code>;
 
-/// Starts the driver; a second time does nothing.
+/// Starts the driver; later calls do nothing.
 pub(crate) fn initialise() -> Code {
     let mut driver = DRIVER.lock();
     if driver.is_some() {
@@ -229,7 +229,7 @@ pub(crate) fn call(body: impl FnOnce(&mut Driver) -> Outcome) -> Code {
     }
 }
 
-/// Runs one call that needs a current context in good health.
+/// Runs one call that needs a current context without a stored error.
 pub(crate) fn call_in_context(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
     call(|driver| {
         let context = driver.current()?;
@@ -238,8 +238,8 @@ pub(crate) fn call_in_context(body: impl FnOnce(&mut Driver, Handle) -> Outcome)
     })
 }
 
-/// Runs one call that needs a stream and its context in good health. Only a default stream needs
-/// a current context.
+/// Runs one call that needs a stream and its context without a stored error. Only a default stream
+/// needs a current context.
 pub(crate) fn call_on_stream(
     stream: Handle,
     body: impl FnOnce(&mut Driver, Handle, Handle) -> Outcome,
@@ -253,7 +253,7 @@ pub(crate) fn call_on_stream(
 }
 
 impl Driver {
-    /// Returns a handle that has never been used.
+    /// Returns a new handle.
     pub(crate) fn handle(&mut self) -> Handle {
         self.next += 16;
         self.next
@@ -268,7 +268,7 @@ impl Driver {
         if self.contexts.contains_key(&top) { Ok(top) } else { Err(CONTEXT_IS_DESTROYED) }
     }
 
-    /// Fails with the error that a kernel has left behind.
+    /// Returns the error that a kernel has left, if any.
     pub(crate) fn healthy(&self, context: Handle) -> Outcome {
         match self.contexts.get(&context).and_then(|state| state.sticky) {
             Some(code) => Err(code),
@@ -292,7 +292,7 @@ impl Driver {
         Ok(&mut self.state_of(context)?.device)
     }
 
-    /// Returns the device of a context, and what the driver knows about it.
+    /// Returns the state of a context's device.
     pub(crate) fn state_of(&mut self, context: Handle) -> Outcome<&mut DeviceState> {
         let ordinal = self.context(context)?.ordinal;
         Ok(&mut self.devices[ordinal])
@@ -304,7 +304,7 @@ impl Driver {
         here.map(|(&handle, _)| handle).collect()
     }
 
-    /// Returns the device that an address belongs to.
+    /// Returns the device that owns an address.
     pub(crate) fn owner(&mut self, address: u64) -> Outcome<&mut Device> {
         self.devices
             .iter_mut()
@@ -316,7 +316,7 @@ impl Driver {
             })
     }
 
-    /// Returns the allocation or the module's variable that an address lies in: base and size.
+    /// Returns base and size of the allocation or module variable that contains an address.
     pub(crate) fn allocation(&mut self, address: u64) -> Option<(u64, u64)> {
         if let Some((&base, found)) = self.allocations.range(..=address).next_back()
             && address - base < found.size
@@ -324,12 +324,12 @@ impl Driver {
             return Some((base, found.size));
         }
         let (base, size) = self.owner(address).ok()?.allocation(address)?;
-        // What has been freed may still be in place.
+        // Freed memory may still exist.
         let variable = !self.contexts.values().any(|context| context.placed.contains(&base));
         variable.then_some((base, size))
     }
 
-    /// Fails unless `size` bytes at `address` belong to somebody.
+    /// Checks that `size` bytes at `address` are allocated.
     pub(crate) fn accessible(&mut self, address: u64, size: u64) -> Outcome {
         let found = self.allocation(address);
         if found.is_some_and(|(base, len)| size <= len - (address - base)) {
@@ -345,7 +345,7 @@ impl Driver {
         Err(INVALID_VALUE)
     }
 
-    /// Returns the stream behind a handle; a current context has two default streams.
+    /// Returns the stream of a handle; a current context has two default streams.
     pub(crate) fn stream(&mut self, stream: Handle) -> Outcome<Handle> {
         match stream {
             0 | 1 => {
@@ -381,7 +381,7 @@ impl Driver {
         handle
     }
 
-    /// Makes a context.
+    /// Creates a context.
     pub(crate) fn create_context(&mut self, ordinal: usize) -> Handle {
         let handle = self.handle();
         let legacy = self.create_stream(handle, true, 0);
@@ -389,7 +389,7 @@ impl Driver {
         handle
     }
 
-    /// Destroys a context and everything in it. What its streams have not done is never done.
+    /// Destroys a context and everything in it. The queued work of its streams is never done.
     pub(crate) fn destroy_context(&mut self, handle: Handle) -> Outcome {
         let state = self.contexts.remove(&handle).ok_or(INVALID_CONTEXT)?;
         let mut promised = 0;
@@ -402,7 +402,7 @@ impl Driver {
         let device = &mut self.devices[state.ordinal];
         device.promised -= promised;
         for address in state.placed {
-            // Whatever is left is the context's own.
+            // The remaining memory belongs to the context.
             device.device.free(address).map_err(|error| status::from_error(&error))?;
         }
         let modules: Vec<Handle> = self
@@ -429,7 +429,7 @@ impl Driver {
         }
     }
 
-    /// Unloads a module and forgets its functions.
+    /// Unloads a module and removes its functions.
     pub(crate) fn unload(&mut self, handle: Handle) -> Outcome {
         let module = self.modules.remove(&handle).ok_or(INVALID_HANDLE)?;
         self.functions.retain(|_, function| function.module != handle);
@@ -453,7 +453,7 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: not null, and so valid by the caller's promise.
+    // SAFETY: not null, so the caller guarantees that it is valid.
     unsafe { to.write(value) };
     Ok(())
 }

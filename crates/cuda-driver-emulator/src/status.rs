@@ -1,4 +1,4 @@
-//! The driver's error codes, their names and their sentences.
+//! The driver's error codes, their names and their descriptions.
 
 use parking_lot::Mutex;
 use samebits_ptx_emulator::{Error, FaultKind};
@@ -62,19 +62,18 @@ codes! {
     UNKNOWN = 999 c"CUDA_ERROR_UNKNOWN" c"unknown error";
 }
 
-/// Sentences that say more than the code, by code: the emulator knows what went wrong.
+/// Descriptions of what went wrong, by code: they are more detailed than the code.
 static DETAILS: Mutex<BTreeMap<Code, &'static CStr>> = Mutex::new(BTreeMap::new());
 
-/// Remembers what happened, so that `cuGetErrorString` can say it, and writes it to the standard
-/// error stream.
+/// Stores a message for `cuGetErrorString`, and writes it to standard error.
 pub(crate) fn report(code: Code, message: &str) {
     use std::io::Write;
     let name = entry(code).map_or("an error", |(name, _)| name.to_str().unwrap_or("an error"));
-    // A closed stream is no reason to fail.
+    // A closed standard error stream must not cause a failure.
     let _ = writeln!(std::io::stderr(), "CUDA driver emulator: {name}: {message}");
     let base = entry(code).map_or("", |(_, text)| text.to_str().unwrap_or(""));
     if let Ok(text) = CString::new(format!("{base}: {message}")) {
-        // The interface hands out pointers that stay valid for ever.
+        // The interface returns pointers that stay valid for ever.
         DETAILS.lock().insert(code, Box::leak(text.into_boxed_c_str()));
     }
 }
@@ -107,7 +106,7 @@ pub(crate) fn from_error(error: &Error) -> Code {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(error: Code, text: *mut *const c_char) -> Code {
     let found = entry(error).map(|(name, _)| name.as_ptr());
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { name_out(found, text) }
 }
 
@@ -115,7 +114,7 @@ unsafe extern "C" fn cuGetErrorName(error: Code, text: *mut *const c_char) -> Co
 unsafe extern "C" fn cuGetErrorString(error: Code, text: *mut *const c_char) -> Code {
     let detail = DETAILS.lock().get(&error).copied();
     let found = detail.or(entry(error).map(|(_, text)| text)).map(CStr::as_ptr);
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { name_out(found, text) }
 }
 
@@ -126,7 +125,7 @@ unsafe fn name_out(found: Option<*const c_char>, text: *mut *const c_char) -> Co
     if text.is_null() {
         return INVALID_VALUE;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { text.write(found.unwrap_or(std::ptr::null())) };
     if found.is_some() { SUCCESS } else { INVALID_VALUE }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::ffi::{c_int, c_uint, c_void};
 
-/// `CU_EVENT_DISABLE_TIMING`
+/// The flag `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: c_uint = 2;
 
 /// # Safety
@@ -19,14 +19,14 @@ unsafe fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Code {
             return Err(INVALID_VALUE);
         }
         let handle = driver.create_stream(context, flags == 0, priority.clamp(-5, 0));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { put(stream, handle) }
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut Handle, flags: c_uint) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { create(stream, flags, 0) }
 }
 
@@ -36,11 +36,11 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: c_uint,
     priority: c_int,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { create(stream, flags, priority) }
 }
 
-/// Returns the stream goes when it has nothing left to do.
+/// Destroys the handle; the stream is removed when its queue is empty.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
     call(|driver| {
@@ -64,8 +64,8 @@ unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
     })
 }
 
-/// Returns whether a place is reached. A question gives the stream time for one piece of work, so
-/// that who goes on asking gets there.
+/// Returns success if a position is reached. Each query does one piece of work, so that polling
+/// makes progress.
 fn ready(driver: &mut Driver, mark: Mark, context: Handle) -> Outcome {
     if driver.reached(mark) {
         return driver.healthy(context);
@@ -88,7 +88,7 @@ unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> Cod
     call_in_context(|driver, current| {
         let stream = driver.stream(stream)?;
         let found = driver.streams.get(&stream).map_or(current, |state| state.context);
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(context, found) }
     })
 }
@@ -98,7 +98,7 @@ unsafe extern "C" fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) -> Cod
     call_in_context(|driver, _| {
         let stream = driver.stream(stream)?;
         let found = driver.streams.get(&stream).map_or(0, |state| c_uint::from(!state.blocking));
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(flags, found) }
     })
 }
@@ -108,7 +108,7 @@ unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) -
     call_in_context(|driver, _| {
         let stream = driver.stream(stream)?;
         let found = driver.streams.get(&stream).map_or(0, |state| state.priority);
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(priority, found) }
     })
 }
@@ -117,7 +117,7 @@ unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) -
 unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) -> Code {
     call_in_context(|driver, _| {
         let stream = driver.stream(stream)?;
-        // An event that was never recorded is waited for by nobody.
+        // Waiting for an event that was never recorded does nothing.
         if let Some(mark) = driver.events.get(&event).ok_or(INVALID_HANDLE)?.mark {
             driver.enqueue(stream, Work::Wait(mark));
         }
@@ -129,7 +129,7 @@ unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_
 unsafe extern "C" fn cuStreamIsCapturing(stream: Handle, status: *mut c_uint) -> Code {
     call_in_context(|driver, _| {
         driver.stream(stream)?;
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(status, 0) }
     })
 }
@@ -157,7 +157,7 @@ unsafe extern "C" fn cuEventCreate(event: *mut Handle, flags: c_uint) -> Code {
         let handle = driver.handle();
         let timed = flags & DISABLE_TIMING == 0;
         driver.events.insert(handle, EventState { context, timed, mark: None, recorded: None });
-        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        // SAFETY: the interface requires a pointer that is null or valid for a write.
         unsafe { put(event, handle) }
     })
 }
@@ -228,7 +228,7 @@ unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Code {
         };
         let (start, end) = (at(start)?, at(end)?);
         let time = end.saturating_duration_since(start).as_secs_f64() * 1e3;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { put(milliseconds, time as f32) }
     })
 }
@@ -239,7 +239,7 @@ unsafe extern "C" fn cuEventElapsedTime(
     start: Handle,
     end: Handle,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { elapsed(milliseconds, start, end) }
 }
 
@@ -249,6 +249,6 @@ unsafe extern "C" fn cuEventElapsedTime_v2(
     start: Handle,
     end: Handle,
 ) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
+    // SAFETY: the interface requires a pointer that is null or valid for a write.
     unsafe { elapsed(milliseconds, start, end) }
 }

@@ -1,6 +1,7 @@
-//! What cudarc can name and this library does not do: graphs, managed and external memory.
+//! Functions that cudarc names and this library does not implement: graphs, managed and external
+//! memory.
 //!
-//! The symbols exist, because cudarc panics on a symbol that does not.
+//! The symbols exist, because cudarc panics if one is missing.
 
 use crate::status::{Code, NOT_SUPPORTED, SUCCESS};
 
@@ -8,8 +9,8 @@ macro_rules! unsupported {
     ($($name:ident)*) => {
         $(
             #[unsafe(no_mangle)]
-            // The arguments are not looked at: on every platform that has a CUDA driver, the
-            // caller cleans up after its own arguments.
+            // The function ignores its arguments: on every platform with a CUDA driver, the caller
+            // cleans up the stack.
             unsafe extern "C" fn $name() -> Code {
                 NOT_SUPPORTED
             }

@@ -1,8 +1,8 @@
 //! Stand-ins for the approximate instructions.
 //!
-//! The hardware's tables are not public, so these are *not* its bits: they are good double
-//! precision results rounded to single precision. Only kernels whose results are declared not
-//! guaranteed may use them.
+//! The hardware's tables are not public, so these are *not* its bits: they are accurate
+//! double-precision results rounded to single precision. Only kernels whose results are declared
+//! not guaranteed may use them.
 
 use crate::{
     float::{bits32, bits64, flush},
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::f64::consts::{FRAC_PI_2, LN_2, SQRT_2};
 
-/// Returns an approximate single-precision function.
+/// Computes an approximate single-precision function.
 pub(crate) fn approx32(op: ApproxOp, ftz: bool, a: u32, b: u32) -> u32 {
     let read = |bits: u32| f64::from(f32::from_bits(if ftz { flush(bits) } else { bits }));
     let (x, y) = (read(a), read(b));
@@ -32,8 +32,8 @@ pub(crate) fn approx32(op: ApproxOp, ftz: bool, a: u32, b: u32) -> u32 {
     if ftz { flush(bits) } else { bits }
 }
 
-/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` look at the upper half of their operand and
-/// leave the lower half of the result zero.
+/// Computes `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which use the upper half of their
+/// operand and set the lower half of the result to zero.
 pub(crate) fn approx64(op: ApproxOp, a: u64) -> u64 {
     let high = a & !0xffff_ffff;
     let subnormal = high & 0x7ff0_0000_0000_0000 == 0;
@@ -42,7 +42,7 @@ pub(crate) fn approx64(op: ApproxOp, a: u64) -> u64 {
     if value.is_subnormal() { 0f64.copysign(value).to_bits() } else { bits64(value) & !0xffff_ffff }
 }
 
-/// 2^x.
+/// Returns 2^x.
 fn ex2(x: f64) -> f64 {
     if x.is_nan() {
         return x;

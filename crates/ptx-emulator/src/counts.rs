@@ -1,8 +1,8 @@
-//! What a launch costs, counted.
+//! The counted costs of a launch.
 
 use crate::op::{FloatOp, Inst, IntOp, MemSpace, Op, Operands, Ty};
 
-/// Kinds of instructions that a GPU issues at different rates.
+/// The kinds of instructions that a GPU issues at different rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Arithmetic of f32.
@@ -11,7 +11,7 @@ pub enum Class {
     Double,
     /// Division, square root and reciprocal of f32.
     DivideFloat,
-    /// The same of f64.
+    /// Division, square root and reciprocal of f64.
     DivideDouble,
     /// Integers of up to 32 bits, comparisons, logic, and products of two words.
     Word,
@@ -19,7 +19,7 @@ pub enum Class {
     Wide,
     /// Division and remainder of integers of up to 32 bits.
     DivideWord,
-    /// The same of 64 bits.
+    /// Division and remainder of 64-bit integers.
     DivideWide,
     /// Approximate functions.
     Approximate,
@@ -27,7 +27,7 @@ pub enum Class {
     Convert,
     /// Copies between registers, and special registers.
     Move,
-    /// Loads and stores of global memory, by generic addresses too.
+    /// Loads and stores of global memory, including those by generic addresses.
     Global,
     /// Loads and stores of shared memory.
     Shared,
@@ -35,7 +35,7 @@ pub enum Class {
     Local,
     /// Loads of parameters and of constant memory.
     Constant,
-    /// Atomic operations, of shared memory too.
+    /// Atomic operations, including those on shared memory.
     Atomic,
     /// Exchanges between the lanes of a warp.
     Exchange,
@@ -46,7 +46,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Every class, in the order of [`Counts::instructions`].
+    /// All classes, in the order of [`Counts::instructions`].
     pub const ALL: [Class; 19] = [
         Class::Float,
         Class::Double,
@@ -69,7 +69,7 @@ impl Class {
         Class::Control,
     ];
 
-    /// Returns a word for it.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             Class::Float => "float",
@@ -154,24 +154,24 @@ impl Class {
     }
 }
 
-/// What the accesses of one kind ask of global memory.
+/// The global memory traffic of one kind of access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Sectors of 32 bytes, counted once for each instruction of a warp.
+    /// The number of 32-byte sectors, counted once per warp instruction.
     pub asked: u64,
-    /// Different bytes that the lanes of those instructions named.
+    /// The number of distinct bytes that the lanes of these instructions accessed.
     pub needed: u64,
-    /// Sectors, counted once for each block: what a first-level cache leaves.
+    /// The number of sectors, counted once per block: the traffic behind a first-level cache.
     pub fetched: u64,
-    /// Sectors, counted once for the launch.
+    /// The number of sectors, counted once per launch.
     pub touched: u64,
 }
 
-/// What a launch cost. Chains and waits are those of a warp, as its scoreboard sees them.
+/// The costs of a launch. Chains and waits are those of a warp, as its scoreboard sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Instructions of warps, by [`Class::ALL`].
+    /// The number of warp instructions, by [`Class::ALL`].
     pub instructions: [u64; Class::ALL.len()],
     /// Loads from global memory.
     pub loads: Traffic,
@@ -179,39 +179,42 @@ pub struct Counts {
     pub stores: Traffic,
     /// Atomics on global memory.
     pub atomics: Traffic,
-    /// Lanes of atomics, on shared memory too.
+    /// The number of lanes of atomics, including those on shared memory.
     pub atomic_lanes: u64,
-    /// Lanes of atomics that met an earlier lane of their instruction at the same address.
+    /// The number of lanes of atomics whose address an earlier lane of the same instruction had.
     pub atomic_repeats: u64,
-    /// The most atomics that one address of global memory received.
+    /// The largest number of atomics on one address of global memory.
     pub atomic_hottest: u64,
-    /// How often shared memory was read or written, a wave being what it does at once.
+    /// The number of waves in which shared memory was read or written; it serves one wave at a
+    /// time.
     pub shared_waves: u64,
-    /// The number of waves there would be without bank conflicts.
+    /// The number of waves without bank conflicts.
     pub shared_least: u64,
-    /// Different words of constant memory that loads named beyond their first.
+    /// The number of distinct words of constant memory that loads accessed, beyond the first of
+    /// each load.
     pub constant_replays: u64,
-    /// Warps that were run.
+    /// The number of warps run.
     pub warps: u64,
-    /// The most instructions of one warp.
+    /// The largest number of instructions of one warp.
     pub longest: u64,
     /// The longest chain of loads from global memory, each at an address that depends on the one
     /// before.
     pub chain: u64,
-    /// The most often that one warp waits for global memory: its instructions issue in order
-    /// within a stretch without branches, stores and barriers, where loads move to the front.
+    /// The largest number of times that one warp waits for global memory. Instructions issue in
+    /// order, except that loads move to the front of a stretch without branches, stores and
+    /// barriers.
     pub waits: u64,
-    /// The sum over blocks of the waits of their longest warp.
+    /// The sum, over blocks, of the waits of the longest warp.
     pub block_waits: u64,
 }
 
 impl Counts {
-    /// Instructions of one class.
+    /// Returns the number of instructions of one class.
     pub fn of(&self, class: Class) -> u64 {
         self.instructions[class as usize]
     }
 
-    /// Every figure with its name.
+    /// Returns every count with its name.
     pub fn fields(&self) -> impl Iterator<Item = (String, u64)> {
         let instructions = Class::ALL.map(|class| (class.name().to_owned(), self.of(class)));
         let traffic = |name: &'static str, traffic: Traffic| {
@@ -241,12 +244,12 @@ impl Counts {
     }
 }
 
-/// What counting needs to know of an instruction.
+/// The static facts about an instruction that counting needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Traced {
     pub(crate) class: Class,
     pub(crate) operands: Operands,
-    /// True if loads stay behind it.
+    /// True if loads must not move across it.
     pub(crate) fence: bool,
 }
 

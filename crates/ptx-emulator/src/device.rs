@@ -11,16 +11,16 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Which rules are checked. All of them are by default.
+/// The rules that are checked; by default, all of them.
 ///
 /// Bounds, alignment and address spaces are always checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checks {
-    /// Report reads of memory that nobody has written.
+    /// If true, reads of memory that was never written are reported.
     pub uninitialised: bool,
-    /// Report data races.
+    /// If true, data races are reported.
     pub races: bool,
-    /// The number of instructions a warp may execute in one launch.
+    /// The number of instructions that a warp may execute in one launch.
     pub step_limit: u64,
 }
 
@@ -33,11 +33,11 @@ impl Default for Checks {
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks along each axis.
+    /// The number of blocks along each axis.
     pub grid: [u32; 3],
-    /// Threads along each axis of a block.
+    /// The number of threads along each axis of a block.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// The size of dynamic shared memory in bytes.
     pub dynamic_shared: u32,
 }
 
@@ -48,15 +48,16 @@ impl Launch {
     }
 }
 
-/// What a launch did.
+/// Statistics of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Instructions executed by warps.
+    /// The number of instructions executed by warps.
     pub warp_instructions: u64,
-    /// Instructions executed by threads: each warp instruction counts once per active lane.
+    /// The number of instructions executed by threads: each warp instruction counts once per active
+    /// lane.
     pub lane_instructions: u64,
-    /// What it cost, if [`Device::set_counting`] asks for that.
+    /// The costs of the launch, if [`Device::set_counting`] enabled counting.
     pub counts: Option<Counts>,
 }
 
@@ -66,7 +67,7 @@ pub struct Loaded {
     pub(crate) module: Arc<Module>,
     pub(crate) c32: Arc<Vec<V32>>,
     pub(crate) c64: Arc<Vec<V64>>,
-    /// Address of each variable.
+    /// The address of each variable.
     pub(crate) variables: Arc<Vec<u64>>,
 }
 
@@ -76,19 +77,19 @@ impl Loaded {
         &self.module
     }
 
-    /// Address and size of the variable `name`.
+    /// Returns address and size of the variable `name`.
     pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
         let index = self.module.variables.iter().position(|variable| variable.name == name)?;
         Some((self.variables[index], self.module.variables[index].data.len() as u64))
     }
 
-    /// What is known about the entry point `name`.
+    /// Returns a description of the entry point `name`.
     pub fn entry(&self, name: &str) -> Option<EntryInfo> {
         self.module.entry(name)
     }
 
-    /// Returns true if `device` is the one that the module was placed on. A module without
-    /// variables is on none.
+    /// Returns true if the module was placed on `device`. A module without variables is on no
+    /// device.
     pub fn is_on(&self, device: &Device) -> bool {
         self.variables.first().is_some_and(|&address| device.owns(address))
     }
@@ -136,15 +137,15 @@ impl Default for Device {
 }
 
 impl Device {
-    /// Returns a device with 16 GiB of memory, all checks on, and the schedule in order.
+    /// Returns a device with 16 GiB of memory, all checks enabled, and the in-order schedule.
     pub fn new() -> Device {
         Device::with_memory(0, 16 << 30)
     }
 
-    /// Returns the device number `ordinal`, which decides its addresses, with `capacity` bytes.
+    /// Returns the device number `ordinal`, which determines its addresses, with `capacity` bytes.
     pub fn with_memory(ordinal: u32, capacity: u64) -> Device {
-        // Far from zero, so that small integers are never addresses, and far from each other,
-        // so that a pointer to another device is out of bounds.
+        // Far from zero, so that small integers are never addresses, and far from other devices, so
+        // that a pointer to another device is out of bounds.
         let start = 0x7000_0000_0000 + (u64::from(ordinal) << 38);
         Device {
             memory: Memory::new(start, capacity),
@@ -156,48 +157,48 @@ impl Device {
         }
     }
 
-    /// Chooses the order of execution for later launches.
+    /// Sets the order of execution for later launches.
     pub fn set_schedule(&mut self, schedule: Schedule) {
         self.schedule = schedule;
     }
 
-    /// Chooses the checks for later launches.
+    /// Sets the checks for later launches.
     pub fn set_checks(&mut self, checks: Checks) {
         self.checks = checks;
     }
 
-    /// Chooses whether later launches count what they cost.
+    /// Sets whether later launches count their costs.
     pub fn set_counting(&mut self, counting: bool) {
         self.counting = counting;
     }
 
-    /// Bytes in use and bytes in all.
+    /// Returns the number of bytes in use, and of all bytes.
     pub fn memory_info(&self) -> (u64, u64) {
         (self.memory.used(), self.memory.capacity())
     }
 
-    /// Allocates uninitialised memory at addresses that have never been used. An allocation of
-    /// zero bytes has an address too.
+    /// Allocates uninitialised memory at addresses that have never been used. Even an allocation of
+    /// zero bytes has an address.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the device's memory does not suffice.
+    /// [`Error::Memory`] if the device has too little memory.
     pub fn alloc(&mut self, size: u64) -> Result<u64, Error> {
         self.memory.insert(|| Region::uninitialised(size as usize), size, 1, false)
     }
 
-    /// Sets addresses aside for up to `size` bytes, without memory behind them: an access is a
-    /// fault until [`place`](Device::place). Returns the first.
+    /// Reserves addresses for up to `size` bytes, without memory: an access is a fault until
+    /// [`place`](Device::place). Returns the first address.
     pub fn reserve(&mut self, size: u64) -> u64 {
         self.memory.reserve(size, 1)
     }
 
-    /// Puts `size` bytes of uninitialised memory at an address that [`reserve`](Device::reserve)
-    /// gave for at least as many. After [`free`](Device::free) it can be done again.
+    /// Creates `size` bytes of uninitialised memory at an address that [`reserve`](Device::reserve)
+    /// returned for at least `size` bytes. It may be called again after [`free`](Device::free).
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the device's memory does not suffice, or there is memory already.
+    /// [`Error::Memory`] if the device has too little memory, or memory already exists there.
     pub fn place(&mut self, address: u64, size: u64) -> Result<(), Error> {
         self.memory.place(address, || Region::uninitialised(size as usize), size, false)
     }
@@ -211,12 +212,12 @@ impl Device {
         self.memory.remove(address)
     }
 
-    /// Base address and size of the allocation that `address` lies in.
+    /// Returns base address and size of the allocation that contains `address`.
     pub fn allocation(&self, address: u64) -> Option<(u64, u64)> {
         self.memory.range(address)
     }
 
-    /// Returns true if `address` is, was or may become one of this device's.
+    /// Returns true if `address` is, was or may become an address of this device.
     pub fn owns(&self, address: u64) -> bool {
         self.memory.owns(address)
     }
@@ -235,7 +236,7 @@ impl Device {
         Ok(())
     }
 
-    /// Reads bytes. Uninitialised ones read as `0xff`.
+    /// Reads bytes. Uninitialised bytes read as `0xff`.
     ///
     /// # Errors
     ///
@@ -267,7 +268,7 @@ impl Device {
         Ok(())
     }
 
-    /// Copies `size` bytes, and which of them are initialised.
+    /// Copies `size` bytes, and their initialisation state.
     ///
     /// # Errors
     ///
@@ -279,7 +280,7 @@ impl Device {
         let (source, from_at) = self.memory.host("copy", from, size)?;
         let source = std::mem::take(source);
         let copied = if self.memory.find(to) == self.memory.find(from) {
-            // The source is taken out of its slot, so the copy happens within it.
+            // The source is taken out of its slot, so the copy is within it.
             let (base, len) = (from - from_at as u64, source.len() as u64);
             let offset = to.wrapping_sub(base);
             let mut source = source;
@@ -307,11 +308,11 @@ impl Device {
         self.memory.restore(base, region);
     }
 
-    /// Places a module: its variables get memory, and its code their addresses.
+    /// Places a module: allocates its variables and fills their addresses into its code.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the device's memory does not suffice.
+    /// [`Error::Memory`] if the device has too little memory.
     pub fn load(&mut self, module: impl Into<Arc<Module>>) -> Result<Loaded, Error> {
         let module: Arc<Module> = module.into();
         let mut variables = Vec::with_capacity(module.variables.len());
@@ -356,18 +357,18 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if it has been unloaded before.
+    /// [`Error::Memory`] if it was unloaded before.
     pub fn unload(&mut self, loaded: &Loaded) -> Result<(), Error> {
         loaded.variables.iter().try_for_each(|&address| self.memory.remove(address))
     }
 
-    /// Runs the entry point `kernel` and waits for it. `params` is the parameter buffer, laid out
-    /// as [`EntryInfo::params`] says.
+    /// Runs the entry point `kernel` and waits for it. `params` is the parameter buffer, with the
+    /// layout of [`EntryInfo::params`].
     ///
     /// # Errors
     ///
     /// [`Error::Launch`] if the shape or the parameters do not fit, [`Error::Fault`] if a check
-    /// fails; memory then holds whatever had been written.
+    /// fails; memory then holds what was written before the fault.
     pub fn launch(
         &mut self,
         loaded: &Loaded,

@@ -1,46 +1,46 @@
-//! What can go wrong, from reading PTX to running it.
+//! The errors of reading and running PTX.
 
 use std::fmt;
 
-/// Anything that can go wrong in this crate.
+/// An error of this crate.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The PTX text could not be loaded: a syntax error, or something that this emulator does
-    /// not execute exactly.
+    /// The PTX text could not be loaded: it has a syntax error, or uses something that this
+    /// emulator does not execute exactly.
     #[error("load: line {line}: {message}")]
     Load {
-        /// Line of the PTX text, from 1.
+        /// The line of the PTX text, from 1.
         line: u32,
-        /// What is wrong, and where possible what to do.
+        /// The cause and, if possible, the remedy.
         message: String,
     },
     /// The launch configuration or the parameters do not fit the kernel.
     #[error("launch: {kernel}: {message}")]
     Launch {
-        /// Entry point.
+        /// The entry point.
         kernel: String,
-        /// What does not fit.
+        /// The mismatch.
         message: String,
     },
-    /// A host-side memory operation touched memory that is not allocated.
+    /// A host-side memory operation accessed memory that is not allocated.
     #[error("{op}: {size} bytes at {address:#x}: {message}")]
     Memory {
         /// The operation: `read`, `write`, `fill`, `copy`, `free` or `alloc`.
         op: &'static str,
-        /// First byte of the access.
+        /// The first byte of the access.
         address: u64,
-        /// Length of the access in bytes.
+        /// The length of the access in bytes.
         size: u64,
-        /// What is wrong with it.
+        /// The cause.
         message: String,
     },
-    /// A kernel did something that its hardware would punish, or worse, let pass.
+    /// A kernel broke a rule that hardware punishes or, worse, ignores.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
 }
 
-/// The message, which is what `main` prints of an error that it returns.
+/// Prints the message, because `main` prints a returned error with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -52,7 +52,7 @@ impl Error {
         Error::Load { line, message: message.into() }
     }
 
-    /// Returns the fault, if a kernel faulted.
+    /// Returns the fault, if a kernel caused one.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Error::Fault(fault) => Some(fault),
@@ -61,12 +61,12 @@ impl Error {
     }
 }
 
-/// Which rule a kernel broke, and where.
+/// The rule that a kernel broke, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Entry point that was launched.
+    /// The entry point that was launched.
     pub kernel: String,
-    /// Line of the PTX text, from 1.
+    /// The line of the PTX text, from 1.
     pub line: u32,
     /// `%ctaid` of the offending thread.
     pub block: [u32; 3],
@@ -93,17 +93,17 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Space {
-    /// An address that may point into any of the others.
+    /// Any of the other spaces, by address.
     Generic,
-    /// Memory of the device.
+    /// The memory of the device.
     Global,
-    /// Memory of one block.
+    /// The memory of one block.
     Shared,
-    /// Memory of one thread.
+    /// The memory of one thread.
     Local,
     /// Read-only memory.
     Const,
-    /// Kernel parameters.
+    /// The kernel's parameters.
     Param,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// How memory was touched.
+/// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A load.
@@ -147,77 +147,77 @@ impl fmt::Display for Access {
 pub enum FaultKind {
     /// The address belongs to no allocation.
     OutOfBounds {
-        /// State space of the access.
+        /// The state space of the access.
         space: Space,
-        /// What was done.
+        /// The kind of access.
         access: Access,
-        /// First byte.
+        /// The first byte.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         size: u32,
-        /// The nearest allocation, for a human reader.
+        /// A description of the nearest allocation.
         near: String,
     },
     /// The address is not a multiple of the access size.
     Misaligned {
-        /// State space of the access.
+        /// The state space of the access.
         space: Space,
-        /// What was done.
+        /// The kind of access.
         access: Access,
-        /// First byte.
+        /// The first byte.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         size: u32,
     },
-    /// Memory was read that nobody has written.
+    /// The kernel read memory that was never written.
     Uninitialised {
-        /// State space of the access.
+        /// The state space of the access.
         space: Space,
-        /// First byte of the access.
+        /// The first byte of the access.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         size: u32,
     },
     /// The memory has been freed.
     Freed {
-        /// What was done.
+        /// The kind of access.
         access: Access,
-        /// First byte.
+        /// The first byte.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         size: u32,
     },
-    /// Two threads touched the same memory, at least one of them wrote, and neither a barrier
-    /// nor atomicity orders them.
+    /// Two threads accessed the same memory, at least one of them wrote, and neither a barrier nor
+    /// atomicity orders them.
     Race {
-        /// State space of the access.
+        /// The state space of the access.
         space: Space,
-        /// What this thread did.
+        /// The kind of this thread's access.
         access: Access,
-        /// What the other one had done.
+        /// The kind of the other thread's access, which came first.
         earlier: Access,
-        /// First byte in conflict.
+        /// The first byte in conflict.
         address: u64,
         /// The other thread, as far as it is known.
         other: String,
     },
     /// The address does not belong to the state space of the instruction.
     InvalidSpace {
-        /// State space of the instruction.
+        /// The state space of the instruction.
         space: Space,
         /// The address.
         address: u64,
-        /// Where it points instead.
+        /// The space that contains the address.
         found: String,
     },
-    /// A barrier was reached by some threads and not by others.
+    /// Some threads reached a barrier and others did not.
     DivergentBarrier {
-        /// Who is missing.
+        /// The missing threads.
         detail: String,
     },
     /// No thread of the block can make progress.
     Deadlock {
-        /// Who waits for what.
+        /// The waiting threads, and the reason.
         detail: String,
     },
     /// A warp ran longer than the step limit.
@@ -234,12 +234,12 @@ pub enum FaultKind {
     },
     /// A lane read from a lane that does not take part in the exchange.
     InactiveLane {
-        /// The lane that was read.
+        /// The source lane.
         lane: u32,
     },
-    /// A call or branch went through a pointer or index that names no code.
+    /// The target of a call or branch is not code.
     InvalidTarget {
-        /// The value.
+        /// The value of the target.
         target: u64,
     },
 }

@@ -1,6 +1,6 @@
 //! Floating-point arithmetic as the PTX ISA defines it.
 //!
-//! Rounding to nearest is the host's own. The other rounding directions start from that result
+//! Rounding to nearest is that of the host. The other rounding directions start from that result
 //! and move one step if the exact result, compared in an integer wide enough to hold it, lies on
 //! the other side. A NaN result is always the canonical one.
 
@@ -47,7 +47,7 @@ fn saturate(bits: u32) -> u32 {
     }
 }
 
-/// Applies `op` in every way that `mode` may ask for.
+/// Applies `op` with all modifiers of `mode`.
 pub(crate) fn op32(op: FloatOp, mode: FloatMode, a: u32, b: u32) -> u32 {
     let (a, b) = if mode.ftz { (flush(a), flush(b)) } else { (a, b) };
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
@@ -70,7 +70,7 @@ pub(crate) fn op32(op: FloatOp, mode: FloatMode, a: u32, b: u32) -> u32 {
     finish32(result, mode)
 }
 
-/// One rounding of `a * b + c`.
+/// Returns `a * b + c`, rounded once.
 pub(crate) fn fma32(mode: FloatMode, a: u32, b: u32, c: u32) -> u32 {
     let (a, b, c) = if mode.ftz { (flush(a), flush(b), flush(c)) } else { (a, b, c) };
     let (x, y, z) = (f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
@@ -83,7 +83,7 @@ fn finish32(bits: u32, mode: FloatMode) -> u32 {
     if mode.sat { saturate(bits) } else { bits }
 }
 
-/// Applies `op` in every way that `mode` may ask for.
+/// Applies `op` with all modifiers of `mode`.
 pub(crate) fn op64(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
     let (x, y) = (f64::from_bits(a), f64::from_bits(b));
     match op {
@@ -103,7 +103,7 @@ pub(crate) fn op64(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
     }
 }
 
-/// One rounding of `a * b + c`.
+/// Returns `a * b + c`, rounded once.
 pub(crate) fn fma64(mode: FloatMode, a: u64, b: u64, c: u64) -> u64 {
     let (x, y, z) = (f64::from_bits(a), f64::from_bits(b), f64::from_bits(c));
     directed64(x.mul_add(y, z), mode.round, &[(x, y), (z, 1.0)])
@@ -119,7 +119,7 @@ pub(crate) fn maximum32(a: u32, b: u32, nan: bool) -> u32 {
     pick32(a, b, nan, |x, y| x >= y)
 }
 
-/// Chooses by an order in which -0 is below +0; a NaN loses, or wins if `nan` says so.
+/// Selects by an order in which -0 is below +0; a NaN loses, or wins if `nan` is set.
 #[inline(always)]
 fn pick32(a: u32, b: u32, nan: bool, first: impl Fn(i32, i32) -> bool) -> u32 {
     let is_nan = |bits: u32| bits & 0x7fff_ffff > 0x7f80_0000;
@@ -216,7 +216,8 @@ fn is_exact_cancellation(terms: &[(f64, f64)]) -> bool {
     Exact::of(terms).sign() == 0
 }
 
-/// Returns the sign of an exact zero: the terms' own if they agree, else negative only downwards.
+/// Returns the sign of an exact zero: that of the terms if they agree, else negative only for
+/// rounding down.
 fn zero_of_cancellation(terms: &[(f64, f64)], round: Round) -> f64 {
     let negative = |&(a, b): &(f64, f64)| a.is_sign_negative() != b.is_sign_negative();
     let first = negative(&terms[0]);
@@ -225,7 +226,7 @@ fn zero_of_cancellation(terms: &[(f64, f64)], round: Round) -> f64 {
     if minus { -0.0 } else { 0.0 }
 }
 
-/// Returns an overflowed result stands for the largest finite number when it is compared.
+/// Replaces an overflowed result by the largest finite number, for comparisons.
 fn clamp32(value: f32) -> f32 {
     value.clamp(f32::MIN, f32::MAX)
 }
@@ -234,11 +235,11 @@ fn clamp64(value: f64) -> f64 {
     value.clamp(f64::MIN, f64::MAX)
 }
 
-/// Moves a result rounded to nearest to the neighbour that `round` asks for. `beyond` is the sign
-/// of the exact result minus the rounded one.
+/// Moves a result rounded to nearest to the neighbour required by `round`. `beyond` is the sign of
+/// the exact result minus the rounded one.
 fn step32(nearest: f32, beyond: i32, round: Round) -> f32 {
     if nearest.is_infinite() {
-        // The exact result is finite: it overflowed.
+        // The exact result is finite, so it overflowed.
         let inward = match round {
             Round::Nearest => false,
             Round::Zero => true,
@@ -315,11 +316,11 @@ fn root64(x: f64, round: Round) -> u64 {
     bits64(step64(nearest, rest, round))
 }
 
-/// Number of 64-bit limbs of [`Exact`].
+/// The number of 64-bit limbs of [`Exact`].
 const LIMBS: usize = 68;
 
-/// A sum of products of finite doubles, exactly: a two's complement integer in units of 2^-2148,
-/// the smallest product of two subnormal numbers. The largest product is below 2^2048.
+/// An exact sum of products of finite doubles: a two's complement integer in units of 2^-2148, the
+/// smallest product of two subnormal numbers. The largest product is below 2^2048.
 struct Exact {
     limbs: [u64; LIMBS],
 }
@@ -406,7 +407,7 @@ pub(crate) fn test(test: Test, bits: u64, ty: Ty) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns a stream of operands that favours extremes.
+    /// Returns a stream of operands with many extreme values.
     fn operands(count: usize) -> impl Iterator<Item = u32> {
         let mut state = 1u64;
         (0..count).map(move |_| {

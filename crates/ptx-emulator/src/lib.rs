@@ -1,19 +1,19 @@
 //! Runs PTX on the CPU under any schedule, with memory and race checks.
 //!
-//! A GPU hides two things from a test: the order in which its threads ran, and most mistakes in
-//! memory. This emulator shows both. It executes the PTX text that a GPU driver would compile,
-//! with IEEE arithmetic rounded exactly as each instruction says, and it
+//! A GPU hides two things from a test: the order in which its threads ran, and most memory errors.
+//! This emulator shows both. It executes the PTX text that a GPU driver would compile, with IEEE
+//! arithmetic rounded exactly as each instruction requires, and it
 //!
 //! * runs blocks, warps and atomics in any of many orders ([`Schedule`]), so that a result which
-//!   depends on the order is seen to vary;
+//!   depends on the order varies visibly;
 //! * reports, naming kernel, line, thread and address, every access that is out of bounds,
 //!   misaligned, uninitialised, freed or racing, every divergent barrier and every deadlock
 //!   ([`FaultKind`]);
-//! * refuses at load time, naming the line, whatever it would not execute exactly
+//! * rejects at load time, naming the line, anything that it would not execute exactly
 //!   ([`Error::Load`]).
 //!
-//! It implements what NVRTC writes for `compute_70` to `compute_80` without tensor cores,
-//! textures and asynchronous copies. A few lines run a kernel: see [`Device`].
+//! It implements the instructions that NVRTC generates for `compute_70` to `compute_80` without
+//! tensor cores, textures and asynchronous copies. A few lines run a kernel: see [`Device`].
 //!
 //! # Determinism
 //!

@@ -7,11 +7,11 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Distance between allocations, so that a small overrun never lands in a neighbour.
+/// The distance between allocations, so that a small overrun never reaches a neighbour.
 const GAP: u64 = 512;
-/// Alignment of allocations, as the driver promises.
+/// The alignment of allocations, as the driver promises.
 const ALIGN: u64 = 256;
-/// The number of freed allocations are remembered.
+/// The number of freed allocations that are remembered.
 const GRAVES: usize = 1 << 16;
 
 /// One allocation.
@@ -34,11 +34,11 @@ impl Allocation {
 /// All allocations of a device.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Slots by index; a freed slot is reused.
+    /// The slots by index; a freed slot is reused.
     slots: Vec<Option<Allocation>>,
     free: Vec<u32>,
     by_base: BTreeMap<u64, u32>,
-    /// Freed ranges: base and size.
+    /// The freed ranges: base and size.
     graves: BTreeMap<u64, u64>,
     start: u64,
     next: u64,
@@ -68,7 +68,7 @@ impl Memory {
         self.capacity
     }
 
-    /// Sets addresses aside for an allocation of up to `size` bytes.
+    /// Reserves addresses for an allocation of up to `size` bytes.
     pub(crate) fn reserve(&mut self, size: u64, align: u64) -> u64 {
         let base = self.next.next_multiple_of(align.max(ALIGN));
         // More than the capacity is never placed.
@@ -140,7 +140,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the slot of the allocation that `address` lies in.
+    /// Returns the slot of the allocation that contains `address`.
     pub(crate) fn find(&self, address: u64) -> Option<u32> {
         let (_, &slot) = self.by_base.range(..=address).next_back()?;
         let found = self.slots[slot as usize].as_ref()?;
@@ -154,19 +154,19 @@ impl Memory {
             .is_some_and(|allocation| allocation.constant)
     }
 
-    /// Returns the slot at an index that [`find`](Memory::find) gave during the same launch.
+    /// Returns the slot at an index that [`find`](Memory::find) returned during the same launch.
     #[inline]
     pub(crate) fn slot(&mut self, slot: u32) -> Option<&mut Allocation> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Returns the base and size of the allocation that `address` lies in.
+    /// Returns base and size of the allocation that contains `address`.
     pub(crate) fn range(&self, address: u64) -> Option<(u64, u64)> {
         let found = self.slots[self.find(address)? as usize].as_ref()?;
         Some((found.base, found.region.len() as u64))
     }
 
-    /// Says why `address` cannot be accessed.
+    /// Returns the reason why `address` cannot be accessed.
     pub(crate) fn fault(&self, access: Access, address: u64, size: u32, space: Space) -> FaultKind {
         if let Some((&base, &len)) = self.graves.range(..=address).next_back()
             && address - base < len
@@ -227,7 +227,7 @@ impl Memory {
         }
     }
 
-    /// Returns true if any address of this device could be `address`.
+    /// Returns true if `address` may belong to this device.
     pub(crate) fn owns(&self, address: u64) -> bool {
         (self.start..self.next).contains(&address)
     }

@@ -11,19 +11,19 @@ pub struct Module {
     pub(crate) code: Vec<Inst>,
     pub(crate) functions: Vec<Function>,
     pub(crate) by_name: BTreeMap<String, u32>,
-    /// 32-bit immediates; shared by all functions.
+    /// The 32-bit immediates, shared by all functions.
     pub(crate) c32: Vec<u32>,
-    /// 64-bit immediates; some are filled with addresses when the module is placed.
+    /// The 64-bit immediates; some become addresses when the module is placed.
     pub(crate) c64: Vec<u64>,
     pub(crate) relocations: Vec<Relocation>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) target: String,
     pub(crate) isa: (u32, u32),
-    /// What counting knows of the code, from the first launch that is counted.
+    /// The facts about the code that counting needs; filled by the first launch that counts.
     pub(crate) traced: OnceLock<Vec<Traced>>,
 }
 
-/// A 64-bit constant that is the address of something.
+/// A 64-bit constant that is an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {
     pub(crate) constant: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Relocation {
     pub(crate) addend: i64,
 }
 
-/// Something with an address that is known only on a device.
+/// A symbol whose address is known only on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Symbol {
     Variable(u32),
@@ -45,16 +45,16 @@ pub(crate) struct Variable {
     pub(crate) constant: bool,
     pub(crate) align: u32,
     pub(crate) data: Vec<u8>,
-    /// Addresses inside the data: offset, size, symbol, addend.
+    /// The addresses inside the data: offset, size, symbol, addend.
     pub(crate) pointers: Vec<(u32, u32, Symbol, i64)>,
 }
 
 /// A parameter and its place in the parameter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// First byte in the parameter buffer.
+    /// The first byte in the parameter buffer.
     pub offset: u32,
-    /// Length in bytes.
+    /// The length in bytes.
     pub size: u32,
 }
 
@@ -67,40 +67,40 @@ pub(crate) struct Function {
     pub(crate) start: u32,
     pub(crate) params: Vec<Param>,
     pub(crate) param_bytes: u32,
-    /// Return parameters of a device function, in its parameter frame.
+    /// The return parameters of a device function, in its parameter frame.
     pub(crate) rets: Vec<Param>,
-    /// Bytes of the parameter frame of a device function, its calls included.
+    /// The size of a device function's parameter frame in bytes, including its calls.
     pub(crate) frame_bytes: u32,
     pub(crate) regs32: u32,
     pub(crate) regs64: u32,
     pub(crate) preds: u32,
     pub(crate) local_bytes: u32,
-    /// Static shared memory that this function names itself.
+    /// The static shared memory that this function itself names.
     pub(crate) shared_bytes: u32,
     pub(crate) max_threads: Option<u32>,
     pub(crate) required_threads: Option<[u32; 3]>,
     pub(crate) calls: Vec<u32>,
     pub(crate) calls_indirectly: bool,
-    /// First approximate instruction, if there is one: line and mnemonic.
+    /// The first approximate instruction, if there is one: line and mnemonic.
     pub(crate) approximate: Option<(u32, String)>,
     pub(crate) line: u32,
 }
 
-/// What a caller may want to know about an entry point.
+/// A description of an entry point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
     /// Its parameters, in order.
     pub params: Vec<Param>,
-    /// Bytes of static shared memory.
+    /// The size of static shared memory in bytes.
     pub shared_bytes: u32,
-    /// Bytes of local memory per thread.
+    /// The size of local memory per thread in bytes.
     pub local_bytes: u32,
-    /// Registers per thread, counting a 64-bit register as two: the number of virtual registers
-    /// and so an upper bound.
+    /// The number of registers per thread, counting a 64-bit register as two. These are virtual
+    /// registers, so it is an upper bound.
     pub registers: u32,
     /// `.maxntid`, as a product, if given.
     pub max_threads: Option<u32>,
-    /// Bytes of constants in the module.
+    /// The size of the module's constants in bytes.
     pub const_bytes: u32,
 }
 
@@ -113,7 +113,7 @@ impl Module {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What is known about the entry point `name`.
+    /// Returns a description of the entry point `name`.
     pub fn entry(&self, name: &str) -> Option<EntryInfo> {
         let function = self.function(name)?;
         Some(EntryInfo {

@@ -1,8 +1,8 @@
-//! The decoded form of PTX: what the interpreter executes.
+//! The decoded form of PTX, which the interpreter executes.
 //!
-//! Registers of up to 32 bits live in one file and 64-bit registers in another, each as an array
-//! over the 32 lanes of a warp; a predicate is one bit per lane. Immediates are arrays too, so
-//! that an operand is always a reference to 32 values.
+//! Registers of up to 32 bits are in one file and 64-bit registers in another, each as an array
+//! over the 32 lanes of a warp; a predicate is one bit per lane. Immediates are arrays too, so that
+//! an operand is always a reference to 32 values.
 
 mod kind;
 mod operands;
@@ -11,7 +11,7 @@ pub(crate) use crate::ty::Ty;
 pub(crate) use kind::*;
 pub(crate) use operands::{Operands, Reg};
 
-/// Number of threads in a warp.
+/// The number of threads in a warp.
 pub(crate) const LANES: usize = 32;
 
 /// A value of up to 32 bits in every lane.
@@ -66,7 +66,7 @@ pub(crate) enum Src {
     S64(S64),
 }
 
-/// What a special register holds.
+/// The content of a special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     Tid(u8),
@@ -79,7 +79,7 @@ pub(crate) enum Special {
     SmId,
     SmCount,
     GridId,
-    /// Lanes equal, below, at or below, above, at or above this one.
+    /// The lanes equal, below, at or below, above, at or above this one.
     LaneMask(Cmp),
     Clock,
     ClockHigh,
@@ -89,7 +89,7 @@ pub(crate) enum Special {
     TotalShared,
 }
 
-/// Where an address is looked up.
+/// The space in which an address is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemSpace {
     Generic,
@@ -110,18 +110,18 @@ pub(crate) struct Address {
     pub(crate) offset: i64,
 }
 
-/// What an address starts from.
+/// The base of an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
     Reg32(u16),
     Reg64(u16),
-    /// Index of a 64-bit constant, which relocation may fill.
+    /// The index of a 64-bit constant, which relocation may fill.
     Const(u32),
     /// The start of this activation's local memory.
     LocalFrame,
 }
 
-/// One load or store: up to four elements side by side.
+/// One load or store of up to four neighbouring elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemOp {
     pub(crate) space: MemSpace,
@@ -133,7 +133,7 @@ pub(crate) struct MemOp {
     pub(crate) address: Address,
 }
 
-/// What an atomic does to memory.
+/// The operation of an atomic on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomOp {
     Add,
@@ -148,7 +148,7 @@ pub(crate) enum AtomOp {
     Dec,
 }
 
-/// Lane exchange of `shfl`.
+/// The mode of a lane exchange, `shfl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShflMode {
     Up,
@@ -157,7 +157,7 @@ pub(crate) enum ShflMode {
     Idx,
 }
 
-/// Modes of `vote`.
+/// The mode of `vote`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VoteMode {
     All,
@@ -166,7 +166,7 @@ pub(crate) enum VoteMode {
     Ballot,
 }
 
-/// What a barrier computes over its threads.
+/// The reduction of a barrier over its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarRed {
     And,
@@ -179,12 +179,12 @@ pub(crate) enum BarRed {
 pub(crate) struct Barrier {
     pub(crate) id: S32,
     pub(crate) count: Option<S32>,
-    /// True if the threads go on without waiting (`bar.arrive`).
+    /// True if the threads continue without waiting (`bar.arrive`).
     pub(crate) arrive: bool,
     /// True if all threads of a warp must execute it together.
     pub(crate) aligned: bool,
     pub(crate) red: Option<(BarRed, SP)>,
-    /// Where the reduction goes: a predicate, or a register for a count.
+    /// The destination of the reduction: a predicate, or a register for a count.
     pub(crate) pred: Option<P>,
     pub(crate) dst: Option<R32>,
 }
@@ -222,7 +222,7 @@ pub(crate) enum Op {
         b: S64,
         c: S64,
     },
-    /// 16 x 16 to 32 bits, plus `c`.
+    /// Multiplies 16 x 16 to 32 bits, plus `c`.
     MadWide16 {
         signed: bool,
         d: R32,
@@ -230,7 +230,7 @@ pub(crate) enum Op {
         b: S32,
         c: Option<S32>,
     },
-    /// 32 x 32 to 64 bits, plus `c`.
+    /// Multiplies 32 x 32 to 64 bits, plus `c`.
     MadWide32 {
         signed: bool,
         d: R64,
@@ -334,7 +334,7 @@ pub(crate) enum Op {
         count: u8,
         bits: u8,
     },
-    /// Takes a value apart, lowest part first.
+    /// Splits a value into parts, lowest first.
     Unpack {
         d: [Dst; 4],
         count: u8,
@@ -342,12 +342,12 @@ pub(crate) enum Op {
         a: Src,
     },
     MovSpecial(Dst, Special),
-    /// The address of a local variable.
+    /// Takes the address of a local variable.
     MovLocal {
         d: Dst,
         offset: u64,
     },
-    /// Adds the start of a window to an address of that state space, or takes it away.
+    /// Adds the start of a state space's window to an address, or subtracts it.
     Cvta {
         space: MemSpace,
         to: bool,
@@ -419,7 +419,8 @@ pub(crate) enum Op {
     Ret,
     Exit,
     Trap,
-    /// Fences order memory, which this machine does anyway; other hints have no effect either.
+    /// Does nothing: a fence orders memory, which this machine always does, and other hints have no
+    /// effect.
     Nop,
 }
 
@@ -427,19 +428,19 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) target: CallTarget,
-    /// Offset in the caller's frame and length of each argument.
+    /// The offset in the caller's frame and the length of each argument.
     pub(crate) args: Vec<(u32, u32)>,
     pub(crate) rets: Vec<(u32, u32)>,
 }
 
-/// What is called.
+/// The target of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallTarget {
     Direct(u32),
     Indirect(S64),
 }
 
-/// An instruction with its guard and its origin.
+/// An instruction with its guard and its source line.
 #[derive(Clone, Debug)]
 pub(crate) struct Inst {
     pub(crate) op: Op,

@@ -1,47 +1,48 @@
-//! Who touched a word last, and whether a new access is ordered after that.
+//! Race detection: the last accesses to a word, and the order of a new access relative to them.
 //!
 //! The order that a launch guarantees is small: a thread's own instructions, the barriers of its
-//! block, `bar.warp.sync` among the lanes of a warp, and nothing at all between blocks. Lanes of
-//! one warp are *not* in lockstep as far as memory is concerned: since sm_70 the hardware does
-//! not promise it. Two accesses that no such order connects, at least one of them a write, are a
-//! race, unless both are atomic (or `.volatile` or `.relaxed`, which PTX calls strong).
+//! block, `bar.warp.sync` among the lanes of a warp, and nothing between blocks. For memory, the
+//! lanes of one warp are *not* in lockstep: since sm_70 the hardware does not promise it. Two
+//! accesses that are not so ordered, at least one of them a write, are a race, unless both are
+//! atomic (or `.volatile` or `.relaxed`, which PTX calls strong).
 //!
-//! One thing is let through: writing the value that is already there. Threads that all store the
-//! same flag cannot be told apart in any schedule.
+//! One exception: writing the value that is already stored is no race. No schedule can distinguish
+//! threads that all store the same flag.
 //!
-//! Every launch draws interval numbers from one counter: a new one for each block and after each
-//! barrier. So a stored number tells at once whether an access came from an earlier launch, from
-//! another block, from before the last barrier or from the current interval.
+//! Every launch takes interval numbers from one counter: a new one for each block and after each
+//! barrier. So a stored number shows if an access came from an earlier launch, from another block,
+//! from before the last barrier or from the current interval.
 
 use crate::error::Access;
 
-/// Time, as far as races are concerned, for the thread that runs now.
+/// The time of the running thread, for race detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
-    /// First interval of this launch.
+    /// The first interval of this launch.
     pub(crate) launch: u64,
-    /// First interval of this block.
+    /// The first interval of this block.
     pub(crate) block: u64,
     /// The current interval.
     pub(crate) now: u64,
-    /// How often the warp has synchronised its lanes in this interval.
+    /// The number of times that the warp has synchronised its lanes in this interval.
     pub(crate) warp: u64,
-    /// True if the history of other blocks counts: off for memory that no other block sees.
+    /// True if accesses of other blocks count; false for memory that no other block sees.
     pub(crate) between_blocks: bool,
 }
 
-/// Who has touched a word, packed: interval, thread, how many threads, warp time.
+/// The last accesses to a word, packed: interval, thread, a code for the number of threads, warp
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record(u64);
 
 const THREAD_BITS: u32 = 10;
 const WARP_TIME_BITS: u32 = 11;
 const INTERVAL_SHIFT: u32 = THREAD_BITS + WARP_TIME_BITS + 4;
-/// Several lanes of one warp.
+/// The code for several lanes of one warp.
 const LANES: u64 = 1 << (THREAD_BITS + WARP_TIME_BITS);
-/// Threads of several warps.
+/// The code for threads of several warps.
 const WARPS: u64 = 2 << (THREAD_BITS + WARP_TIME_BITS);
-/// Also a thread of another block in this launch.
+/// The code for a thread of another block in this launch.
 const BLOCKS: u64 = 4 << (THREAD_BITS + WARP_TIME_BITS);
 const ATOMIC: u64 = 8 << (THREAD_BITS + WARP_TIME_BITS);
 
@@ -62,7 +63,7 @@ impl Record {
         self.0 & flag != 0
     }
 
-    /// Returns true if some access in this record is not ordered before `thread` now.
+    /// Returns true if any access in this record is not ordered before `thread` now.
     #[inline]
     fn unordered(self, clock: &Clock, thread: u32) -> bool {
         let interval = self.interval();
@@ -85,8 +86,8 @@ impl Record {
         self.has(LANES) || self.thread() != thread
     }
 
-    /// This record after another access of the same kind. The record stays strong only as long as
-    /// every access in it that may still be in conflict is.
+    /// Returns this record after another access of the same kind. The record stays strong only
+    /// while every access in it that may still be in conflict is strong.
     #[inline]
     fn joined(self, clock: &Clock, thread: u32, strong: bool) -> Record {
         let mut flags = if strong { ATOMIC } else { 0 };
@@ -112,7 +113,7 @@ impl Record {
         Record::new(clock, thread, flags)
     }
 
-    /// Returns a single access.
+    /// Returns a record of a single access.
     #[inline]
     fn first(clock: &Clock, thread: u32, strong: bool) -> Record {
         Record::new(clock, thread, if strong { ATOMIC } else { 0 })
@@ -125,33 +126,33 @@ impl Record {
     }
 }
 
-/// Returns the warp's time, which stops counting at the end of its range: then later accesses look
-/// simultaneous, and a race may be reported where there is none, never the other way round.
+/// Returns the warp's time, which stops counting at the end of its range. Later accesses then look
+/// simultaneous, so that a race may be reported wrongly, but none is missed.
 fn time(clock: &Clock) -> u64 {
     clock.warp.min((1 << WARP_TIME_BITS) - 1)
 }
 
-/// The history of one word: its last writers and its readers since.
+/// The history of one word: its last writers and the readers since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cell {
     writers: Record,
     readers: Record,
 }
 
-/// What an access races with.
+/// The access with which an access races.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
-    /// What the other access was.
+    /// The kind of the other access.
     pub(crate) earlier: Access,
-    /// The other thread of this block, if it is one and a single one.
+    /// The other thread, if it is a single thread of this block.
     pub(crate) thread: Option<u32>,
     /// True if the other access came from another block.
     pub(crate) other_block: bool,
 }
 
 impl Cell {
-    /// Notes an access. `strong` says that it does not race with other strong ones, `silent` that
-    /// a write stores the value that is there already.
+    /// Records an access. `strong` means that it does not race with other strong ones, `silent`
+    /// that a write stores the value already there.
     #[inline]
     pub(crate) fn touch(
         &mut self,
@@ -163,7 +164,7 @@ impl Cell {
     ) -> Result<(), Conflict> {
         let (writers, readers) = (self.writers, self.readers);
         if writers.interval() < clock.launch && readers.interval() < clock.launch {
-            // The first access of this launch: almost every one that a kernel makes.
+            // The first access in this launch, which is the most common case.
             let record = Record::first(clock, thread, strong);
             *(if access == Access::Read { &mut self.readers } else { &mut self.writers }) = record;
             return Ok(());

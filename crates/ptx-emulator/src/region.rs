@@ -1,4 +1,4 @@
-//! A stretch of memory that knows which bytes are initialised and who touched them.
+//! A range of memory that records which bytes are initialised and who accessed them.
 
 use crate::{
     error::{Access, FaultKind, Space},
@@ -7,28 +7,28 @@ use crate::{
     race::{Cell, Clock, Conflict},
 };
 
-/// What uninitialised bytes hold: a pattern that is a NaN as a float and -1 as an integer, so
-/// that using it shows.
+/// The content of uninitialised bytes: NaN as a float and -1 as an integer, so that a use of it is
+/// visible.
 pub(crate) const POISON: u8 = 0xff;
 
 /// Bytes with their history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     data: Vec<u8>,
-    /// One bit per byte; empty once every byte is known to be initialised.
+    /// One bit per byte; empty once all bytes are known to be initialised.
     init: Vec<u64>,
     cells: Vec<Cell>,
-    /// Bytes per cell, as a shift: words, until something narrower is touched.
+    /// True if cells are bytes. They are words until a narrower access occurs.
     narrow: bool,
 }
 
 impl Region {
-    /// Uninitialised memory.
+    /// Returns uninitialised memory.
     pub(crate) fn uninitialised(size: usize) -> Region {
         Region { data: vec![POISON; size], init: vec![0; size.div_ceil(64)], ..Region::default() }
     }
 
-    /// Initialised memory.
+    /// Returns initialised memory.
     pub(crate) fn initialised(data: Vec<u8>) -> Region {
         Region { data, ..Region::default() }
     }
@@ -67,7 +67,7 @@ impl Region {
         self.mark(at, size);
     }
 
-    /// Copies bytes, and whether they are initialised, from another region.
+    /// Copies bytes, and their initialisation state, from another region.
     pub(crate) fn copy_from(&mut self, at: usize, from: &Region, from_at: usize, size: usize) {
         self.data[at..at + size].copy_from_slice(&from.data[from_at..from_at + size]);
         self.copy_marks(at, size, |i| from.is_init(from_at + i));
@@ -108,7 +108,7 @@ impl Region {
             return;
         }
         if at == 0 && size == self.data.len() {
-            // Nothing is left to track.
+            // All bytes are initialised, so nothing is left to track.
             self.init = Vec::new();
             return;
         }
@@ -122,8 +122,8 @@ impl Region {
         }
     }
 
-    /// Returns true if a naturally aligned range of at most 16 bytes is initialised. An aligned
-    /// range lies within one word of marks.
+    /// Returns true if a naturally aligned range of at most 16 bytes is initialised. Such a range
+    /// lies within one word of marks.
     #[inline]
     pub(crate) fn all_init(&self, at: usize, size: usize) -> bool {
         if self.init.is_empty() {
@@ -158,22 +158,22 @@ impl Region {
         if self.narrow { self.data.len() } else { self.data.len().div_ceil(4) }
     }
 
-    /// Makes sure that there are cells, and fine enough ones for accesses of `size` bytes.
+    /// Ensures that there are cells, small enough for accesses of `size` bytes.
     #[inline]
     fn prepare_cells(&mut self, size: usize) {
         if self.cells.is_empty() {
             self.cells = vec![Cell::default(); self.cell_count()];
         }
         if size < 4 && !self.narrow {
-            // Neighbouring bytes may belong to different threads: from now on each byte has a
-            // cell of its own, beginning with the history of its word.
+            // Neighbouring bytes may belong to different threads: from now on each byte has its own
+            // cell, which starts with the history of its word.
             self.narrow = true;
             let words = std::mem::take(&mut self.cells);
             self.cells = (0..self.data.len()).map(|byte| words[byte / 4]).collect();
         }
     }
 
-    /// Notes an access and reports what it races with.
+    /// Records an access, and returns the access that it races with, if any.
     #[inline]
     fn touch(
         &mut self,
@@ -195,7 +195,7 @@ impl Region {
         Ok(())
     }
 
-    /// Notes the reads of all lanes of `mask`.
+    /// Records the reads of all lanes of `mask`.
     #[inline]
     fn touch_reads(
         &mut self,
@@ -204,12 +204,12 @@ impl Region {
         size: usize,
         toucher: &Toucher<'_>,
     ) -> Result<(), (usize, LaneFault)> {
-        // How many lanes before this one have read the same place.
+        // The number of lanes before this one that read the same place.
         let (mut place, mut before) = (u32::MAX, 0);
         for lane in lanes(mask) {
             before = if offsets[lane] == place { before + 1 } else { 0 };
             place = offsets[lane];
-            // Two lanes say it all: whatever a third one races with, one of them has raced with.
+            // Two lanes suffice: any race of a third would also be a race of one of them.
             if before < 2 {
                 self.touch(place as usize, size, Access::Read, toucher, lane, false)
                     .map_err(|conflict| (lane, LaneFault::Race(conflict)))?;
@@ -284,7 +284,7 @@ impl Region {
             if let Some(toucher) = &races
                 && let Err(conflict) = self.touch(at, size, Access::Write, toucher, lane, false)
             {
-                // A write that changes nothing cannot be told apart from no write.
+                // A write that changes nothing is equivalent to no write.
                 let same = |(i, v): (usize, &V64)| self.get(at + i * each, each) == v[lane];
                 if !self.all_init(at, size) || !values.iter().enumerate().all(same) {
                     return Err((lane, LaneFault::Race(conflict)));
@@ -322,7 +322,7 @@ impl Region {
     }
 }
 
-/// Who accesses memory, as far as races are concerned.
+/// The thread that accesses memory, for race detection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Toucher<'a> {
     pub(crate) clock: &'a Clock,
@@ -331,14 +331,14 @@ pub(crate) struct Toucher<'a> {
     pub(crate) strong: bool,
 }
 
-/// What is checked about the accesses of a warp.
+/// The checks on the accesses of a warp.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneChecks<'a> {
     pub(crate) uninitialised: bool,
     pub(crate) races: Option<Toucher<'a>>,
 }
 
-/// What a lane did wrong.
+/// The fault of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LaneFault {
     Uninitialised,
@@ -359,7 +359,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the first bytes of a slice that the caller has checked to be long enough.
+/// Returns the first bytes of a slice; the caller has checked its length.
 #[inline]
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];

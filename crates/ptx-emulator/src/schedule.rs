@@ -1,9 +1,9 @@
-//! In which order blocks, warps and lanes run.
+//! The order in which blocks, warps and lanes run.
 
 /// An order of execution.
 ///
-/// Hardware promises none, so a kernel's result may not depend on it. The emulator runs any of
-/// these, always the same way for the same value.
+/// Hardware promises no order, so a kernel's result must not depend on it. The emulator runs any of
+/// these orders, and always the same one for the same value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
     /// Blocks, warps and the lanes of an atomic instruction in ascending order.
@@ -11,14 +11,14 @@ pub enum Schedule {
     InOrder,
     /// All of them in descending order.
     Reversed,
-    /// A permutation of each, drawn from the seed: of the blocks once for the launch, of the
-    /// warps anew after every barrier and again whenever a warp is preempted, which happens
-    /// after a drawn number of instructions, and of the lanes for each block.
+    /// A permutation of each, drawn from the seed. That of blocks is drawn once per launch, that of
+    /// lanes once per block. That of warps is drawn after every barrier and whenever a warp is
+    /// preempted, which happens after a drawn number of instructions.
     Seeded(u64),
 }
 
 impl Schedule {
-    /// Reads `in-order`, `reversed` or `seed:N`.
+    /// Parses `in-order`, `reversed` or `seed:N`.
     ///
     /// # Examples
     ///
@@ -37,7 +37,7 @@ impl Schedule {
     }
 }
 
-/// Draws the orders of one launch.
+/// The random orders of one launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     schedule: Schedule,
@@ -53,7 +53,7 @@ impl Order {
         Order { schedule, state }
     }
 
-    /// SplitMix64.
+    /// Draws a number with SplitMix64.
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -69,7 +69,7 @@ impl Order {
             Schedule::Reversed => items.reverse(),
             Schedule::Seeded(_) => {
                 for last in (1..items.len()).rev() {
-                    // The bias of a remainder is far below anything a schedule could show.
+                    // The bias of the remainder is negligible for a schedule.
                     let other = (self.draw() % (last as u64 + 1)) as usize;
                     items.swap(last, other);
                 }
@@ -77,7 +77,7 @@ impl Order {
         }
     }
 
-    /// Returns the number of instructions a warp may run before another one gets its turn.
+    /// Returns the number of instructions that a warp may run in one turn.
     pub(crate) fn quantum(&mut self) -> u64 {
         match self.schedule {
             // Long enough to matter only to a warp that waits for another one.

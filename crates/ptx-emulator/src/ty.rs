@@ -46,7 +46,7 @@ impl Ty {
         })
     }
 
-    /// Width in bits; a predicate has one.
+    /// Returns the width in bits; a predicate has one.
     pub(crate) fn bits(self) -> u32 {
         match self {
             Ty::Pred => 1,
@@ -57,7 +57,7 @@ impl Ty {
         }
     }
 
-    /// Width in bytes.
+    /// Returns the width in bytes.
     pub(crate) fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }

@@ -3,19 +3,20 @@ use samebits_testing::ThreadsMissing;
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why nothing could be verified. Bits that differ are no error: the report has them.
+/// The reason why nothing could be verified. Bits that differ are not an error: the report lists
+/// them.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A family that the corpus has not.
+    /// The corpus has no such family.
     #[error("verify: no family is called {name:?}; there are {known}")]
     UnknownFamily {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The names of all families.
         known: String,
     },
-    /// A line of golden digests that is none.
+    /// A line of golden digests has the wrong form.
     #[error(
         "verify: golden digests of {family}, line {line}: expected 16 hexadecimal digits, two spaces and the name of a case, got {found:?}"
     )]
@@ -24,7 +25,7 @@ pub enum Error {
         family: String,
         /// The line, counted from 1.
         line: usize,
-        /// What is there.
+        /// The text of the line.
         found: String,
     },
     /// A device cannot be used.

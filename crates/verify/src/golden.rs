@@ -5,7 +5,7 @@ use samebits::tensor_core::Tensor as Value;
 
 use crate::{Error, Result};
 
-/// The digests that the cases of the corpus must have, by family and name.
+/// The golden digests of the corpus, by family and name of the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Golden {
     families: BTreeMap<String, BTreeMap<String, String>>,
@@ -18,11 +18,12 @@ macro_rules! shipped {
 }
 
 impl Golden {
-    /// Those that come with this crate: of `NUMERICS_VERSION`, the same on every machine.
+    /// Returns the digests shipped with this crate: those of `NUMERICS_VERSION`, the same on every
+    /// machine.
     ///
     /// # Errors
     ///
-    /// [`Error::Golden`]: the crate's own files are broken.
+    /// [`Error::Golden`] if the crate's own files are broken.
     pub fn shipped() -> Result<Golden> {
         let files = shipped!(
             "bincount",
@@ -47,19 +48,19 @@ impl Golden {
         );
         let mut golden = Golden { families: BTreeMap::new() };
         for (family, snapshot) in files {
-            // A snapshot's text follows two lines of dashes.
+            // The text of a snapshot follows two lines of dashes.
             let text = snapshot.splitn(3, "---\n").last().unwrap_or(snapshot);
             golden.add(family, text)?;
         }
         Ok(golden)
     }
 
-    /// Adds or replaces the digests of a family: a line for each case, of 16 hexadecimal digits,
-    /// two spaces and its name.
+    /// Adds or replaces the digests of a family: one line per case, with 16 hexadecimal digits, two
+    /// spaces and the name of the case.
     ///
     /// # Errors
     ///
-    /// [`Error::Golden`], with the line that is not of that form.
+    /// [`Error::Golden`] for the first line of another form.
     pub fn add(&mut self, family: &str, text: &str) -> Result<()> {
         let mut cases = BTreeMap::new();
         for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -77,12 +78,12 @@ impl Golden {
         Ok(())
     }
 
-    /// Returns the digest that a case must have, if there is one.
+    /// Returns the golden digest of a case, if there is one.
     pub fn of(&self, family: &str, case: &str) -> Option<&str> {
         Some(self.families.get(family)?.get(case)?.as_str())
     }
 
-    /// Returns the cases of a family that have a digest.
+    /// Returns the cases of a family that have a golden digest.
     pub fn cases(&self, family: &str) -> impl Iterator<Item = &str> {
         self.families.get(family).into_iter().flat_map(|cases| cases.keys().map(String::as_str))
     }
@@ -96,7 +97,7 @@ fn is_hex(byte: u8) -> bool {
 ///
 /// # Errors
 ///
-/// A device fails to hand its tensor over.
+/// A device cannot return its tensor.
 pub fn short_digest(tensors: &[Value]) -> samebits::Result<String> {
     let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
     Ok(samebits::digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())

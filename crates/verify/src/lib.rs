@@ -1,9 +1,9 @@
-//! Whether this machine computes what samebits promises: a seeded call of every operation, results
-//! and gradients, with the digest that each must have, and what recomputes them on every device,
-//! thread count and instruction set of a machine while other threads are busy.
+//! A check that this machine computes the promised bits. The corpus has a seeded call of every
+//! operation, with its results and gradients, and the digest of each. The check recomputes them on
+//! every device, thread count and instruction set of a machine while other threads are busy.
 //!
-//! `samebits verify` is this crate as a program. The same corpus is what the workspace's tests of
-//! invariance, devices, batches and gradients run through.
+//! `samebits verify` is this crate as a program. The workspace's tests of invariance, devices,
+//! batches and gradients use the same corpus.
 //!
 //! ```
 //! use samebits_verify::{Golden, Options, Setting, verify};

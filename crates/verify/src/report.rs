@@ -4,17 +4,16 @@ use serde::Serialize;
 
 use crate::Setting;
 
-/// One case whose bits are not the promised ones.
+/// One case whose bits differ from the promised ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The family of the operation.
     pub family: &'static str,
-    /// The operation, its parameters and its type.
+    /// The operation, with its parameters and type.
     pub case: String,
-    /// The digest that was promised; `None` for a case that has none.
+    /// The promised digest; `None` for a case that has none.
     pub expected: Option<String>,
-    /// The digest that was found, or the error of the operation; `None` for a digest that no case
-    /// computes.
+    /// The digest found, or the error of the operation; `None` for a digest without a case.
     pub found: Option<String>,
 }
 
@@ -30,25 +29,26 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one setting gave.
+/// The result in one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The setting.
     pub setting: Setting,
-    /// The number of cases were computed.
+    /// The number of cases computed.
     pub cases: usize,
     /// The cases that differ, in the order of the corpus.
     pub findings: Vec<Finding>,
 }
 
-/// What holds on this machine; prints as a table.
+/// The result on this machine; it prints as a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Results with the same seed are the same bits in all releases with this number.
+    /// The numerics version. Results with the same seed have the same bits in all releases with
+    /// this number.
     pub numerics_version: u32,
-    /// The instruction sets that this machine has not, so that they were not compared.
+    /// The instruction sets that were not compared, because this machine lacks them.
     pub not_compared: Vec<&'static str>,
-    /// What each setting gave.
+    /// The result in each setting.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        // What differs everywhere is said once, with where it was found first.
+        // A finding in all settings is printed once, with the first setting.
         let mut said: Vec<&Finding> = Vec::new();
         for outcome in &self.outcomes {
             for finding in &outcome.findings {

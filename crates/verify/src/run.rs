@@ -11,17 +11,17 @@ use crate::golden::{Golden, short_digest};
 use crate::report::{Finding, Outcome, Report};
 use crate::{Case, Error, Family, Result, Setting, families};
 
-/// What to verify.
+/// The settings and families to verify.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The settings to compute the corpus in, one after the other.
+    /// The settings in which to compute the corpus, in this order.
     pub settings: Vec<Setting>,
     /// The families to compute; all of them if empty.
     pub families: Vec<String>,
 }
 
 impl Options {
-    /// All that is worth comparing on this machine: half a minute on two cores.
+    /// Returns all settings that are worth comparing on this machine: half a minute on two cores.
     pub fn full() -> Options {
         Options { settings: Setting::all(), families: Vec::new() }
     }
@@ -33,31 +33,31 @@ impl Options {
     }
 }
 
-/// Called before each case.
+/// The progress, passed to a callback before each case.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// The setting that is being computed.
+    /// The current setting.
     pub setting: Setting,
-    /// The family and the case.
+    /// The family of the case.
     pub family: &'static str,
-    /// The case.
+    /// The name of the case.
     pub case: &'a str,
-    /// The number of cases were begun before it, of all settings.
+    /// The number of cases started before it, over all settings.
     pub done: usize,
-    /// How many there are.
+    /// The total number of cases.
     pub total: usize,
 }
 
 /// Computes the corpus in every setting and compares its digests with the golden ones. A golden
-/// digest without a case differs, too, and so does a case without one.
+/// digest without a case is a finding, and so is a case without a digest.
 ///
 /// # Determinism
 ///
-/// At [`Determinism::Portable`], whatever level is in force.
+/// Runs at [`Determinism::Portable`], whatever level is in force.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownFamily`]; a device or threads that are not there. Errors of operations are
+/// [`Error::UnknownFamily`]; a device or threads that are not available. Errors of operations are
 /// findings.
 pub fn verify(
     options: &Options,
@@ -110,8 +110,9 @@ fn corpus(setting: Setting, wanted: &[String]) -> Result<Vec<Family>> {
     Ok(families)
 }
 
-/// What differs, in the order of the corpus, and then what has no case. Where operations leave processors
-/// idle, several threads check cases, each with as many threads of its own as the setting says.
+/// Returns the findings in the order of the corpus, then the digests without a case. If the setting
+/// uses fewer threads than the machine has processors, several threads check cases, each with the
+/// setting's number of threads.
 fn differences(
     setting: Setting,
     families: &[Family],
@@ -161,7 +162,7 @@ fn differences(
     Ok(findings)
 }
 
-/// What is wrong with what a case computes.
+/// Compares the results of a case with its digest.
 fn difference(family: &'static str, case: &Case, golden: &Golden) -> Option<Finding> {
     let found = (case.run)().and_then(|tensors| short_digest(&tensors));
     let found = found.unwrap_or_else(|error| error.to_string());

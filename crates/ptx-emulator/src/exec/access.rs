@@ -11,13 +11,13 @@ use crate::{
     region::{LaneChecks, LaneFault, Region, Toucher, check_aligned, lanes},
 };
 
-/// Generic addresses of shared memory, and of the other windows, begin here; below every device.
+/// The generic address at which shared memory and the other windows begin; below every device.
 const SHARED_WINDOW: u64 = 0x6000_0000_0000;
 const LOCAL_WINDOW: u64 = 0x6100_0000_0000;
 const PARAM_WINDOW: u64 = 0x6200_0000_0000;
 const WINDOW: u64 = 1 << 32;
 
-/// What is added to an address of a state space to make it generic.
+/// Returns the offset that makes an address of a state space generic.
 pub(crate) fn window(space: MemSpace) -> u64 {
     match space {
         MemSpace::Shared => SHARED_WINDOW,
@@ -27,7 +27,7 @@ pub(crate) fn window(space: MemSpace) -> u64 {
     }
 }
 
-/// Returns the state space that a generic address points into, and the address there.
+/// Returns the state space of a generic address, and the address in it.
 pub(crate) fn of_generic(address: u64) -> (MemSpace, u64) {
     for space in [MemSpace::Shared, MemSpace::Local, MemSpace::EntryParam] {
         let offset = address.wrapping_sub(window(space));
@@ -59,7 +59,7 @@ fn space_name(space: MemSpace) -> Space {
     }
 }
 
-/// Where the local memory of an activation begins.
+/// Returns the start of an activation's local memory.
 pub(crate) fn local_base(context: &Context<'_>, depth: u32) -> u64 {
     match depth {
         0 => 0,
@@ -98,13 +98,13 @@ pub(crate) fn addresses(context: &Context<'_>, warp: &Warp, address: &Address) -
     out
 }
 
-/// Memory that an address has been found in.
+/// The memory that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Slot(u32),
     Static,
     Dynamic,
-    /// Local memory of the activation at a depth.
+    /// The local memory of the activation at a depth.
     Local(u32),
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn locate(
         let kind = FaultKind::OutOfBounds { space: name, access, address, size, near };
         Err(Trouble::new(kind, lane as u32))
     };
-    // Whether the access fits into `len` bytes that begin at `start`.
+    // Tests if the access fits into `len` bytes that begin at `start`.
     let fits = |start: u64, len: u64| {
         local.checked_sub(start).is_some_and(|at| at < len && u64::from(size) <= len - at)
     };
@@ -163,7 +163,7 @@ pub(crate) fn locate(
             outside(format!("the block has {len} bytes of {kind} shared memory at {start:#x}"))
         }
         MemSpace::Local => {
-            // Activations lie one above the other, as they do on a stack.
+            // Activations lie on top of each other, as on a stack.
             for depth in (0..=warp.depth).rev() {
                 let base = local_base(context, depth);
                 let stride = warp.local[depth as usize].len() / LANES;
@@ -213,7 +213,7 @@ pub(crate) fn locate(
     }
 }
 
-/// Returns true if an address means something in another state space.
+/// Returns true if an address is valid in another state space.
 fn is_elsewhere(context: &Context<'_>, space: Space, address: u64) -> bool {
     space != Space::Generic
         && (of_generic(address).0 != MemSpace::Generic || context.memory.find(address).is_some())
@@ -248,8 +248,8 @@ pub(crate) fn region<'r>(
     }
 }
 
-/// Finds the memory behind the addresses of several lanes, if it is one place for all of them,
-/// and checks bounds and alignment: everything that [`locate`] checks, at once.
+/// Finds the memory behind the addresses of several lanes, if it is one place for all, and checks
+/// bounds and alignment: all checks of [`locate`] at once.
 #[inline]
 fn locate_together(
     context: &mut Context<'_>,
@@ -313,8 +313,8 @@ fn locate_together(
     }
 }
 
-/// Runs `body` on each region that the lanes of `mask` touch, with the lanes that touch it and
-/// their offsets: once, if they all touch the same.
+/// Runs `body` on each region that the lanes of `mask` access, with these lanes and their offsets;
+/// once, if all access the same region.
 #[inline]
 fn each_place(
     context: &mut Context<'_>,
@@ -338,7 +338,7 @@ fn each_place(
         for lane in 0..LANES {
             offsets[lane] = addresses[lane].wrapping_sub(base) as u32;
         }
-        // Offsets have 32 bits: larger allocations take the other way.
+        // Offsets have 32 bits, so larger allocations use the general path.
         if region(context, warp, place).len() <= u32::MAX as usize {
             return on_place(context, warp, place, mem.strong, |region, checks, order| {
                 body(region, &offsets, mask, checks, order)

@@ -12,7 +12,7 @@ use crate::{
     op::{Address, AtomOp, Dst, LANES, MemSpace, Src, Ty},
 };
 
-/// Executes `atom` and `red`: the lanes one after another, in the schedule's order.
+/// Executes `atom` and `red`, one lane after another in the schedule's order.
 pub(crate) fn run(
     context: &mut Context<'_>,
     warp: &mut Warp,
@@ -56,8 +56,8 @@ fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64, in_shared: bool) -> u64 {
     let (old32, b32) = (old as u32, b as u32);
     match (op, ty) {
         (AtomOp::Add, Ty::F32) => {
-            // In global memory the hardware flushes subnormal numbers, in shared memory it does
-            // not: so says the PTX ISA.
+            // By the PTX ISA, subnormal numbers are flushed in global memory and kept in shared
+            // memory.
             let keep = |bits: u32| if in_shared { bits } else { flush(bits) };
             let sum = f32::from_bits(keep(old32)) + f32::from_bits(keep(b32));
             u64::from(keep(bits32(sum)))

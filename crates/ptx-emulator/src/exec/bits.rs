@@ -33,7 +33,7 @@ pub(super) fn prmt(mode: PrmtMode, x: u32, y: u32, selector: u32) -> u32 {
             PrmtMode::Index => {
                 let select = selector >> (4 * i) & 15;
                 let value = bytes[(select & 7) as usize];
-                // The top bit of the selector spreads the sign of the byte.
+                // The top bit of the selector replicates the sign of the byte.
                 if select & 8 != 0 { (value as i8 >> 7) as u8 } else { value }
             }
             PrmtMode::F4e => bytes[((n + i) & 7) as usize],
@@ -47,7 +47,7 @@ pub(super) fn prmt(mode: PrmtMode, x: u32, y: u32, selector: u32) -> u32 {
     u32::from_le_bytes([pick(0), pick(1), pick(2), pick(3)])
 }
 
-/// Returns the n-th set bit counted from `base`: the pseudocode of the PTX ISA.
+/// Returns the n-th set bit counted from `base`, by the pseudocode of the PTX ISA.
 pub(super) fn fns(value: u32, base: u32, offset: u32) -> u32 {
     let base = (base & 31) as i32;
     let offset = offset as i32;

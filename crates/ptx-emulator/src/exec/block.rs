@@ -9,7 +9,7 @@ use crate::{
     op::{BarRed, LANES},
 };
 
-/// A fault, the thread it happened to, and its line.
+/// A fault, the thread that caused it, and its line.
 pub(crate) type Failed = (u32, Box<Trouble>, u32);
 
 /// Runs one block to its end.
@@ -51,11 +51,11 @@ pub(crate) fn run(context: &mut Context<'_>, warps: &mut [Warp]) -> Result<(), F
     }
 }
 
-/// Threads that passed `bar.arrive` without waiting, by barrier.
+/// The number of threads that passed `bar.arrive` without waiting, by barrier.
 #[derive(Debug, Default)]
 struct Arrived([u32; 16]);
 
-/// Runs every warp until none can go on.
+/// Runs every warp until none can continue.
 fn run_interval(
     context: &mut Context<'_>,
     warps: &mut [Warp],
@@ -87,7 +87,7 @@ fn run_interval(
     Ok(())
 }
 
-/// Opens every barrier that is complete. Returns whether there was one.
+/// Opens every barrier that is complete. Returns true if there was one.
 fn release(context: &Context<'_>, warps: &mut [Warp], arrived: &mut Arrived) -> bool {
     let mut any = false;
     for id in 0..16 {
@@ -164,7 +164,7 @@ fn predicate(warp: &Warp, depth: u32, context: &Context<'_>, value: crate::op::S
     }
 }
 
-/// Says why a block cannot go on, in terms of its first waiting group.
+/// Explains why a block cannot continue, from its first waiting group.
 fn explain(context: &Context<'_>, warps: &[Warp]) -> Failed {
     let code = &context.target.loaded.module.code;
     let mut places: Vec<(u32, String, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Instructions that stay within a lane: moves, comparisons, selections, conversions.
+//! Instructions within a lane: moves, comparisons, selections, conversions.
 
 use super::{
     Context, Run, access, atomic, cvt, numeric,
@@ -10,7 +10,7 @@ use crate::{
     op::{Cmp, Combine, LANES, Op, P, PredOp, SP, Special, Src, Ty, V64},
 };
 
-/// Executes one instruction for the lanes in `mask`, which are not none.
+/// Executes one instruction for the lanes in `mask`, of which there is at least one.
 pub(crate) fn run(context: &mut Context<'_>, warp: &mut Warp, op: &Op, mask: u32) -> Run<()> {
     match *op {
         Op::Ld { ref mem, ref d } => return access::load(context, warp, mem, d, mask),
@@ -277,7 +277,8 @@ fn special_value(context: &Context<'_>, warp: &Warp, special: Special) -> V64 {
         Special::LaneId => std::array::from_fn(|lane| lane as u64),
         Special::WarpId => same(warp.index),
         Special::WarpCount => same(context.threads.div_ceil(LANES as u32)),
-        // One multiprocessor: a kernel must not read these for anything that affects a result.
+        // There is one multiprocessor: a kernel must not use these numbers for anything that
+        // affects a result.
         Special::SmId => same(0),
         Special::SmCount => same(1),
         Special::GridId => [context.target.grid_id; LANES],

@@ -17,7 +17,7 @@ pub(super) fn run(
     let Convert { to, from, round, integer, sat, ftz } = conversion;
     let plain = !sat && !ftz;
     let nearest = plain && round == Round::Nearest && integer.is_none();
-    // The conversions of index arithmetic and of everyday floats, without the general code.
+    // The conversions of index arithmetic and common floats, without the general code.
     match (from, to, d, a) {
         (Ty::U32, Ty::U64, Dst::R64(d), Src::S32(a)) => {
             let out = warp.s32(context, a).map(u64::from);
@@ -52,7 +52,7 @@ pub(super) fn run(
     let narrow = to.bits();
     let out = super::compute::wide(context, warp, a).map(|bits| {
         let result = float::convert(conversion, bits);
-        // A register wider than the result is filled by the result's sign. Nothing looks at the
+        // If the register is wider than the result, the result's sign fills it. Nothing reads the
         // upper half of a 16-bit register.
         if to.is_signed() {
             ((result << (64 - narrow)) as i64 >> (64 - narrow)) as u64

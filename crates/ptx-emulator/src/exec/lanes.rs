@@ -8,7 +8,7 @@ use crate::error::FaultKind;
 use crate::op::{Dst, IntOp, LANES, Op, ShflMode, Src, VoteMode};
 use crate::region::lanes;
 
-/// Executes an exchange for the lanes in `mask`, each of which has its members with it.
+/// Executes an exchange for the lanes in `mask`; all members of each are present.
 pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) -> Run<()> {
     match *op {
         Op::Shfl { mode, d, p, a, b, c, mask: members } => {
@@ -107,7 +107,7 @@ fn combine(op: IntOp, x: u32, y: u32) -> u32 {
     }
 }
 
-/// Returns the lane that `lane` reads from, and whether that lies inside its segment. This is the
+/// Returns the lane that `lane` reads from, and true if that lies inside its segment, by the
 /// pseudocode of the PTX ISA.
 fn source(mode: ShflMode, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let by = b & 31;

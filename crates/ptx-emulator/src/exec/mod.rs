@@ -21,10 +21,10 @@ use tally::Tally;
 pub(crate) use warp::BIT;
 use warp::Warp;
 
-/// Calls may nest this deeply.
+/// The largest depth of nested calls.
 pub(crate) const CALL_DEPTH: usize = 64;
 
-/// What to launch and how.
+/// The target and parameters of a launch.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) loaded: &'a Loaded,
@@ -41,7 +41,7 @@ pub(crate) struct Target<'a> {
 pub(crate) struct Trouble {
     pub(crate) kind: FaultKind,
     pub(crate) lane: u32,
-    /// The line, where it is not the current instruction's.
+    /// The line, if it is not that of the current instruction.
     pub(crate) line: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Trouble {
 
 pub(crate) type Run<T> = Result<T, Box<Trouble>>;
 
-/// What the threads of a block share.
+/// The state shared by the threads of a block.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) target: Target<'a>,
@@ -63,15 +63,16 @@ pub(crate) struct Context<'a> {
     pub(crate) dynamic: Region,
     pub(crate) clock: Clock,
     pub(crate) order: Order,
-    /// The lanes in the order in which atomics of one instruction land.
+    /// The lanes in the order in which the atomics of one instruction take effect.
     pub(crate) lanes: [u8; LANES],
     pub(crate) block: [u32; 3],
     pub(crate) threads: u32,
-    /// The allocation that was touched last.
+    /// The slot of the last accessed allocation.
     pub(crate) last_slot: u32,
     pub(crate) stats: Stats,
     pub(crate) tally: Option<Box<Tally>>,
-    /// Largest needs of a device function: registers, predicates, parameter and local bytes.
+    /// The largest requirements of a device function: registers, predicates, parameter and local
+    /// bytes.
     pub(crate) max_regs32: usize,
     pub(crate) max_regs64: usize,
     pub(crate) max_preds: usize,
@@ -80,7 +81,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// `%tid` of a thread, from its number in the block.
+    /// Returns `%tid` of a thread, from its number in the block.
     pub(crate) fn tid(&self, thread: u32) -> [u32; 3] {
         let [x, y, _] = self.target.launch.block;
         [thread % x, thread / x % y, thread / x / y]
@@ -144,7 +145,7 @@ pub(crate) fn launch(
     Ok(Stats { counts, ..context.stats })
 }
 
-/// Returns the entry point, if it can be launched like this.
+/// Returns the entry point, after the checks of a launch.
 pub(crate) fn check<'a>(
     loaded: &'a Loaded,
     kernel: &str,

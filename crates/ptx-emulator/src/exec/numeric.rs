@@ -1,7 +1,7 @@
 //! Arithmetic over the lanes of a warp.
 //!
-//! Every loop runs over all 32 lanes, active or not, so that it has no branches: results of
-//! inactive lanes are dropped when they are written.
+//! Every loop runs over all 32 lanes, active or not, so that it has no branches; the write discards
+//! results of inactive lanes.
 
 use super::{
     Context,
@@ -253,7 +253,7 @@ fn int32(context: &Context<'_>, warp: &mut Warp, mask: u32, op: IntOp, d: R32, a
         IntOp::MulLo => go!(|x, y| x.wrapping_mul(y)),
         IntOp::MulHiS => go!(mulhi_s),
         IntOp::MulHiU => go!(mulhi_u),
-        // The result of a division by zero is unspecified; these are the hardware's.
+        // The result of a division by zero is unspecified; these are the hardware's results.
         IntOp::DivS => go!(|x, y| match y {
             0 => !0,
             _ => (x as i32).wrapping_div(y as i32) as u32,
@@ -439,12 +439,12 @@ fn ter32(
     }
 }
 
-/// `x * y + z` in one rounding, without a library call.
+/// Returns `x * y + z` with one rounding, without a library call.
 ///
-/// The product of two single-precision numbers is exact in double precision. The sum is rounded
-/// to odd there, that is, its last bit remembers whether anything was lost; rounding that to
-/// single precision is the one rounding of the exact value, because the double has more than two
-/// bits to spare (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
+/// The product of two single-precision numbers is exact in double precision. The sum is rounded to
+/// odd there: its last bit records if anything was lost. Rounding this to single precision equals
+/// one rounding of the exact value, because the double has more than two extra bits (Boldo and
+/// Melquiond, "Emulation of FMA and correctly rounded sums").
 #[inline(always)]
 pub(crate) fn fused32(x: f32, y: f32, z: f32) -> u32 {
     let (product, z) = (f64::from(x) * f64::from(y), f64::from(z));
@@ -453,9 +453,10 @@ pub(crate) fn fused32(x: f32, y: f32, z: f32) -> u32 {
     let back = sum - product;
     let error = (product - (sum - back)) + (z - back);
     let bits = sum.to_bits();
-    // An infinite or NaN sum has a NaN error, which compares unequal to zero: leave those alone.
+    // An infinite or NaN sum has a NaN error, which compares unequal to zero; such sums stay
+    // unchanged.
     let lost = error != 0.0 && error.is_finite() && bits & 1 == 0;
-    // Towards the error: up in magnitude if it has the sum's sign, else down.
+    // Steps towards the error: up in magnitude if it has the sum's sign, else down.
     let away = (error.to_bits() ^ bits) >> 63 == 0;
     let odd = if away { bits | 1 } else { bits.wrapping_sub(1) };
     bits32(f64::from_bits(if lost { odd } else { bits }) as f32)
@@ -571,7 +572,7 @@ mod tests {
         for i in 0..300_000 {
             let (x, y, mut z) = (draw(), draw(), draw());
             if i % 2 == 0 {
-                // Near the product, where the sum cancels or ties.
+                // Near the product, for cancellation or ties.
                 let product = f32::from_bits(x) * f32::from_bits(y);
                 z = (product.to_bits() ^ 1 << 31).wrapping_add(z & 3);
             }

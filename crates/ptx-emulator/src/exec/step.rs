@@ -11,7 +11,7 @@ use crate::{
     region::lanes,
 };
 
-/// Runs a warp until its turn is over or it cannot go on.
+/// Runs a warp until its turn is over or it cannot continue.
 pub(crate) fn run(
     context: &mut Context<'_>,
     warp: &mut Warp,
@@ -29,7 +29,7 @@ pub(crate) fn run(
     let (mut steps, mut lanes) = (0u64, 0u64);
     let stop = loop {
         if steps == quantum {
-            // The running group waits its turn among the others.
+            // The running group joins the others and waits for its turn.
             let (pc, depth, mask) = (warp.pc, warp.depth, warp.mask);
             warp.split(pc, depth, mask, Doing::Ready);
             break Ok(Stop::Quantum);
@@ -181,8 +181,8 @@ fn regroup(warp: &mut Warp) {
     warp.others = merged;
 }
 
-/// Moves `ready` lanes behind the current instruction and lets the rest of the group wait there.
-/// Lanes whose guard is off have been moved on already.
+/// Moves `ready` lanes past the current instruction and lets the rest of the group wait there.
+/// Lanes whose guard is off have been moved already.
 fn pass(warp: &mut Warp, ready: u32) {
     let rest = warp.mask & !ready;
     let (pc, depth) = (warp.pc, warp.depth);
@@ -190,8 +190,8 @@ fn pass(warp: &mut Warp, ready: u32) {
     warp.pc += 1;
 }
 
-/// Which of the lanes in `mask` have all members of their member mask with them. If there are
-/// none, the group waits.
+/// Returns those lanes of `mask` whose member mask is completely present. If there are none, the
+/// group waits.
 fn gather(context: &Context<'_>, warp: &mut Warp, members: S32, mask: u32) -> Run<Option<u32>> {
     let members = *warp.s32(context, members);
     let (pc, depth) = (warp.pc, warp.depth);
@@ -206,7 +206,7 @@ fn gather(context: &Context<'_>, warp: &mut Warp, members: S32, mask: u32) -> Ru
             ready |= BIT[lane];
         }
     }
-    // Lanes whose guard is off do not take part.
+    // Lanes whose guard is off do not participate.
     let idle = warp.mask & !mask;
     warp.split(pc + 1, depth, idle, Doing::Ready);
     if ready == 0 {
@@ -303,7 +303,7 @@ fn enter(context: &mut Context<'_>, warp: &mut Warp, call: &Call, mask: u32) -> 
             callees[0][to..to + size].copy_from_slice(&callers[depth][from..from + size]);
         }
     }
-    // A lane's local memory below this call is new.
+    // The local memory of a lane below this call is new.
     warp.mask = 0;
     for lane in lanes(mask) {
         let start = module.functions[targets[lane] as usize].start;
@@ -363,7 +363,7 @@ fn leave(context: &Context<'_>, warp: &mut Warp, mask: u32) {
     }
 }
 
-/// Returns the function that the instruction at `pc` belongs to.
+/// Returns the function that contains the instruction at `pc`.
 fn function_at<'a>(context: &'a Context<'_>, pc: u32) -> &'a crate::module::Function {
     let functions = &context.target.loaded.module.functions;
     functions

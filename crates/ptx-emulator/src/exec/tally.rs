@@ -1,4 +1,4 @@
-//! Counts what a launch costs while it runs.
+//! Counts the costs of a launch while it runs.
 
 use super::{Context, access, warp::Warp};
 use crate::{
@@ -8,16 +8,16 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Bytes of a sector, the unit in which memory is read and written.
+/// The size of a sector in bytes, the unit in which memory is read and written.
 const SECTOR: u64 = 32;
 const BANKS: u64 = 32;
 
-/// The number of loads a value comes after.
+/// The number of loads before a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
-    /// Loads whose addresses depend on one another.
+    /// The number of loads whose addresses depend on one another.
     chain: u32,
-    /// Waits of the warp, until the value is there.
+    /// The number of waits of the warp until the value is available.
     wait: u32,
 }
 
@@ -35,7 +35,7 @@ struct Chains {
     preds: Vec<Depth>,
     /// The deepest value in local memory and in parameters of calls.
     own: Depth,
-    /// Waits before the current stretch of instructions, and within it.
+    /// The waits before the current stretch of instructions, and within it.
     floor: u32,
     pending: u32,
     longest: u32,
@@ -55,7 +55,7 @@ impl Chains {
     }
 }
 
-/// Who has touched the sectors of an allocation: the number of the last block, from 1.
+/// The last block that accessed each sector of an allocation, by its number from 1.
 type Seen = BTreeMap<u64, Vec<u32>>;
 
 /// The counts of a launch so far.
@@ -71,7 +71,7 @@ pub(crate) struct Tally {
     atomics: BTreeMap<u64, u64>,
 }
 
-/// How an instruction touches memory.
+/// The way an instruction accesses memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
     Load,
@@ -86,7 +86,7 @@ impl Tally {
         self.chains.resize_with(warps, Chains::default);
     }
 
-    /// Every warp has waited as long as the one that came last to the barrier.
+    /// Sets the waits of every warp to those of the last one to reach the barrier.
     pub(crate) fn barrier(&mut self) {
         let last = self.chains.iter().map(|chains| chains.pending).max().unwrap_or(0);
         for chains in &mut self.chains {
@@ -111,7 +111,7 @@ impl Tally {
         self.counts
     }
 
-    /// Counts an instruction that is about to be executed for the lanes in `mask`.
+    /// Counts an instruction before it is executed for the lanes in `mask`.
     pub(crate) fn note(
         &mut self,
         context: &Context<'_>,
@@ -228,7 +228,7 @@ fn whereabouts(
     if space != MemSpace::Generic {
         return (space, addresses);
     }
-    // The lanes of one instruction hardly ever point into different spaces.
+    // The lanes of one instruction almost never point into different spaces.
     let (space, _) = access::of_generic(addresses[mask.trailing_zeros() as usize]);
     for address in &mut addresses {
         *address = address.wrapping_sub(access::window(space));
@@ -236,7 +236,7 @@ fn whereabouts(
     (space, addresses)
 }
 
-/// Returns the different values, in ascending order.
+/// Returns the distinct values in ascending order.
 fn distinct(buffer: &mut V64, values: impl Iterator<Item = u64>) -> &[u64] {
     let mut len = 0;
     for value in values {
@@ -256,7 +256,7 @@ fn distinct(buffer: &mut V64, values: impl Iterator<Item = u64>) -> &[u64] {
     &buffer[..kept]
 }
 
-/// Marks sectors as touched by a block.
+/// Marks sectors as accessed by a block.
 fn meet(
     context: &Context<'_>,
     traffic: &mut Traffic,
@@ -283,9 +283,9 @@ fn meet(
     }
 }
 
-/// In how many waves shared memory serves an instruction, and how many it needs at least. Lanes
-/// of 8 bytes are served by halves of the warp, lanes of 16 bytes by quarters. Lanes that read one
-/// word share it; atomics do not.
+/// Returns the number of waves in which shared memory serves an instruction, and the number it
+/// needs at least. Lanes of 8 bytes are served by halves of the warp, lanes of 16 bytes by
+/// quarters. Lanes that read one word share it; atomics do not.
 fn waves(addresses: &V64, mask: u32, size: u64, atomic: bool) -> (u64, u64) {
     let lanes_each = if size <= 4 { LANES } else { LANES * 4 / size as usize };
     let (mut total, mut least) = (0, 0);

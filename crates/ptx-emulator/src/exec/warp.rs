@@ -1,9 +1,8 @@
 //! A warp: registers and the groups that its lanes have diverged into.
 //!
-//! Lanes at the same instruction form a group. Of the groups that can go on, the one in the
-//! deepest call runs, and among equals the one with the lowest program counter. Compilers place
-//! the point where branches meet again behind them, so groups find each other there, and no
-//! analysis of the program is needed.
+//! Lanes at the same instruction form a group. Of the groups that can continue, the one in the
+//! deepest call runs; of several, the one with the lowest program counter. Compilers place the
+//! point where branches meet after them, so groups meet there without any analysis of the program.
 
 use super::Context;
 use crate::{
@@ -11,11 +10,11 @@ use crate::{
     region::Region,
 };
 
-/// What a group of lanes does.
+/// The state of a group of lanes.
 #[derive(Clone, Debug)]
 pub(crate) enum Doing {
     Ready,
-    /// At an instruction that needs lanes which are not there yet.
+    /// At an instruction that needs lanes which have not arrived.
     Gathering,
     /// Arrived at a barrier of the block; the barrier's number and thread count.
     Waiting {
@@ -34,22 +33,22 @@ pub(crate) struct Group {
     pub(crate) doing: Doing,
 }
 
-/// Why a warp stopped running.
+/// The reason why a warp stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Its turn is over.
     Quantum,
-    /// No group can go on by itself.
+    /// No group can continue by itself.
     Stuck,
     /// Every lane has exited.
     Done,
 }
 
-/// Registers and control state of 32 lanes.
+/// The registers and control state of 32 lanes.
 #[derive(Debug)]
 pub(crate) struct Warp {
     pub(crate) index: u32,
-    /// Lanes that exist: the last warp of a block may be short.
+    /// The lanes that exist: the last warp of a block may be short.
     pub(crate) valid: u32,
     pub(crate) exited: u32,
     pub(crate) regs32: Vec<V32>,
@@ -62,13 +61,13 @@ pub(crate) struct Warp {
     /// The lanes of the running group.
     pub(crate) mask: u32,
     pub(crate) others: Vec<Group>,
-    /// Where each lane goes on after the call at each depth.
+    /// The return address of each lane for the call at each depth.
     pub(crate) returns: Vec<[u32; LANES]>,
-    /// Parameters of functions and calls by depth, lane after lane.
+    /// The parameters of functions and calls by depth, lane after lane.
     pub(crate) frames: Vec<Vec<u8>>,
-    /// Local memory by depth, lane after lane.
+    /// The local memory by depth, lane after lane.
     pub(crate) local: Vec<Region>,
-    /// How often the lanes have synchronised in this interval.
+    /// The number of times that the lanes have synchronised in this interval.
     pub(crate) time: u64,
     pub(crate) steps: u64,
     base32: usize,
@@ -76,7 +75,7 @@ pub(crate) struct Warp {
     base_pred: usize,
 }
 
-/// What an undefined register holds: a pattern that shows.
+/// The content of an undefined register: a recognisable pattern.
 const UNDEFINED: u32 = 0xa5a5_a5a5;
 
 impl Warp {
@@ -105,7 +104,7 @@ impl Warp {
         }
     }
 
-    /// Puts the warp at the start of the entry point.
+    /// Moves the warp to the start of the entry point.
     pub(crate) fn reset(&mut self, context: &Context<'_>) {
         let entry = context.entry;
         self.exited = 0;
@@ -151,7 +150,7 @@ impl Warp {
         self.base_pred = context.entry.preds as usize + above * context.max_preds;
     }
 
-    /// Where a register of the running activation is in its file.
+    /// Returns the position of a register of the running activation in its file.
     pub(crate) fn slot(&self, reg: Reg) -> usize {
         match reg {
             Reg::B32(index) => self.base32 + usize::from(index),
@@ -160,7 +159,7 @@ impl Warp {
         }
     }
 
-    /// Makes room for one more activation at `depth`.
+    /// Reserves space for one more activation at `depth`.
     pub(crate) fn reserve(&mut self, context: &Context<'_>, depth: usize) {
         let entry = context.entry;
         let undefined64 = u64::from(UNDEFINED) << 32 | u64::from(UNDEFINED);
@@ -187,17 +186,17 @@ impl Warp {
         }
     }
 
-    /// Lanes that have not exited.
+    /// Returns the lanes that have not exited.
     pub(crate) fn live(&self) -> u32 {
         self.valid & !self.exited
     }
 
-    /// Returns true if the lanes are spread over several groups.
+    /// Returns true if the lanes are in several groups.
     pub(crate) fn is_split(&self) -> bool {
         !self.others.is_empty()
     }
 
-    /// Puts lanes of the running group aside.
+    /// Splits lanes off the running group.
     pub(crate) fn split(&mut self, pc: u32, depth: u32, mask: u32, doing: Doing) {
         if mask != 0 {
             self.mask &= !mask;
@@ -205,8 +204,8 @@ impl Warp {
         }
     }
 
-    /// Joins the running group with any other at the same instruction, then makes the group
-    /// whose turn it is the running one. Returns whether there is one.
+    /// Merges the running group with any other at the same instruction, then selects the group
+    /// whose turn it is. Returns true if there is one.
     pub(crate) fn settle(&mut self) -> bool {
         if self.mask != 0 {
             let (pc, depth) = (self.pc, self.depth);
@@ -236,7 +235,7 @@ impl Warp {
                     self.others.push(Group { pc, depth, mask, doing: Doing::Ready });
                 }
                 self.enter(next.pc, next.depth, next.mask);
-                // Another group may stand at the same instruction.
+                // Another group may be at the same instruction.
                 if self.others.iter().any(|group| group.pc == next.pc) {
                     self.settle()
                 } else {
@@ -247,7 +246,7 @@ impl Warp {
         }
     }
 
-    /// Lets groups that were short of lanes try again, because lanes have exited.
+    /// Lets groups that waited for lanes try again, because lanes have exited.
     pub(crate) fn retry(&mut self) {
         for group in &mut self.others {
             if matches!(group.doing, Doing::Gathering) {

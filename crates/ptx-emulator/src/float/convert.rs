@@ -3,7 +3,7 @@
 use super::*;
 use crate::op::Convert;
 
-/// Converts one value; the bits are in the low end of both argument and result.
+/// Converts one value; the bits are at the low end of both argument and result.
 pub(crate) fn convert(conversion: Convert, bits: u64) -> u64 {
     let Convert { to, from, round, integer, ftz, sat } = conversion;
     if !from.is_float() {
@@ -70,7 +70,7 @@ fn float_result(bits: u64, to: Ty, sat: bool) -> u64 {
     }
 }
 
-/// The value of an integer type.
+/// Returns the value of an integer type.
 fn sign_extended(bits: u64, ty: Ty) -> i128 {
     let unused = 64 - ty.bits();
     let moved = bits << unused;
@@ -82,7 +82,8 @@ fn range(ty: Ty) -> (i128, i128) {
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// A NaN becomes zero, unless a 64-bit type is involved: then the most significant bit alone.
+/// Converts to an integer. A NaN becomes zero or, if a 64-bit type is involved, the most
+/// significant bit alone.
 fn float_to_integer(value: f64, from: Ty, to: Ty, round: Round) -> u64 {
     if value.is_nan() {
         let zero = from != Ty::F64 && to.bits() != 64;
@@ -104,8 +105,8 @@ fn integer_to_float(value: i128, to: Ty, round: Round) -> u64 {
             let nearest = value as f32;
             u64::from(bits32(step32(nearest, beyond(f64::from(nearest)), round)))
         }
-        // Every integer that matters to half precision is exact in double precision: the rest
-        // overflows on any path.
+        // Every integer in the range of half precision is exact in double precision; the others
+        // overflow in any case.
         _ => u64::from(narrow16(value as f64, to, round)),
     }
 }
@@ -122,7 +123,7 @@ fn narrow32(value: f64, round: Round) -> u32 {
 
 /// Rounds to half precision or bfloat16.
 fn narrow16(value: f64, to: Ty, round: Round) -> u16 {
-    // Bits of the fraction, the smallest normal exponent and the largest.
+    // The number of bits of the fraction, the smallest normal exponent and the largest.
     let (fraction, min, max) = if to == Ty::F16 { (10, -14, 15) } else { (7, -126, 127) };
     let sign = u16::from(value.is_sign_negative()) << 15;
     if value.is_nan() {
@@ -153,7 +154,7 @@ fn narrow16(value: f64, to: Ty, round: Round) -> u16 {
         Round::Up => sign == 0 && rest > 0,
     };
     kept += u64::from(up);
-    // A carry out of the fraction raises the exponent by itself.
+    // A carry out of the fraction increments the exponent.
     let bias = if exponent < min { 0 } else { (exponent - min) as u64 };
     let packed = kept + (bias << fraction);
     if packed < u64::from(infinity) {
@@ -193,7 +194,7 @@ mod tests {
             let value = f16_value(bits);
             assert_eq!(to(value, Round::Nearest), bits);
             assert_eq!(to(-value, Round::Nearest), bits | 0x8000);
-            // Beyond the largest number comes 65536, which stands for infinity.
+            // After the largest number comes 65536, which stands for infinity.
             let next = if bits == 0x7bff { 65536.0 } else { f16_value(bits + 1) };
             let middle = (value + next) / 2.0;
             assert_eq!(to(middle, Round::Nearest), bits + (bits & 1), "{bits:#x}");

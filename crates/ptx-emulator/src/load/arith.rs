@@ -10,7 +10,7 @@ const SIGNEDNESS: [Ty; 6] = [Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S6
 const WIDE_BITS: [Ty; 2] = [Ty::B32, Ty::B64];
 
 impl<'a> Decoder<'_, 'a> {
-    /// Arithmetic of every kind; floating point goes to its own file.
+    /// Parses arithmetic of every kind; floating point is in a separate file.
     pub(crate) fn arith(&mut self, mods: &mut Mods<'a>) -> Result<Option<Op>, Error> {
         let last = mods.full.rsplit('.').next().and_then(Ty::parse);
         if last.is_some_and(Ty::is_float)
@@ -139,7 +139,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok([a.is_signed(), b.is_signed()])
     }
 
-    /// Two operands of one integer type.
+    /// Parses two operands of one integer type.
     pub(crate) fn binary(&mut self, mods: &Mods<'a>, op: IntOp, bits: u32) -> Result<Op, Error> {
         self.arity(mods, 3)?;
         Ok(match bits {
@@ -258,7 +258,7 @@ impl<'a> Decoder<'_, 'a> {
         self.carry_op(mods, Carry { op, take: true, give }, ty)
     }
 
-    /// `mul.wide` and `mad.wide`, told apart by the number of operands.
+    /// Parses `mul.wide` and `mad.wide`, distinguished by the number of operands.
     fn wide(&mut self, mods: &Mods<'a>, signed: bool, bits: u32) -> Result<Op, Error> {
         let adds = self.operands.len() == 4;
         Ok(match bits {

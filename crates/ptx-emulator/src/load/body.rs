@@ -13,14 +13,14 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A register: which file it is in follows from its width.
+/// A register; its width determines its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reg {
     pub(crate) ty: Ty,
     pub(crate) index: u16,
 }
 
-/// What a name in a function stands for.
+/// The meaning of a name in a function.
 #[derive(Clone, Debug)]
 pub(crate) enum Name<'a> {
     Reg(Reg),
@@ -43,7 +43,7 @@ struct Scope<'a> {
     labels: BTreeMap<&'a str, u32>,
 }
 
-/// A branch whose target was not known when it was read.
+/// A branch whose target was unknown when it was parsed.
 #[derive(Debug)]
 struct Fixup<'a> {
     inst: usize,
@@ -52,7 +52,7 @@ struct Fixup<'a> {
     line: u32,
 }
 
-/// The function that is being read.
+/// The function that is being parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Body<'a> {
     pub(crate) function: Function,
@@ -72,7 +72,7 @@ impl<'a> Body<'a> {
                 return Some(found.clone());
             }
             let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-            // A family's own name may end in digits, so every split is tried.
+            // The name of a family may itself end in digits, so every split is tried.
             for split in name.len() - digits..name.len() {
                 let (family, number) = name.split_at(split);
                 let Some(&(ty, first, count)) = here.families.get(family) else { continue };
@@ -88,13 +88,13 @@ impl<'a> Body<'a> {
         None
     }
 
-    /// Adds a branch to labels that may come later.
+    /// Adds a branch to labels that may be defined later.
     pub(crate) fn branch(&mut self, labels: Vec<&'a str>, line: u32) {
         let (inst, scope) = (self.code.len(), self.current);
         self.fixups.push(Fixup { inst, scope, labels, line });
     }
 
-    /// Reserves a block of the parameter frame.
+    /// Adds a name to the current scope.
     fn add_name(&mut self, name: &'a str, value: Name<'a>, line: u32) -> Result<(), Error> {
         let scope = &mut self.scopes[self.current];
         if scope.names.insert(name, value).is_some() {
@@ -145,7 +145,7 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// Reads the body of function `index`.
+    /// Parses the body of function `index`.
     pub(crate) fn define(
         &mut self,
         index: u32,
@@ -186,7 +186,7 @@ impl<'a> Loader<'a> {
                 self.statement(&mut body, line)?;
             }
         }
-        // Running off the end of a function returns.
+        // The end of a function returns.
         let line = self.cursor.line();
         body.code.push(Inst { op: Op::Ret, guard: None, line });
         body.finish()?;
@@ -268,7 +268,7 @@ impl<'a> Loader<'a> {
         Err(Error::load(mods.line, format!("unknown instruction {}", mods.full)))
     }
 
-    /// What follows a label: nothing, or a list that the label names.
+    /// Parses the rest of a label: nothing, or a list that the label names.
     fn label(&mut self, body: &mut Body<'a>, name: &'a str, line: u32) -> Result<(), Error> {
         if self.cursor.eat_directive("branchtargets") {
             let mut targets = vec![self.cursor.word()?];
@@ -282,7 +282,7 @@ impl<'a> Loader<'a> {
             while !self.cursor.eat(';') {
                 self.cursor.next()?;
             }
-            // The same prototype may be declared again in another call sequence.
+            // Another call sequence may declare the same prototype again.
             return body.add_name(name, Name::Prototype, line);
         }
         let pc = body.code.len() as u32;
@@ -317,8 +317,8 @@ impl<'a> Loader<'a> {
                 body.add_name(declared.name, Name::Shared(address), line)
             }
             "param" => loop {
-                // Each call sequence has a scope of its own, and its frame stays reserved: the
-                // frames are small and nothing has to know when a sequence ends.
+                // Each call sequence has its own scope, but its frame stays reserved: the frames
+                // are small, and so the end of a sequence needs no tracking.
                 let mut frame = body.function.frame_bytes;
                 let (name, param) = self.param(&mut frame)?;
                 body.function.frame_bytes = frame;
@@ -337,7 +337,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Register declarations after their `.reg`.
+    /// Parses register declarations after `.reg`.
     fn reg(&mut self, body: &mut Body<'a>, line: u32) -> Result<(), Error> {
         let mut vector = 1;
         if matches!(self.cursor.peek(), Some(Kind::Directive("v2" | "v4"))) {

@@ -149,7 +149,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Op::Bar(Barrier { id, count, arrive: kind == 1, aligned, red, pred, dst }))
     }
 
-    /// `d` or `d|p`.
+    /// Parses `d` or `d|p`.
     fn dst_and_pred(&self, at: usize) -> Result<(R32, Option<crate::op::P>), Error> {
         let (d, p) = match self.op(at)? {
             Operand::Word(d) => (*d, None),
@@ -241,7 +241,7 @@ impl<'a> Decoder<'_, 'a> {
 
     fn call(&mut self, mods: &mut Mods<'a>) -> Result<Op, Error> {
         mods.opt("uni");
-        // (rets), target, (args), prototype: everything but the target is optional.
+        // (rets), target, (args), prototype: all are optional except the target.
         let mut at = 0;
         let mut rets: &[Operand<'a>] = &[];
         let mut args: &[Operand<'a>] = &[];
@@ -291,7 +291,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Op::Call(Box::new(Call { target, args, rets })))
     }
 
-    /// Where the parameters of a call are in the caller's frame.
+    /// Returns the offsets and lengths of a call's parameters in the caller's frame.
     fn call_params(&self, list: &[Operand<'a>]) -> Result<Vec<(u32, u32)>, Error> {
         list.iter()
             .map(|operand| match operand {

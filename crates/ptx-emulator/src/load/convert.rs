@@ -106,7 +106,7 @@ impl<'a> Decoder<'_, 'a> {
         self.src(operand, bits, false, float)
     }
 
-    /// Comparison, and how it is combined with a predicate operand.
+    /// Parses a comparison, and its combination with a predicate operand.
     fn compare(&mut self, mods: &mut Mods<'a>) -> Result<(Cmp, Option<Combine>, bool), Error> {
         let cmp = mods.need(
             "a comparison",
@@ -165,7 +165,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Op::Setp { ty, cmp, ftz, a, b, with, p, q })
     }
 
-    /// `p` or `p|q`, either of which may be `_`.
+    /// Parses `p` or `p|q`, either of which may be `_`.
     pub(crate) fn dst_preds(&self, at: usize) -> Result<(Option<P>, Option<P>), Error> {
         match self.op(at)? {
             Operand::Word(p) => Ok((self.pred(p)?, None)),
@@ -220,7 +220,7 @@ impl<'a> Decoder<'_, 'a> {
             return Ok(Op::MovSpecial(self.dst(to, bits, false)?, special));
         }
         let d = self.dst(to, bits, false)?;
-        // `mov.b32 %r, 0f..` and `mov.f32` of a bit pattern are both in use.
+        // Both `mov.b32 %r, 0f..` and `mov.f32` of a bit pattern occur.
         let a = self.src(from, bits, false, false)?;
         Ok(match (d, a) {
             (Dst::R32(d), Src::S32(a)) => Op::Mov32(d, a),
@@ -345,7 +345,7 @@ impl<'a> Decoder<'_, 'a> {
             }
             _ => {}
         }
-        // bf16 has conversions to and from f32 only, before PTX 7.8.
+        // Before PTX 7.8, bf16 has conversions to and from f32 only.
         if (to == Ty::BF16 && from != Ty::F32) || (from == Ty::BF16 && to != Ty::F32) {
             return bad("type does not fit");
         }
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn sources_stay_small() {
-        // The interpreter copies operands by the million.
+        // The interpreter copies operands very often, so they must be small.
         assert_eq!(size_of::<S32>(), 8);
     }
 }

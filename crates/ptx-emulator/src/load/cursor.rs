@@ -3,7 +3,7 @@
 use super::lex::{Kind, Token};
 use crate::{Error, op::Ty};
 
-/// Walks over tokens.
+/// A cursor over tokens.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     tokens: Vec<Token<'a>>,
@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at + ahead).map(|token| token.kind)
     }
 
-    /// Line of the next token, or of the last one at the end.
+    /// Returns the line of the next token, or of the last one at the end.
     pub(crate) fn line(&self) -> u32 {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |token| token.line)
     }
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns an integer, negative ones as two's complement.
+    /// Parses an integer; negative ones are two's complement.
     pub(crate) fn int(&mut self) -> Result<u64, Error> {
         let negative = self.eat('-');
         match self.peek() {
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns a type directive.
+    /// Parses a type directive.
     pub(crate) fn ty(&mut self) -> Result<Ty, Error> {
         let line = self.line();
         let name = self.directive()?;
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         self.error(format!("{wanted}, found {found}"))
     }
 
-    /// Skips the tokens that are left on `line`.
+    /// Skips the remaining tokens on `line`.
     pub(crate) fn skip_line(&mut self, line: u32) {
         while self.tokens.get(self.at).is_some_and(|token| token.line == line) {
             self.at += 1;
@@ -160,7 +160,7 @@ impl<'a> Mods<'a> {
         found
     }
 
-    /// Consumes the next modifier if the table has it.
+    /// Consumes the next modifier if the table contains it.
     pub(crate) fn table<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         let next = self.peek()?;
         let value = table.iter().find(|(name, _)| *name == next)?.1;
@@ -168,7 +168,7 @@ impl<'a> Mods<'a> {
         Some(value)
     }
 
-    /// Consumes the next modifier, which the table must have.
+    /// Consumes the next modifier, which the table must contain.
     pub(crate) fn need<T: Copy>(&mut self, what: &str, table: &[(&str, T)]) -> Result<T, Error> {
         match self.table(table) {
             Some(value) => Ok(value),
@@ -190,13 +190,13 @@ impl<'a> Mods<'a> {
         })
     }
 
-    /// Returns a type that must be one of `allowed`.
+    /// Parses a type that must be one of `allowed`.
     pub(crate) fn ty_of(&mut self, allowed: &[Ty]) -> Result<Ty, Error> {
         let ty = self.ty()?;
         if allowed.contains(&ty) { Ok(ty) } else { Err(self.error("type does not fit")) }
     }
 
-    /// Fails if a modifier is left over.
+    /// Returns an error if a modifier remains.
     pub(crate) fn done(&self) -> Result<(), Error> {
         match self.peek() {
             None => Ok(()),

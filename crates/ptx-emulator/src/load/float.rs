@@ -10,7 +10,7 @@ pub(crate) const ROUNDS: [(&str, Round); 4] =
     [("rn", Round::Nearest), ("rz", Round::Zero), ("rm", Round::Down), ("rp", Round::Up)];
 
 impl<'a> Decoder<'_, 'a> {
-    /// Instructions whose type, which comes last, is a floating-point one.
+    /// Parses instructions whose type, the last modifier, is a floating-point one.
     pub(crate) fn float(&mut self, mods: &mut Mods<'a>) -> Result<Option<Op>, Error> {
         let op = match mods.name() {
             "add" => self.rounded(mods, FloatOp::Add, 3)?,
@@ -107,7 +107,7 @@ impl<'a> Decoder<'_, 'a> {
         }
     }
 
-    /// Remembers that this function is approximate.
+    /// Records that this function is approximate.
     pub(crate) fn mark(&mut self, mods: &Mods<'a>) {
         let first = &mut self.body.function.approximate;
         first.get_or_insert_with(|| (mods.line, mods.full.to_owned()));
@@ -121,7 +121,7 @@ impl<'a> Decoder<'_, 'a> {
         FloatMode { round, ftz, sat: saturates && mods.opt("sat") }
     }
 
-    /// `f32` or `f64`; the latter has no flushing and no saturation.
+    /// Parses `f32` or `f64`; the latter has no flushing and no saturation.
     fn wide_float(&self, mods: &mut Mods<'a>, mode: FloatMode) -> Result<Ty, Error> {
         match mods.ty_of(&[Ty::F32, Ty::F64])? {
             Ty::F64 if mode.ftz || mode.sat => Err(mods.error("type does not fit the modifiers")),
@@ -145,7 +145,7 @@ impl<'a> Decoder<'_, 'a> {
         })
     }
 
-    /// Addition and multiplication: without a modifier they round to nearest.
+    /// Parses addition and multiplication, which round to nearest by default.
     fn rounded(&mut self, mods: &mut Mods<'a>, op: FloatOp, arity: usize) -> Result<Op, Error> {
         let round = mods.table(&ROUNDS).unwrap_or(Round::Nearest);
         let mode = self.mode(mods, round, true);
@@ -189,7 +189,7 @@ impl<'a> Decoder<'_, 'a> {
             let b = if op == ApproxOp::Div { self.f32(2)? } else { a };
             return Ok(Op::Approx32 { op, ftz, d, a, b });
         }
-        // The double-precision ones work on the upper half: `rcp.approx.ftz.f64`.
+        // The double-precision forms work on the upper half: `rcp.approx.ftz.f64`.
         if !matches!(op, ApproxOp::Rcp | ApproxOp::Rsqrt) {
             return Err(mods.error("type does not fit"));
         }

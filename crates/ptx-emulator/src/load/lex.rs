@@ -1,4 +1,4 @@
-//! Splits PTX text into tokens.
+//! The lexer: splits PTX text into tokens.
 
 use crate::Error;
 
@@ -9,7 +9,7 @@ pub(crate) struct Token<'a> {
     pub(crate) line: u32,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind<'a> {
     /// An identifier, register or mnemonic, with its dots: `%tid.x`, `ld.global.f32`.
@@ -22,13 +22,13 @@ pub(crate) enum Kind<'a> {
     F32(u32),
     /// A double-precision literal, as its bits.
     F64(u64),
-    /// A string literal, whose value nothing here needs.
+    /// A string literal; its value is not needed.
     Text,
     /// A single punctuation character.
     Punct(char),
 }
 
-/// Splits `source` into tokens; comments and white space vanish.
+/// Splits `source` into tokens, without comments and white space.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(crate) fn lex(source: &str) -> Result<Vec<Token<'_>>, Error> {
                 at += 1;
             }
             b' ' | b'\t' | b'\r' | 0x0c => at += 1,
-            // The driver is handed PTX with a terminating zero; whatever follows is not PTX.
+            // PTX is passed to the driver with a terminating zero; anything after that is not PTX.
             0 => break,
             b'/' if bytes.get(at + 1) == Some(&b'/') => {
                 while at < bytes.len() && bytes[at] != b'\n' {
@@ -116,7 +116,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
-/// Where the word that starts before `at` ends. Dots and double colons belong to a word when
+/// Returns the end of the word that starts before `at`. Dots and double colons belong to a word if
 /// something follows them.
 fn word_end(bytes: &[u8], mut at: usize) -> usize {
     let word = |i: usize| bytes.get(i).is_some_and(|&b| is_word(b));
@@ -133,7 +133,7 @@ fn word_end(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Where the number that starts at `at` ends.
+/// Returns the end of the number that starts at `at`.
 fn number_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at;
     let hex = matches!(bytes.get(at + 1), Some(b'x' | b'X' | b'f' | b'F' | b'd' | b'D'))
@@ -179,7 +179,7 @@ fn number(text: &str, line: u32) -> Result<Kind<'static>, Error> {
     };
     match integer {
         Ok(value) => Ok(Kind::Int(value)),
-        // A decimal float is double precision in PTX.
+        // In PTX a decimal float is double precision.
         Err(_) if lower.contains(['.', 'e']) && !lower.starts_with("0x") => {
             lower.parse::<f64>().map(|x| Kind::F64(x.to_bits())).map_err(|_| bad())
         }

@@ -39,7 +39,7 @@ impl<'a> Decoder<'_, 'a> {
         }))
     }
 
-    /// Modifiers that loads and stores have in common, up to the type.
+    /// Parses the modifiers common to loads and stores, up to the type.
     fn access(
         &mut self,
         mods: &mut Mods<'a>,
@@ -62,7 +62,7 @@ impl<'a> Decoder<'_, 'a> {
         } else {
             mods.table(&[("wb", ()), ("cg", ()), ("cs", ()), ("wt", ())]);
         }
-        // Cache hints have no effect on values.
+        // Cache hints do not affect values.
         for hint in [
             "L1::evict_normal",
             "L1::evict_unchanged",
@@ -86,7 +86,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok((space, strong, count, ty))
     }
 
-    /// Settles whether `.param` means the entry point's parameters or a frame.
+    /// Decides if `.param` means the entry point's parameters or a frame.
     fn param_space(
         &self,
         mods: &Mods<'a>,
@@ -162,7 +162,7 @@ impl<'a> Decoder<'_, 'a> {
     }
 
     fn atom(&mut self, mods: &mut Mods<'a>, returns: bool) -> Result<Op, Error> {
-        // Atomics are ordered more strongly here than any of these asks for.
+        // Atomics here are ordered more strongly than any of these requires.
         mods.table(&[("relaxed", ()), ("acquire", ()), ("release", ()), ("acq_rel", ())]);
         mods.table(&SCOPES);
         let spaces = [

@@ -1,4 +1,4 @@
-//! From PTX text to a [`Module`].
+//! The loader: from PTX text to a [`Module`].
 
 mod arith;
 mod body;
@@ -22,17 +22,17 @@ use std::{
     sync::OnceLock,
 };
 
-/// Where dynamic shared memory begins: beyond any static shared memory, so that running off the
-/// end of one never lands in the other.
+/// The start of dynamic shared memory: after any static shared memory, so that an overrun of one
+/// never reaches the other.
 pub(crate) const DYNAMIC_SHARED: u64 = 1 << 20;
 
-/// Code addresses are this plus the index of the function.
+/// The base of code addresses, to which the index of the function is added.
 pub(crate) const CODE_WINDOW: u64 = 0xc0de_0000_0000;
 
-/// Which entry points may use approximate instructions (`.approx`, `.ftz` and their like).
+/// The entry points that may use approximate instructions (`.approx`, `.ftz` and similar ones).
 ///
-/// Only entry points whose results are declared not guaranteed should be named here: the
-/// emulator's approximations are good, but they are not the hardware's bits.
+/// Name only entry points whose results are declared not guaranteed: the emulator's approximations
+/// are good, but they are not the hardware's bits.
 #[derive(Clone, Debug, Default)]
 pub enum Approximate {
     /// None: an approximate instruction is a load error.
@@ -40,7 +40,7 @@ pub enum Approximate {
     Refuse,
     /// All of them.
     Allow,
-    /// Those whose names are listed.
+    /// The listed ones.
     Only(BTreeSet<String>),
 }
 
@@ -54,7 +54,7 @@ impl Approximate {
     }
 }
 
-/// What a name at module level stands for.
+/// The meaning of a name at module level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Global {
     Variable(u32),
@@ -88,7 +88,7 @@ impl Pools {
         })
     }
 
-    /// Returns a constant that becomes the address of `symbol` plus `addend`.
+    /// Adds a constant that becomes the address of `symbol` plus `addend`, and returns its index.
     pub(crate) fn address(&mut self, symbol: Symbol, addend: i64) -> u32 {
         let same = |r: &&Relocation| r.symbol == symbol && r.addend == addend;
         if let Some(known) = self.relocations.iter().find(same) {
@@ -101,28 +101,28 @@ impl Pools {
     }
 }
 
-/// Everything that is known while a module is read.
+/// The state of the loader while it reads a module.
 #[derive(Debug)]
 pub(crate) struct Loader<'a> {
     pub(crate) cursor: Cursor<'a>,
     pub(crate) module: Module,
     pub(crate) pools: Pools,
     pub(crate) globals: BTreeMap<&'a str, Global>,
-    /// End of the shared variables that belong to no entry point.
+    /// The end of the shared variables that belong to no entry point.
     pub(crate) shared_end: u64,
-    /// End of all shared variables so far.
+    /// The end of all shared variables so far.
     pub(crate) shared_high: u64,
-    /// End of the shared variables of the entry point that is being read.
+    /// The end of the shared variables of the current entry point.
     pub(crate) entry_shared: u64,
 }
 
 impl Module {
-    /// Reads PTX text, refusing approximate instructions.
+    /// Parses PTX text; approximate instructions are an error.
     ///
     /// # Errors
     ///
-    /// [`Error::Load`], naming the line, for anything that is not PTX or that this emulator
-    /// does not execute exactly: unknown directives, instructions and modifiers included.
+    /// [`Error::Load`], naming the line, for anything that is not PTX or that this emulator does
+    /// not execute exactly, including unknown directives, instructions and modifiers.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl Module {
         Module::parse_with(source, &Approximate::Refuse)
     }
 
-    /// Reads PTX text.
+    /// Parses PTX text, with some approximate instructions allowed.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// One item at module level.
+    /// Parses one item at module level.
     fn item(&mut self) -> Result<(), Error> {
         let line = self.cursor.line();
         let mut external = false;
@@ -238,7 +238,7 @@ impl<'a> Loader<'a> {
                 }
                 "pragma" => return self.pragma(),
                 "section" => {
-                    // Debug information, which does not execute. Its name may be a directive.
+                    // Debug information, which is not executed. Its name may be a directive.
                     self.cursor.next()?;
                     return self.cursor.skip_braces();
                 }
@@ -254,7 +254,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Returns an entry point or function, after its `.entry` or `.func`.
+    /// Parses an entry point or function, after its `.entry` or `.func`.
     fn function(&mut self, is_entry: bool, external: bool) -> Result<(), Error> {
         let line = self.cursor.line();
         let mut function = Function { is_entry, line, ..Function::default() };
@@ -311,7 +311,7 @@ impl<'a> Loader<'a> {
         self.define(index, names)
     }
 
-    /// Registers a declaration, which may have been made before.
+    /// Registers a declaration, which may repeat an earlier one.
     fn declare(&mut self, name: &'a str, function: Function, line: u32) -> Result<u32, Error> {
         match self.globals.get(name) {
             None => {
@@ -336,7 +336,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns a parameter list after its opening parenthesis.
+    /// Parses a parameter list after its opening parenthesis.
     pub(crate) fn params(
         &mut self,
         params: &mut Vec<Param>,
@@ -360,11 +360,11 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns a parameter after its `.param`; it is placed at the next suitable offset of `frame`.
+    /// Parses a parameter after its `.param`, and places it at the next suitable offset of `frame`.
     pub(crate) fn param(&mut self, frame: &mut u32) -> Result<(&'a str, Param), Error> {
         let line = self.cursor.line();
         let mut declared = self.declarator()?;
-        // Attributes of pointers, which say nothing about the parameter's own layout.
+        // Attributes of pointers do not affect the parameter's own layout.
         let size = declared.size(line, false)?;
         let name = std::mem::take(&mut declared.name);
         let offset = frame.next_multiple_of(declared.align.max(1));
@@ -376,7 +376,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Functions that an entry point can reach.
+/// Returns the functions that an entry point can reach.
 fn reachable(module: &Module, entry: u32) -> BTreeSet<u32> {
     let mut seen = BTreeSet::from([entry]);
     let mut open = vec![entry];

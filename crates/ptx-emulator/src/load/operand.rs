@@ -17,25 +17,25 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(crate) enum Operand<'a> {
     Word(&'a str),
-    /// `!%p`
+    /// A negated predicate, `!%p`.
     Not(&'a str),
-    /// `name+8`
+    /// A name plus an offset, `name+8`.
     Sum(&'a str, i64),
-    /// Two's complement; the sign was written if the flag is set.
+    /// An integer in two's complement; the flag is set if a sign was written.
     Int(u64),
     F32(u32),
     F64(u64),
-    /// `%r1|%p1`
+    /// A pair of registers, `%r1|%p1`.
     Pair(&'a str, &'a str),
-    /// `{a, b}`
+    /// A vector, `{a, b}`.
     Vector(Vec<Operand<'a>>),
-    /// `[base+offset]`; without a base the address is the offset.
+    /// An address, `[base+offset]`; without a base it is the offset alone.
     Address(Option<&'a str>, i64),
-    /// `(a, b)`, the parameters of a call.
+    /// The parameters of a call, `(a, b)`.
     Group(Vec<Operand<'a>>),
 }
 
-/// Reads operands up to the semicolon.
+/// Parses operands up to the semicolon.
 pub(crate) fn operands<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Operand<'a>>, Error> {
     let mut list = Vec::new();
     if cursor.peek() == Some(Kind::Punct(';')) {
@@ -125,7 +125,7 @@ fn scalar<'a>(cursor: &mut Cursor<'a>) -> Result<Operand<'a>, Error> {
     }
 }
 
-/// Decodes the operands of one instruction.
+/// A decoder of the operands of one instruction.
 #[derive(Debug)]
 pub(crate) struct Decoder<'s, 'a> {
     pub(crate) body: &'s mut Body<'a>,
@@ -140,7 +140,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         Error::load(self.line, message)
     }
 
-    /// Fails unless there are exactly `count` operands.
+    /// Returns an error unless there are exactly `count` operands.
     pub(crate) fn arity(&self, mods: &Mods<'_>, count: usize) -> Result<(), Error> {
         if self.operands.len() == count {
             Ok(())
@@ -181,8 +181,8 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// Returns a destination. `wider` lets the register be wider than the type, as loads and
-    /// conversions do.
+    /// Decodes a destination. With `wider`, the register may be wider than the type, as in loads
+    /// and conversions.
     pub(crate) fn dst(&self, operand: &Operand<'a>, bits: u32, wider: bool) -> Result<Dst, Error> {
         let Operand::Word(name) = operand else {
             return Err(self.error("expected a destination register"));
@@ -243,7 +243,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// Returns a source of up to 32 bits.
+    /// Decodes a source of up to 32 bits.
     pub(crate) fn src32(&mut self, at: usize, bits: u32) -> Result<S32, Error> {
         match self.src(self.op(at)?, bits, false, false)? {
             Src::S32(src) => Ok(src),
@@ -258,7 +258,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// Returns a source of either width. `float` refuses integers where a float is meant.
+    /// Decodes a source of either width. With `float`, an integer immediate is an error.
     pub(crate) fn src(
         &mut self,
         operand: &Operand<'a>,
@@ -299,7 +299,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         })
     }
 
-    /// Returns a constant that is an address, where `bits` allow it.
+    /// Decodes a constant that is an address, if `bits` allow it.
     fn fit(&mut self, symbol: Src, bits: u32) -> Result<Src, Error> {
         match (symbol, bits) {
             (Src::S64(_), 64) => Ok(symbol),
@@ -353,7 +353,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
     }
 
-    /// Returns a memory address. Returns the frame parameter if the base is one.
+    /// Decodes a memory address. If its base is a frame parameter, returns that too.
     pub(crate) fn address(&mut self, at: usize) -> Result<(Address, Option<Name<'a>>), Error> {
         let Operand::Address(base, offset) = *self.op(at)? else {
             return Err(self.error("expected an address in brackets"));

@@ -7,7 +7,7 @@ use crate::{
     op::Ty,
 };
 
-/// Largest variable: a mistyped array size must not exhaust the host's memory.
+/// The size of the largest variable: a mistyped array size must not exhaust the host's memory.
 const MAX_BYTES: u32 = 1 << 26;
 
 /// A declared type, name and array shape.
@@ -17,12 +17,12 @@ pub(crate) struct Declarator<'a> {
     pub(crate) align: u32,
     pub(crate) ty: Option<Ty>,
     vector: u32,
-    /// Array dimensions; an empty pair of brackets is zero.
+    /// The array dimensions; an empty pair of brackets is zero.
     dims: Vec<u64>,
 }
 
 impl Declarator<'_> {
-    /// Size in bytes. `open` says whether an array may lack its first dimension.
+    /// Returns the size in bytes. With `open`, an array may lack its first dimension.
     pub(crate) fn size(&self, line: u32, open: bool) -> Result<u32, Error> {
         let ty = self.ty.ok_or_else(|| Error::load(line, "the type is missing"))?;
         let mut size = u64::from(ty.bytes() * self.vector.max(1));
@@ -40,7 +40,7 @@ impl Declarator<'_> {
 }
 
 impl<'a> Loader<'a> {
-    /// Alignment, type, name and dimensions, in the order in which PTX writes them.
+    /// Parses alignment, type, name and dimensions, in PTX's order.
     pub(crate) fn declarator(&mut self) -> Result<Declarator<'a>, Error> {
         let mut declared = Declarator::default();
         let mut align = 0;
@@ -57,7 +57,7 @@ impl<'a> Loader<'a> {
                 Some(Kind::Directive("v2" | "v4")) => {
                     declared.vector = if self.cursor.directive()? == "v2" { 2 } else { 4 };
                 }
-                // `.ptr .global .align 4` describes what a pointer parameter points to.
+                // `.ptr .global .align 4` describes the target of a pointer parameter.
                 Some(Kind::Directive("ptr")) => {
                     self.cursor.next()?;
                     if matches!(
@@ -94,7 +94,7 @@ impl<'a> Loader<'a> {
         Ok(declared)
     }
 
-    /// Returns a `.global` or `.const` variable, after its state space.
+    /// Parses a `.global` or `.const` variable, after its state space.
     pub(crate) fn module_variable(&mut self, constant: bool, external: bool) -> Result<(), Error> {
         loop {
             let line = self.cursor.line();
@@ -129,7 +129,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns a `.shared` variable at module level.
+    /// Parses a `.shared` variable at module level.
     pub(crate) fn module_shared(&mut self, external: bool) -> Result<(), Error> {
         let line = self.cursor.line();
         let declared = self.declarator()?;
@@ -143,8 +143,8 @@ impl<'a> Loader<'a> {
         self.declare_global(declared.name, line, |_| Global::Shared(address))
     }
 
-    /// Finds room for a shared variable. Those of an entry point overlap the ones of the other
-    /// entry points; those of the module overlap nothing.
+    /// Reserves space for a shared variable. The variables of an entry point may overlap those of
+    /// other entry points; those of the module overlap nothing.
     pub(crate) fn place_shared(
         &mut self,
         align: u32,
@@ -181,7 +181,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Returns a value or nested braces of values. `grows` lets the data take the initializer's
+    /// Parses a value or nested braces of values. With `grows`, the data takes the initializer's
     /// size.
     fn initializer(
         &mut self,

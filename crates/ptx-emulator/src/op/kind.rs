@@ -1,4 +1,4 @@
-//! Which operation an instruction of a class performs, and its modifiers.
+//! The operation of an instruction within its class, and its modifiers.
 
 use super::Ty;
 
@@ -89,7 +89,7 @@ pub(crate) enum CountOp {
     Bfind { signed: bool, shift: bool },
 }
 
-/// Additions, subtractions and multiplications that take or give the carry.
+/// Additions, subtractions and multiplications with a carry in or out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carry {
     pub(crate) op: CarryOp,
@@ -99,7 +99,7 @@ pub(crate) struct Carry {
     pub(crate) give: bool,
 }
 
-/// What is added in a carry chain.
+/// The addend in a carry chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CarryOp {
     Add,
@@ -109,7 +109,7 @@ pub(crate) enum CarryOp {
     MadHiU,
 }
 
-/// Rounding of a floating-point result.
+/// The rounding of a floating-point result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     Nearest,
@@ -136,18 +136,18 @@ pub(crate) enum FloatOp {
     CopySign,
 }
 
-/// How a floating-point operation differs from the IEEE default.
+/// The differences of a floating-point operation from the IEEE default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FloatMode {
     pub(crate) round: Round,
-    /// Flush subnormal operands and results to zero.
+    /// If true, subnormal operands and results are flushed to zero.
     pub(crate) ftz: bool,
-    /// Clamp the result to [0, 1], NaN to zero.
+    /// If true, the result is clamped to [0, 1], and NaN becomes zero.
     pub(crate) sat: bool,
 }
 
 impl FloatMode {
-    /// Round to nearest, subnormals kept, no clamping.
+    /// The IEEE mode: rounding to nearest, subnormals kept, no clamping.
     pub(crate) const IEEE: FloatMode = FloatMode { round: Round::Nearest, ftz: false, sat: false };
 }
 
@@ -174,7 +174,7 @@ pub(crate) enum Cmp {
     Le,
     Gt,
     Ge,
-    /// Unordered or the comparison.
+    /// True if unordered or equal.
     Equ,
     Neu,
     Ltu,
@@ -185,7 +185,7 @@ pub(crate) enum Cmp {
     Nan,
 }
 
-/// How a comparison is combined with a predicate.
+/// The combination of a comparison with a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     And,
@@ -219,9 +219,9 @@ pub(crate) enum PredOp {
 pub(crate) struct Convert {
     pub(crate) to: Ty,
     pub(crate) from: Ty,
-    /// Rounding of a floating-point result.
+    /// The rounding of a floating-point result.
     pub(crate) round: Round,
-    /// Rounding to an integer (`.rni` and its like), also within a floating-point type.
+    /// The rounding to an integer (`.rni` and similar ones), also within a floating-point type.
     pub(crate) integer: Option<Round>,
     pub(crate) ftz: bool,
     pub(crate) sat: bool,

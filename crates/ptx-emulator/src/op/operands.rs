@@ -1,4 +1,4 @@
-//! Which registers an instruction reads and writes.
+//! The registers that an instruction reads and writes.
 
 use super::{Address, Base, CallTarget, Dst, Inst, Op, P, R32, R64, S32, S64, SP, Src};
 
@@ -10,14 +10,14 @@ pub(crate) enum Reg {
     Pred(u16),
 }
 
-/// The registers of one instruction, its guard among those read.
+/// The registers of one instruction; its guard counts as read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operands {
     pub(crate) reads: Vec<Reg>,
     pub(crate) writes: Vec<Reg>,
 }
 
-/// Something that an instruction names.
+/// An operand of an instruction.
 trait Operand {
     fn reg(&self) -> Option<Reg>;
 }

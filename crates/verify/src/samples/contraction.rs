@@ -107,12 +107,12 @@ fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
         (vec![2, 4, 50], vec![5, 4, 7], params(&[3], &[3], &[1], 1)),
         (vec![1, 3, 6, 7, 8], vec![4, 3, 3, 2, 3], params(&[1, 2, 1], &[1, 0, 1], &[1, 1, 2], 1)),
         (vec![0, 2, 5, 5], vec![2, 2, 3, 3], ConvParams::padded(2, 1)),
-        // So much work that algorithms race.
+        // Enough work that algorithms race.
         (vec![2, 16, 40, 40], vec![32, 16, 3, 3], ConvParams::padded(2, 1)),
     ]
 }
 
-/// The transposed convolution back from the result of a convolution.
+/// Adds the transposed convolution that maps the result of a convolution back.
 fn transposed(
     cases: &mut Cases,
     make: Make,
@@ -139,7 +139,7 @@ fn transposed(
 pub(super) fn samples(samples: &mut Samples) {
     products_of(samples);
     for (mut input, weight, params) in convolutions() {
-        // A batch worth the name.
+        // A batch of several samples.
         input[0] = input[0].max(1) + 2;
         let output = params.output_shape("case", &input, &weight).expect("a valid case");
         let channels = weight[1] * params.groups;
@@ -232,7 +232,7 @@ fn products_of(samples: &mut Samples) {
         .add("linear", |x| f::linear(&x[0], &x[1], Some(&x[2])))
         .batch([each(&[6, 3, 50]), normal(&[60, 50]), normal(&[60])])
         .twice([normal(&[2, 3, 5]), normal(&[4, 5]), normal(&[4])])
-        // Of vectors.
+        // With vectors.
         .twice([normal(&[5]), normal(&[5]), normal(&[])]);
     samples.add("addmm", |x| f::addmm(&x[0], &x[1], &x[2], 0.7, 1.3)).twice([
         normal(&[5]),

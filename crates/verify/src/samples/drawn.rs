@@ -1,4 +1,4 @@
-//! Operations of drawn shapes and parameters, valid and not: sizes of 0 and 1, indices out of
+//! Operations with drawn shapes and parameters, valid and invalid: sizes of 0 and 1, indices out of
 //! range, numbers of every kind.
 
 use samebits::functional::{self as f, BagOptions, Resize};
@@ -8,7 +8,7 @@ use samebits::{DType, Device, Generator, Result, Tensor, dispatch};
 
 use super::{Case, Cases, Make};
 
-/// Cases drawn from a seed; the same ones for every device.
+/// Returns cases drawn from a seed; they are the same for every device.
 pub fn drawn_cases(device: Device, seed: u64) -> Vec<Case> {
     let make = Make::on(device);
     let mut cases = Cases { make, all: Vec::new() };
@@ -34,7 +34,7 @@ struct Draw {
 }
 
 impl Draw {
-    /// Returns a number of `from..to`.
+    /// Draws a number from `from..to`.
     fn number(&mut self, from: usize, to: usize) -> usize {
         let mut value = [0i64];
         let range = (from as i64, to as i64);
@@ -50,7 +50,7 @@ impl Draw {
         of[self.number(0, of.len())].clone()
     }
 
-    /// Mostly small, sometimes 0 or 1, sometimes more than a block of threads has.
+    /// Draws a size: mostly small, sometimes 0 or 1, sometimes more than the threads of a block.
     fn size(&mut self) -> usize {
         match self.number(0, 12) {
             0 => 0,
@@ -68,7 +68,7 @@ impl Draw {
         (0..count).map(|_| self.number(range.0, range.1)).collect()
     }
 
-    /// Numbers of a shape: normal ones, or of every kind.
+    /// Draws a tensor of a shape: normal numbers, or numbers of every kind.
     fn tensor(&mut self, shape: &[usize]) -> Value {
         self.seed += 1;
         if self.chance(3) {
@@ -78,7 +78,7 @@ impl Draw {
         }
     }
 
-    /// Indices into `size` places; once in a while one is out of range.
+    /// Draws indices into `size` places; occasionally one is out of range.
     fn indices(&mut self, shape: &[usize], size: usize) -> Value {
         self.seed += 1;
         let out_of_range = usize::from(self.chance(8));

@@ -82,11 +82,11 @@ type Function = fn(&[Tensor]) -> Result<Tensor>;
 pub(super) fn samples(samples: &mut Samples) {
     let few = || vec![normal(&[9])];
     let many = || vec![normal(&[40])];
-    // On both sides of the borders that the functions have.
+    // Values on both sides of the functions' boundaries.
     let across = || vec![normal(&[40]).by(|x| x.square()?.affine(1.0, -0.9))];
     let positive = || vec![normal(&[9]).positive()];
     let broadcast = || vec![normal(&[4, 9]).squared(), normal(&[9])];
-    // The name, whether there are digests of the function, and arguments for its gradient.
+    // The name, true if there are digests of the function, and arguments for its gradient.
     let functions: [(_, bool, Vec<Input>, Function); _] = [
         ("abs", true, across(), |x| f::abs(&x[0])),
         ("add", false, vec![normal(&[3, 4]), normal(&[4])], |x| f::add(&x[0], &x[1])),
@@ -147,7 +147,7 @@ pub(super) fn samples(samples: &mut Samples) {
     for (name, digested, gradient, function) in functions {
         let variables = gradient.len();
         let sample = samples.add(name, function).twice(gradient);
-        // An odd width, so that vectors lie otherwise in each row.
+        // An odd width, so that vectors are aligned differently in each row.
         sample.batch(vec![each(&[5, 1003]); variables]);
         if variables == 2 {
             sample.batch([each(&[5, 1003]), normal(&[1003])]);

@@ -8,7 +8,7 @@ use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
-        // Few places for the rows there are, and many.
+        // Few and many places, compared with the number of rows.
         for (rows, width, places) in [(3000, 33, 700), (40, 16, 20_000), (1, 1, 300_000)] {
             table(cases, make, dtype, rows, width, places);
         }
@@ -83,7 +83,7 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
     }
 }
 
-/// As in PyTorch.
+/// PyTorch has no second derivative here either.
 const BAGS_ONCE: &str = "the gradient of bags is not differentiable";
 
 pub(super) fn samples(samples: &mut Samples) {
@@ -97,7 +97,7 @@ pub(super) fn samples(samples: &mut Samples) {
         .twice([normal(&[4, 3]).squared(), indices(&[3, 3], 4)]);
     samples
         .add("embedding with padding", |x| {
-            // The padding has no derivative: what is read there is a constant.
+            // The padding row has no derivative, so it is replaced by a constant.
             let rows = Tensor::from_slice(&[2i64], &[1])?;
             let weight = f::index_copy(&x[0], 0, &rows, &x[2])?;
             f::embedding_with(&weight, &x[1], Some(2), false)
@@ -128,7 +128,7 @@ pub(super) fn samples(samples: &mut Samples) {
         .batch([table(), rows(), each(&[7, 9])]);
 }
 
-/// Bags by offsets and by rows.
+/// Adds bags given by offsets and by rows.
 fn bags_with(samples: &mut Samples, options: BagOptions) {
     let name = format!("embedding_bag {options:?}");
     let offsets = || given(Value::from_slice(&[0i64, 3, 3, 9], &[4]));

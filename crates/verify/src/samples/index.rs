@@ -83,7 +83,7 @@ type Placed = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 pub(super) fn samples(samples: &mut Samples) {
     samples.no_batch("index_put", "the index says the first place");
     samples.no_batch("nonzero", "as many results as are found");
-    // With repeats: the last one wins, and it alone has a gradient.
+    // With repeats: the last one is kept, and only it has a gradient.
     let slices: [(_, Placed); _] = [
         ("index_select", |x, index, _| f::index_select(x, 1, index)),
         ("index_add", |x, index, s| f::index_add(x, 1, index, s, 0.7)),
@@ -108,7 +108,7 @@ pub(super) fn samples(samples: &mut Samples) {
             .add(name, move |x| function(&x[0], &x[1], &x[2]))
             .batch([each(&[5, 30, 7]), indices(&[5, 200, 7], 30).along(0), each(&[5, 200, 7])])
             .twice([x.clone(), indices(&[2, 7, 3], 4), source.clone()])
-            // In part.
+            // An index that covers a part of the tensor.
             .twice([x, indices(&[1, 7, 2], 4), source]);
     }
     samples
@@ -122,7 +122,7 @@ pub(super) fn samples(samples: &mut Samples) {
         .add("index", |x| f::index(&x[0], &x[1..]))
         .batch([normal(&[30, 7]), indices(&[9], 30).along(0)])
         .twice([normal(&[3, 2, 2]).squared(), indices(&[5, 1], 3), indices(&[4], 2)]);
-    // `x[:, i, j]`, and `x[:, i, :, j]`, which are side by side or not.
+    // `x[:, i, j]`, with adjacent indices, and `x[:, i, :, j]`, with separated ones.
     let inner = |x: &[Tensor]| f::index(&x[0], &[None, Some(&x[1]), Some(&x[2])]);
     let apart = |x: &[Tensor]| f::index(&x[0], &[None, Some(&x[1]), None, Some(&x[2])]);
     samples
@@ -142,7 +142,7 @@ pub(super) fn samples(samples: &mut Samples) {
                 f::index_put(&x[0], &x[2..], &x[1], accumulate)
             })
             .twice([x(), normal(&[5, 4, 2]).squared(), rows.clone(), columns.clone()])
-            // Broadcast.
+            // With broadcasting.
             .twice([x(), normal(&[4, 1]).squared(), rows.clone(), columns.clone()]);
         let x = || normal(&[2, 3, 2, 2]).squared();
         samples

@@ -6,7 +6,7 @@ use samebits::{Result, Tensor};
 use super::sample::{Samples, indices};
 use super::{Cases, Make};
 
-/// Integer arithmetic.
+/// Adds integer arithmetic.
 pub(super) fn add(cases: &mut Cases, make: Make) {
     arithmetic(cases, make);
     scatters(cases, make);
@@ -15,7 +15,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 pub(super) fn samples(samples: &mut Samples) {
     let (shape, part) = (&[5, 40, 9], &[5, 300, 9]);
     let integers = |shape: &[usize]| indices(shape, 1 << 40).along(0);
-    /// A function of integers, of sources, and of the elements or slices that they go to.
+    /// A function of integers, of sources, and of the elements or slices to which these go.
     type Function = fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
     let functions: [(_, Function); _] = [
         ("neg", |x, _, _, _| f::neg(x)),
@@ -104,7 +104,7 @@ fn scatters(cases: &mut Cases, make: Make) {
     }
 }
 
-/// Integers of every size, the extremes among them.
+/// Returns integers of every size, including the extremes.
 pub(super) fn wild(make: Make, shape: &[usize], seed: u64) -> Value {
     let count = shape.iter().product();
     let mut state = seed;

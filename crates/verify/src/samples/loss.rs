@@ -86,7 +86,7 @@ fn sequences(cases: &mut Cases, make: Make, dtype: DType) {
     ] {
         let targets = CtcTargets {
             labels,
-            // The fifth does not fit.
+            // The fifth sequence does not fit into its steps.
             input_lengths: vec![40, 39, 38, 20, 3, 5, 40, 0, 30],
             target_lengths: vec![15, 0, 1, 14, 12, 2, 13, 0, 15],
             blank: 30,
@@ -142,7 +142,8 @@ pub(super) fn samples(samples: &mut Samples) {
     sequences_of_labels(samples);
 }
 
-/// Losses without digests: compositions of functions that have them. The second tensor is constant.
+/// Adds losses without digests: compositions of functions that have them. The second tensor is
+/// constant.
 fn margins_and_likelihoods(samples: &mut Samples) {
     let losses: [(_, Loss); _] = [
         ("cosine_embedding_loss", |x, y, r| {
@@ -186,7 +187,7 @@ fn margins_and_likelihoods(samples: &mut Samples) {
     }
 }
 
-/// The losses whose digests are taken, in the order of these.
+/// Adds the losses with digests, in the order of the snapshot.
 fn golden(samples: &mut Samples) {
     pointwise(samples);
     for reduction in REDUCTIONS {
@@ -196,7 +197,7 @@ fn golden(samples: &mut Samples) {
     }
 }
 
-/// Losses of classes with and without weights, which are the last argument.
+/// Adds losses of classes, with and without weights, which are the last argument.
 fn classes(samples: &mut Samples, reduction: Reduction, weighted: bool) {
     fn options(x: &[Tensor], reduction: Reduction, smoothing: f64) -> ClassLoss<'_> {
         let label_smoothing = smoothing;
@@ -248,7 +249,7 @@ type Loss = fn(&Tensor, &Tensor, Reduction) -> Result<Tensor>;
 
 fn pointwise(samples: &mut Samples) {
     let pair = || [normal(&[90, 91]).seed(49), normal(&[90, 91]).seed(50)];
-    // The reduction is that of the digest. Gradients and batches have them all.
+    // The reduction of the digest. Gradients and batches use all reductions.
     let losses: [(_, _, Loss); _] = [
         ("mse_loss", Reduction::Mean, f::mse_loss),
         ("l1_loss", Reduction::Sum, f::l1_loss),
@@ -325,7 +326,7 @@ fn pointwise(samples: &mut Samples) {
     }
 }
 
-/// As in PyTorch.
+/// PyTorch has no second derivative here either.
 const CTC_ONCE: &str = "the gradient of ctc_loss is not differentiable";
 
 fn sequences_of_labels(samples: &mut Samples) {
@@ -354,7 +355,7 @@ fn sequences_of_labels(samples: &mut Samples) {
         );
     samples
         .add_part("ctc_loss", |x, part| {
-            // The fifth does not fit.
+            // The fifth sequence does not fit into its steps.
             let input_lengths = &[40, 39, 38, 20, 3, 5, 40, 1, 30][part.clone()];
             let target_lengths = &[15, 0, 1, 14, 12, 2, 13, 0, 15][part.clone()];
             let reduction = Reduction::None;

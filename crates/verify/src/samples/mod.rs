@@ -1,10 +1,9 @@
-//! The one table of operations, one file per family. A family has
+//! The only table of operations, with one file per family. A family has
 //!
-//! - `add`: the cases whose digests are compared with `golden/FAMILY.snap`,
-//!   among thread counts, instruction sets, layouts and devices. Sizes are such that work is shared
-//!   among threads and that tails shorter than a vector are left over. Every operation of the
-//!   registry has a case.
-//! - `samples`: differentiable functions, each with what to give it in each proof: digests, a batch
+//! - `add`: the cases whose digests are compared with `golden/FAMILY.snap` and between thread
+//!   counts, instruction sets, layouts and devices. Sizes are large enough to be shared between
+//!   threads, and leave tails shorter than a vector. Every operation of the registry has a case.
+//! - `samples`: differentiable functions, each with the arguments for each proof: digests, a batch
 //!   against its parts, gradients against differences. `add` takes the digests of these.
 
 mod bincount;
@@ -45,7 +44,7 @@ pub use sample::{Batch, Digest, Gradient, Input, Order, Sample, Samples, each, n
 /// The cases of one family of operations.
 #[derive(Debug)]
 pub struct Family {
-    /// The family's name, as its files are called.
+    /// The family's name, which is also that of its files.
     pub name: &'static str,
     /// Its cases.
     pub cases: Vec<Case>,
@@ -53,9 +52,9 @@ pub struct Family {
 
 /// A seeded call of an operation.
 pub struct Case {
-    /// The operation, its parameters and its type.
+    /// The operation, with its parameters and type.
     pub name: String,
-    /// Runs it and returns every result.
+    /// Runs the case and returns every result.
     pub run: Box<dyn Fn() -> Result<Vec<Value>> + Send + Sync>,
 }
 
@@ -65,26 +64,26 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Every family, with its inputs on `device`.
+/// Returns every family, with its inputs on `device`.
 pub fn families(device: Device) -> Vec<Family> {
     all(Make::on(device))
 }
 
-/// Every family with the same inputs, but every one of them strided: its neighbours along no
-/// dimension lie side by side, it does not begin where its storage does, and between its elements
-/// there is what no operation may read. So are the gradients that flow in.
+/// Returns every family with the same inputs, all of them strided: no dimension has neighbouring
+/// elements, the first element is not at the start of the storage, and between the elements there
+/// are values that no operation may read. Incoming gradients are strided too.
 pub fn strided_families(device: Device) -> Vec<Family> {
     all(Make { placed: Placed::Strided, ..Make::on(device) })
 }
 
-/// Every family with the same inputs, each contiguous but `offset` elements into its storage: no vector
-/// load may take for granted that an input begins where an allocation does.
+/// Returns every family with the same inputs, each contiguous but `offset` elements after the start
+/// of its storage: no vector load may rely on the alignment of an allocation.
 pub fn offset_families(device: Device, offset: usize) -> Vec<Family> {
     all(Make { placed: Placed::Offset(offset), ..Make::on(device) })
 }
 
-/// Every family with its inputs so small that sums and products are subnormal: where a thread
-/// that flushes them to zero shows.
+/// Returns every family with inputs so small that sums and products are subnormal, which reveals a
+/// thread that flushes them to zero.
 pub fn tiny_families(device: Device) -> Vec<Family> {
     all(Make { tiny: true, ..Make::on(device) })
 }
@@ -104,13 +103,13 @@ fn all(make: Make) -> Vec<Family> {
     FAMILIES.iter().map(cases).filter(|family| !family.cases.is_empty()).collect()
 }
 
-/// Adds the cases of a family.
+/// A function that adds the cases of a family.
 type Add = fn(&mut Cases, Make);
 
-/// Adds the functions of a family.
+/// A function that adds the differentiable functions of a family.
 type AddSamples = fn(&mut Samples);
 
-/// Every family: its name, its cases and its functions.
+/// All families: name, cases and functions.
 const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("bincount", bincount::add, bincount::samples),
     ("contraction", contraction::add, contraction::samples),
@@ -134,11 +133,11 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("stored", stored::add, |_| {}),
 ];
 
-/// Returns the kernels of a kind of device that promise `level` or more and that have not run in
-/// this process.
+/// Returns the kernels of a kind of device that promise `level` or more and have not run in this
+/// process.
 pub fn unreached(device: DeviceKind, level: Determinism) -> Vec<KernelInfo> {
     let is_meant = |info: &KernelInfo| {
-        // The vendor's libraries, which a build may use and a machine not have.
+        // The vendor's libraries are left out: a machine may lack them.
         let vendor = ["cublas", "cudnn"].contains(&info.variant);
         info.device == device && info.level >= level && !vendor
     };
@@ -146,7 +145,7 @@ pub fn unreached(device: DeviceKind, level: Determinism) -> Vec<KernelInfo> {
     kernels.filter(|(info, runs)| *runs == 0 && is_meant(info)).map(|(info, _)| info).collect()
 }
 
-/// The types that most operations take.
+/// The types that most operations support.
 const FLOATS: [DType; 2] = [DType::F32, DType::F64];
 
 struct Cases {
@@ -174,7 +173,7 @@ impl Cases {
         self.all.push(Case { name: name.into(), run: Box::new(run) });
     }
 
-    /// Adds a differentiable function and its gradients, as [`Make::with_gradients`] has them.
+    /// Adds a differentiable function and its gradients, as computed by [`Make::with_gradients`].
     fn graded(
         &mut self,
         name: impl Into<String>,
@@ -186,7 +185,7 @@ impl Cases {
         self.call(name, move || make.with_gradients(&arguments, &function));
     }
 
-    /// Adds the digests of a family's functions in a type.
+    /// Adds the digests of a family's functions for a type.
     fn functions(&mut self, dtype: DType, add: AddSamples) {
         let make = self.make;
         for sample in Samples::of(add).all.into_iter().map(Arc::new) {
@@ -209,7 +208,7 @@ impl Cases {
     }
 }
 
-/// Makes the inputs of cases.
+/// A factory for the inputs of cases.
 #[derive(Clone, Copy, Debug)]
 pub struct Make {
     device: Device,
@@ -217,27 +216,27 @@ pub struct Make {
     placed: Placed,
 }
 
-/// Where an input lies in its storage.
+/// The position of an input in its storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Placed {
-    /// It is all of it.
+    /// The whole storage.
     Whole,
-    /// As [`spread`] lays it.
+    /// As laid out by [`spread`].
     Strided,
-    /// Contiguous, so many elements after the beginning.
+    /// Contiguous, with this number of elements before it.
     Offset(usize),
 }
 
 impl Make {
-    /// Dense inputs of ordinary size on the host.
+    /// A factory of dense inputs of ordinary magnitude on the host.
     pub const HOST: Make = Make::on(Device::Cpu);
 
-    /// Dense inputs of ordinary size.
+    /// Returns a factory of dense inputs of ordinary magnitude.
     const fn on(device: Device) -> Make {
         Make { device, tiny: false, placed: Placed::Whole }
     }
 
-    /// Normal numbers; each seed gives its own.
+    /// Returns normal numbers, different for each seed.
     fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let x = normal_of(shape, dtype, seed);
         if !self.tiny {
@@ -247,7 +246,8 @@ impl Make {
         self.here(dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats"))
     }
 
-    /// Rows of normal numbers, each times another power of ten: tiny, small, 1, large, huge.
+    /// Returns rows of normal numbers, each row times another power of ten: tiny, small, 1, large,
+    /// huge.
     fn scaled_rows(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let scales = match dtype {
             DType::F32 => [1e-42, 1e-20, 1.0, 1e20, 1e37],
@@ -267,18 +267,18 @@ impl Make {
         self.here(tensor.expect("as many values"))
     }
 
-    /// Indices below `bound`.
+    /// Returns indices below `bound`.
     fn indices(self, count: usize, bound: i64, seed: u64) -> Value {
         self.here(indices(count, bound, seed))
     }
 
-    /// Returns the same in a shape.
+    /// Returns indices below `bound` in a shape.
     fn indices_of(self, shape: &[usize], bound: i64, seed: u64) -> Value {
         let flat = indices(shape.iter().product(), bound, seed);
         self.here(flat.reshape(shape).expect("as many indices"))
     }
 
-    /// Numbers of every kind: ordinary, huge, tiny, subnormal, infinite, NaN, both zeros.
+    /// Returns numbers of every kind: ordinary, huge, tiny, subnormal, infinite, NaN, both zeros.
     fn wild(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let special = [
             0.0,
@@ -298,7 +298,7 @@ impl Make {
             .iter()
             .enumerate()
             .map(|(i, &x)| if i % 7 == 3 { special[i / 7 % special.len()] } else { x });
-        // The conversion to f32 is not the operation that is being tested.
+        // The conversion to f32 is not part of the test.
         let tensor = fpenv::ieee(|| match dtype {
             DType::F32 => Value::from_slice(&mixed.map(|x| x as f32).collect::<Vec<_>>(), shape),
             _ => Value::from_slice(&mixed.collect::<Vec<_>>(), shape),
@@ -317,7 +317,7 @@ impl Make {
         placed.expect("room on the device")
     }
 
-    /// Requires the layout of the cases.
+    /// Checks that inputs have the layout of the cases.
     fn check<'a>(self, case: &str, inputs: impl IntoIterator<Item = &'a Value>) {
         let other = |x: &Value| match self.placed {
             Placed::Whole => false,
@@ -352,7 +352,8 @@ impl Make {
 }
 
 /// Returns the same tensor with its first dimension last in memory, in every second place from the
-/// second on. In the others are numbers that would show, and indices that are out of range.
+/// second on. The other places hold numbers that would change a result, and indices that are out of
+/// range.
 fn spread(x: &Value) -> Result<Value> {
     let reversed: Vec<usize> = (0..x.rank()).rev().collect();
     let x = x.permute(&reversed)?;
@@ -362,14 +363,14 @@ fn spread(x: &Value) -> Result<Value> {
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
 }
 
-/// Returns the same tensor after `offset` numbers that would show.
+/// Returns the same tensor after `offset` numbers that would change a result.
 fn shifted(x: &Value, offset: usize) -> Result<Value> {
     let other = Value::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(&[offset])?;
     let both = Cat { inputs: vec![other, x.reshape(&[x.numel()])?], dim: 0 };
     dispatch(&both)?.narrow(0, offset, x.numel())?.reshape(x.shape())
 }
 
-/// Normal numbers of a shape and type; each seed gives its own.
+/// Returns normal numbers of a shape and type, different for each seed.
 pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Value {
     dispatch(&Normal {
         shape: shape.to_vec(),
@@ -382,16 +383,16 @@ pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Value {
     .expect("finite parameters")
 }
 
-/// Indices below `bound`.
+/// Returns indices below `bound`.
 pub fn indices(count: usize, bound: i64, seed: u64) -> Value {
     let mut values = vec![0; count];
     Generator::new(seed).fill_randint(&mut values, 0, bound).expect("a positive bound");
     Value::from_slice(&values, &[count]).expect("as many values")
 }
 
-/// Results as a list: of plain tensors, or of those that users see.
+/// Results as a list: of plain tensors, or of users' tensors.
 pub trait Tensors<T = Value> {
-    /// Every result.
+    /// Returns every result.
     fn tensors(self) -> Vec<T>;
 }
 

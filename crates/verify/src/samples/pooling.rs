@@ -65,7 +65,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
 
 fn others_of_type(cases: &mut Cases, make: Make, dtype: DType) {
     cases.functions(dtype, samples);
-    // Several elements with one index: the last one wins.
+    // Several elements with one index: the last one is kept.
     let input = make.wild(&[2, 3, 40], dtype, 45);
     let indices = make.indices_of(&[2, 3, 40], 30, 46);
     cases.add(
@@ -140,7 +140,7 @@ pub(super) fn samples(samples: &mut Samples) {
     }
 }
 
-/// Pooling of so many dimensions, with digests, in the order of these, and batches.
+/// Adds poolings of `dims` dimensions, with digests, in the order of the snapshot, and batches.
 fn of_dims(
     samples: &mut Samples,
     dims: usize,

@@ -29,8 +29,8 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     }
 }
 
-/// Input, first states and weights of a layer whose products have several blocks of k, and are
-/// large enough that few sequences share them.
+/// Returns input, first states and weights of a layer. Its products have several blocks of k and
+/// are so large that threads do not share the sequences.
 fn wide_arguments(make: Make, dtype: DType, gates: usize, projection: Option<usize>) -> Vec<Value> {
     let (input, hidden) = (5, 270);
     let state = projection.unwrap_or(hidden);
@@ -99,7 +99,7 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
     let backward = GruCellGrad { grad: tensor(1, 71), activations, hidden };
     cases.add(format!("gru_cell {dtype}"), forward);
     cases.add(format!("gru_cell grad {dtype}"), backward);
-    // Enough rows to be shared among threads.
+    // Enough rows to be shared between threads.
     let tensor = |width: usize, seed| make.normal(&[128, width * 64], dtype, seed);
     cases.add(
         format!("lstm_cell rows {dtype}"),
@@ -133,7 +133,7 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
     }
 }
 
-/// Input, first states and the weights of two layers in both directions.
+/// Returns the input, first states and the weights of two layers in both directions.
 fn arguments(make: Make, dtype: DType, gates: usize) -> Vec<Value> {
     let (input, hidden) = (13, 21);
     let mut all = vec![
@@ -192,11 +192,11 @@ fn networks() -> Vec<Network> {
     ]
 }
 
-/// A layer, or several: the number of gates, of biases for the projection, and the function of
+/// One or several layers: the number of gates, of biases for the projection, and the function of
 /// input, hidden and cell state.
 type Layers = fn(&[Tensor], &[Weights], Stack<'_>) -> Result<Vec<Tensor>>;
 
-/// Weights as they follow one another: with a projection five of each direction, else four.
+/// Groups consecutive weights: five per direction with a projection, else four.
 fn weights_of(x: &[Tensor], projected: bool) -> Vec<Weights> {
     x.chunks_exact(if projected { 5 } else { 4 })
         .map(|x| Weights {
@@ -209,7 +209,7 @@ fn weights_of(x: &[Tensor], projected: bool) -> Vec<Weights> {
         .collect()
 }
 
-/// Sizes of a stack.
+/// The sizes of a stack of layers.
 #[derive(Clone, Copy)]
 struct Sizes {
     input: usize,
@@ -220,7 +220,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Input of `steps` and `n` sequences, both states, and the weights.
+    /// Returns the input of `steps` and `n` sequences, both states, and the weights.
     fn inputs(self, gates: usize, steps: usize, n: usize) -> Vec<Input> {
         let Sizes { input, hidden, projection, layers, directions } = self;
         let state = projection.unwrap_or(hidden);
@@ -282,7 +282,7 @@ pub(super) fn samples(samples: &mut Samples) {
                 layers(&x[..3], &weights_of(&x[3..], projected), stack)
             })
             .twice(small.inputs(gates, 3, 2));
-        // The lengths of packed sequences are those of one batch.
+        // The lengths of packed sequences belong to one batch.
         if !projected && !name.ends_with("packed") {
             sample.batch_along(1, large.inputs(gates, 7, 6));
         }

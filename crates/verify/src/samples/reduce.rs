@@ -75,7 +75,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     );
     cases.add(format!("norm {dtype} wild"), Norm { x: x.clone(), dims: dims.clone(), p: 2.0 });
     cases.add(format!("logsumexp {dtype} wild"), Logsumexp { x, dims });
-    // Rows whose powers leave the range of f64, and one of ordinary numbers.
+    // Rows whose powers leave the range of f64, and one row of ordinary numbers.
     let x = make.scaled_rows(&[5, 300], dtype, 212);
     for p in [2.0, 0.5, 40.0, -40.0, 1e5] {
         cases.add(format!("norm {dtype} far {p}"), Norm { x: x.clone(), dims: vec![1], p });
@@ -88,7 +88,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
 type Reduction = fn(&Tensor, &[usize], bool) -> Result<Tensor>;
 
 pub(super) fn samples(samples: &mut Samples) {
-    // The name, whether it is linear in its pieces, and the function.
+    // The name, true if it is linear in its pieces, and the function.
     let reductions: [(_, bool, Reduction); _] = [
         ("sum", true, |x, dims, keep| f::sum(x, dims, keep)),
         ("mean", true, |x, dims, keep| f::mean(x, dims, keep)),
@@ -107,7 +107,7 @@ pub(super) fn samples(samples: &mut Samples) {
         ("logsumexp", false, |x, dims, keep| f::logsumexp(x, dims, keep)),
     ];
     for (name, linear, reduction) in reductions {
-        // Few long rows, many short ones, columns, all but the batch.
+        // Few long rows, many short ones, columns, and all dimensions but the batch.
         let batches: [(&[usize], &'static [usize]); _] = [
             (&[5, 50_007], &[1]),
             (&[80, 300], &[1]),
@@ -133,7 +133,7 @@ pub(super) fn samples(samples: &mut Samples) {
             } else {
                 sample.twice([x]);
             }
-            // Zeros make some products vanish, but not how they change.
+            // Zeros make some products vanish, but not their derivatives.
             if name == "prod" {
                 for zeros in [&[2][..], &[0, 7], &[1, 3, 5]] {
                     sample.twice([normal(&[3, 4, 2]).zeros_at(zeros)]);

@@ -31,7 +31,7 @@ pub(super) fn samples(samples: &mut Samples) {
         .twice([normal(&[2, 4, 6]).squared()]);
 }
 
-/// Inputs of so many dimensions for digests and for batches.
+/// Returns inputs of `dims` dimensions, for digests and for batches.
 fn images(dims: usize, seed: u64) -> ([Input; 1], [Input; 1]) {
     let golden: [&[usize]; _] = [&[3, 5, 301], &[2, 9, 33, 41], &[2, 3, 11, 12, 13]];
     let batch: [&[usize]; _] = [&[5, 3, 301], &[5, 4, 33, 41], &[3, 3, 11, 12, 13]];
@@ -107,7 +107,7 @@ fn interpolation(samples: &mut Samples) {
 }
 
 fn grids(samples: &mut Samples) {
-    // Some points lie outside.
+    // Moves some points outside the input.
     let around: fn(&Tensor) -> Result<Tensor> = |x| x.affine(0.9, 0.01);
     for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
         for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
@@ -150,7 +150,8 @@ fn grids(samples: &mut Samples) {
     samples
         .add("affine_grid 3d", |x| f::affine_grid(&x[0], &[1, 1, 2, 1, 3], true))
         .twice([normal(&[1, 3, 4])]);
-    // The gradient of the input is linear in the incoming one, and PyTorch users differentiate it.
+    // The gradient of the input is linear in the incoming gradient, and PyTorch users differentiate
+    // it.
     samples
         .add("grid_sample by the input", |x| {
             let (mode, padding) = (GridMode::Linear, GridPadding::Border);

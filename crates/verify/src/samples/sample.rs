@@ -1,4 +1,4 @@
-//! Functions with the arguments that each proof gives them.
+//! Functions, with the arguments for each proof.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,60 +18,60 @@ pub struct Samples {
     pub no_batch: Vec<(&'static str, &'static str)>,
 }
 
-/// A function, and what to give it in each proof. A proof that a sample has no arguments for
-/// leaves it out.
+/// A function, and its arguments for each proof. A proof skips samples that have no arguments for
+/// it.
 pub struct Sample {
-    /// The function's name, with the parameters that tell it from other samples.
+    /// The function's name, with the parameters that distinguish it from other samples.
     pub name: String,
-    /// For golden digests, thread counts, instruction sets, layouts and devices: so large that work
-    /// is shared.
+    /// For golden digests, thread counts, instruction sets, layouts and devices: large enough that
+    /// work is shared.
     pub digests: Vec<Digest>,
     /// For the comparison of a batch with its parts.
     pub batches: Vec<Batch>,
-    /// For finite differences in f64: small, because each element is moved.
+    /// For finite differences in f64: small, because each element is varied.
     pub gradients: Vec<Gradient>,
     function: Box<Function>,
 }
 
-/// Arguments of a digest.
+/// The arguments of a digest.
 #[derive(Clone, Debug)]
 pub struct Digest {
-    /// What the snapshot calls it, without the type.
+    /// Its name in the snapshot, without the type.
     pub name: String,
     /// The arguments.
     pub inputs: Vec<Input>,
 }
 
-/// Arguments of which some have a batch.
+/// Arguments, some of which have a batch dimension.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The arguments.
     pub inputs: Vec<Input>,
-    /// The dimension of the results that is the batch.
+    /// The batch dimension of the results.
     pub dim: usize,
 }
 
-/// Arguments of a function whose gradient is checked.
+/// The arguments of a function whose gradient is checked.
 #[derive(Clone, Debug)]
 pub struct Gradient {
     /// The arguments; floats are variables.
     pub inputs: Vec<Input>,
-    /// How often the function is differentiated.
+    /// The number of times the function is differentiated.
     pub order: Order,
 }
 
-/// How often a function is differentiated.
+/// The number of times a function is differentiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Once, for this reason.
+    /// Once, for the given reason.
     Once(&'static str),
-    /// Its gradient too.
+    /// Twice: its gradient too.
     Twice,
-    /// The gradient of its gradient too.
+    /// Three times: the gradient of its gradient too.
     Thrice,
 }
 
-/// A function of its arguments and of the part of the batch that they are.
+/// A function of its arguments and of the part of the batch that they represent.
 type Function = dyn Fn(&[Tensor], &Range<usize>) -> Result<Vec<Tensor>> + Send + Sync;
 
 impl fmt::Debug for Sample {
@@ -96,7 +96,7 @@ impl Samples {
         self.add_part(name, move |x, _| function(x))
     }
 
-    /// Adds a function that needs to know which part of the batch its arguments are.
+    /// Adds a function that depends on the part of the batch in its arguments.
     pub fn add_part<O: Tensors<Tensor>>(
         &mut self,
         name: impl Into<String>,
@@ -112,7 +112,7 @@ impl Samples {
         self.all.last_mut().expect("one was added")
     }
 
-    /// States why an operation has no batch.
+    /// States the reason why an operation has no batch.
     pub(super) fn no_batch(&mut self, op: &'static str, reason: &'static str) {
         self.no_batch.push((op, reason));
     }
@@ -124,7 +124,7 @@ impl Sample {
         self.digest_as(self.name.clone(), inputs)
     }
 
-    /// Returns the same under another name than the sample's.
+    /// Takes digests under a name other than the sample's.
     pub(super) fn digest_as(
         &mut self,
         name: impl Into<String>,
@@ -134,18 +134,18 @@ impl Sample {
         self
     }
 
-    /// Compares a batch with its parts; the results have the batch in dimension 0.
+    /// Adds a comparison of a batch with its parts; the results have the batch in dimension 0.
     pub fn batch(&mut self, inputs: impl Into<Vec<Input>>) -> &mut Self {
         self.batch_along(0, inputs)
     }
 
-    /// Compares a batch with its parts; the results have the batch in dimension `dim`.
+    /// Adds a comparison of a batch with its parts; the results have the batch in dimension `dim`.
     pub fn batch_along(&mut self, dim: usize, inputs: impl Into<Vec<Input>>) -> &mut Self {
         self.batches.push(Batch { inputs: inputs.into(), dim });
         self
     }
 
-    /// Checks the gradient alone, for a reason.
+    /// Adds a check of the first derivative only, for the given reason.
     pub(super) fn once(
         &mut self,
         reason: &'static str,
@@ -155,13 +155,13 @@ impl Sample {
         self
     }
 
-    /// Checks the gradient and its gradient.
+    /// Adds a check of two derivatives.
     pub fn twice(&mut self, inputs: impl Into<Vec<Input>>) -> &mut Self {
         self.gradients.push(Gradient { inputs: inputs.into(), order: Order::Twice });
         self
     }
 
-    /// Checks three derivatives.
+    /// Adds a check of three derivatives.
     pub(super) fn thrice(&mut self, inputs: impl Into<Vec<Input>>) -> &mut Self {
         self.gradients.push(Gradient { inputs: inputs.into(), order: Order::Thrice });
         self
@@ -171,14 +171,14 @@ impl Sample {
     ///
     /// # Errors
     ///
-    /// Those of the function.
+    /// The errors of the function.
     pub fn call(&self, inputs: &[Input], x: &[Tensor], part: &Range<usize>) -> Result<Vec<Tensor>> {
         let prepared = inputs.iter().zip(x).map(|(input, x)| (input.prepare)(x));
         (self.function)(&prepared.collect::<Result<Vec<_>>>()?, part)
     }
 }
 
-/// An argument: its shape, what fills it, and how it comes to the function.
+/// An argument: its shape, its values, and the function applied to it first.
 #[derive(Clone)]
 pub struct Input {
     shape: Vec<usize>,
@@ -186,7 +186,7 @@ pub struct Input {
     seed: Option<u64>,
     zeros: Vec<usize>,
     prepare: fn(&Tensor) -> Result<Tensor>,
-    /// The dimension that is the batch.
+    /// The batch dimension.
     pub batch: Option<usize>,
     /// True if the function is not differentiated with respect to it.
     pub constant: bool,
@@ -206,7 +206,7 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Normal numbers.
+/// Returns an argument of normal numbers.
 pub fn normal(shape: &[usize]) -> Input {
     Input {
         shape: shape.to_vec(),
@@ -219,79 +219,80 @@ pub fn normal(shape: &[usize]) -> Input {
     }
 }
 
-/// Normal numbers with the batch in the first dimension.
+/// Returns an argument of normal numbers with the batch in the first dimension.
 pub fn each(shape: &[usize]) -> Input {
     normal(shape).along(0)
 }
 
-/// Numbers of every kind.
+/// Returns an argument of numbers of every kind.
 pub(super) fn wild(shape: &[usize]) -> Input {
     Input { fill: Fill::Wild, ..normal(shape) }
 }
 
-/// Indices below `bound`, with repeats.
+/// Returns an argument of indices below `bound`, with repeats.
 pub(super) fn indices(shape: &[usize], bound: i64) -> Input {
     Input { fill: Fill::Indices(bound), constant: true, ..normal(shape) }
 }
 
-/// These values: floats in the type of the others, integers and booleans in their own.
+/// Returns an argument with these values: floats in the type of the other arguments, integers and
+/// booleans in their own.
 pub(super) fn given(x: Result<Value, impl fmt::Debug>) -> Input {
     let x = x.expect("as many values");
     Input { fill: Fill::Given(x.clone()), constant: true, ..normal(x.shape()) }
 }
 
 impl Input {
-    /// Returns the same with another seed than its place among the arguments gives.
+    /// Sets the seed, which otherwise follows from the argument's position.
     pub(super) fn seed(self, seed: u64) -> Self {
         Input { seed: Some(seed), ..self }
     }
 
-    /// Returns the same with the batch in dimension `dim`.
+    /// Sets the batch dimension to `dim`.
     pub(super) fn along(self, dim: usize) -> Self {
         Input { batch: Some(dim), ..self }
     }
 
-    /// Returns the same, which the function is not differentiated with respect to.
+    /// Makes the argument a constant, with respect to which the function is not differentiated.
     pub(super) fn constant(self) -> Self {
         Input { constant: true, ..self }
     }
 
-    /// Returns the same, which the function is differentiated with respect to.
+    /// Makes the argument a variable, with respect to which the function is differentiated.
     pub(super) fn variable(self) -> Self {
         Input { constant: false, ..self }
     }
 
-    /// Returns the same with zeros at these places in row-major order.
+    /// Sets the elements at these places, in row-major order, to zero.
     pub(super) fn zeros_at(self, zeros: &[usize]) -> Self {
         Input { zeros: zeros.to_vec(), ..self }
     }
 
-    /// Returns the same, changed by a differentiable function on its way.
+    /// Applies a differentiable function to the argument first.
     pub(super) fn by(self, prepare: fn(&Tensor) -> Result<Tensor>) -> Self {
         Input { prepare, ..self }
     }
 
-    /// Its squares, so that a linear function has a second derivative.
+    /// Squares the argument first, so that a linear function has a second derivative.
     pub(super) fn squared(self) -> Self {
         self.by(|x| x.square())
     }
 
-    /// Numbers above a half.
+    /// Maps the argument to numbers above one half.
     pub(super) fn positive(self) -> Self {
         self.by(|x| x.square()?.affine(1.0, 0.5))
     }
 
-    /// Numbers between zero and one.
+    /// Maps the argument to numbers between zero and one.
     pub(super) fn probability(self) -> Self {
         self.by(|x| x.sigmoid())
     }
 
-    /// Numbers near one, so that products neither vanish nor overflow.
+    /// Maps the argument to numbers near one, so that products neither vanish nor overflow.
     pub(super) fn near_one(self) -> Self {
         self.by(|x| x.affine(0.01, 1.0))
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

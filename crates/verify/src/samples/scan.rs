@@ -36,7 +36,7 @@ fn of_shape(cases: &mut Cases, make: Make, dtype: DType, shape: &[usize], dim: u
         let op = Cumsum { x: x.clone(), dim, reverse };
         cases.add(format!("cumsum {name} {reverse}"), op);
     }
-    // Near one, so that products neither vanish nor overflow.
+    // Numbers near one, so that products neither vanish nor overflow.
     let near = dispatch(&Affine { x: x.clone(), scale: 0.01, shift: 1.0 }).expect("a valid case");
     let near = make.here(near);
     cases.add(format!("cumprod {name}"), Cumprod { x: near.clone(), dim });
@@ -52,7 +52,7 @@ fn of_shape(cases: &mut Cases, make: Make, dtype: DType, shape: &[usize], dim: u
     cases.add(format!("cumextreme {name}"), Cumextreme { x, dim, largest: true });
 }
 
-/// A scan of a dimension.
+/// A scan along a dimension.
 type Scan = fn(&Tensor, usize) -> Result<Tensor>;
 
 pub(super) fn samples(samples: &mut Samples) {
@@ -73,7 +73,7 @@ pub(super) fn samples(samples: &mut Samples) {
                 "logcumsumexp" => sample.thrice([x.clone()]).twice([x.by(|x| x.affine(3.0, 1.0))]),
                 _ => sample.twice([x.squared()]),
             };
-            // Near one, so that products neither vanish nor overflow.
+            // Numbers near one, so that products neither vanish nor overflow.
             for shape in shapes.iter().filter(|_| dim == 1 && !name.starts_with("cumm")) {
                 let x = each(shape);
                 sample.batch([if name == "cumprod" { x.near_one() } else { x }]);
@@ -98,7 +98,7 @@ pub(super) fn samples(samples: &mut Samples) {
     samples
         .add("logcumsumexp, long", |x| f::logcumsumexp(&x[0], 0))
         .once("many elements, each of which moves", [normal(&[1100])]);
-    // Zeros make some products vanish, but not how they change.
+    // Zeros make some products vanish, but not their derivatives.
     let zeros = samples.add("cumprod with zeros", |x| f::cumprod(&x[0], 0));
     for rows in [&[1][..], &[0], &[4], &[1, 3], &[0, 4], &[1, 2, 3]] {
         let places: Vec<usize> = rows.iter().flat_map(|row| [2 * row, 2 * row + 1]).collect();

@@ -99,7 +99,7 @@ pub(super) fn samples(samples: &mut Samples) {
             }
         }
     }
-    // One zero for some elements: the product of the others changes with it.
+    // One zero among some elements: the product of the others changes with it.
     let zeros = samples
         .add("products with zeros", |x| f::scatter_reduce(&x[0], 0, &x[2], &x[1], Prod, true));
     for (own, sent) in [(&[0][..], &[1][..]), (&[], &[1, 3]), (&[0, 2], &[]), (&[1, 2], &[0, 3])] {

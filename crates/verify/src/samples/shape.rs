@@ -51,7 +51,8 @@ pub(super) fn samples(samples: &mut Samples) {
     without_dimensions(samples);
 }
 
-/// What PyTorch accepts of tensors without dimensions: dimension 0, as if it had size 1.
+/// Adds the operations that PyTorch accepts for tensors without dimensions: they have dimension 0,
+/// as if it had size 1.
 fn without_dimensions(samples: &mut Samples) {
     /// A function of one variable.
     type Function = fn(&Tensor) -> Result<Tensor>;
@@ -125,7 +126,7 @@ fn scalar(y: Tensor) -> Result<Tensor> {
     shaped(y, &[])
 }
 
-/// Returns a result that must have this shape.
+/// Returns a result after a check of its shape.
 fn shaped(y: Tensor, shape: &[usize]) -> Result<Tensor> {
     if y.shape() == shape {
         return Ok(y);

@@ -33,7 +33,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     cases.add("kthvalue i64", Kthvalue { x: x.clone(), k: 50_000, dim: 0 });
     cases.add("unique consecutive i64", Unique { x: x.clone(), consecutive: true });
     cases.add("unique i64", Unique { x, consecutive: false });
-    // Few values, so that slices repeat.
+    // Few distinct values, so that slices repeat.
     let x = make.indices_of(&[70, 300, 2], 2, 242);
     for dtype in [DType::F32, DType::F64, DType::I64] {
         let x = make.here(dispatch(&Cast { x: x.clone(), to: dtype }).expect("a valid case"));
@@ -50,7 +50,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     }
 }
 
-/// A selection along a dimension, upwards or downwards, or with the dimension or without.
+/// A selection along a dimension; the flag means the direction, or that the dimension is kept.
 type Selection = fn(&Tensor, usize, bool) -> Result<(Tensor, Tensor)>;
 
 pub(super) fn samples(samples: &mut Samples) {

@@ -55,7 +55,7 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     });
 }
 
-/// Places of `count` elements of a matrix, or of several.
+/// Returns the places of `count` elements of a matrix, or of several.
 fn places(count: usize, sizes: &[usize]) -> Vec<i64> {
     let of = |(i, &n): (usize, &usize)| make_indices(count, n as i64, 150 + i as u64);
     sizes.iter().enumerate().flat_map(of).collect()
@@ -94,7 +94,7 @@ pub(super) fn samples(samples: &mut Samples) {
     let matrix = |count: usize, sizes: &[usize]| {
         given(Value::from_slice(&places(count, sizes), &[sizes.len(), count]))
     };
-    // The columns of the dense matrix are a batch.
+    // The columns of the dense matrix form a batch.
     samples
         .add("sparse_mm", |x| {
             sparse_mm(&SparseCoo::new(&x[2], &x[1], &[40, x[0].shape()[0]])?, &x[0])
@@ -114,7 +114,8 @@ pub(super) fn samples(samples: &mut Samples) {
             sparse_bmm(&SparseCoo::new(&x[2], &x[0], &[2, 3, 4])?, &x[1])
         })
         .twice([normal(&[12]).squared(), normal(&[2, 4, 2]), matrix(12, &[2, 3, 4])]);
-    // Each matrix of the batch has as many elements, so that the values are one too.
+    // Each matrix of the batch has the same number of elements, so that the values form a batch
+    // too.
     let (n, elements) = (5, 300);
     let all = places(n * elements, &[13, 29]);
     samples

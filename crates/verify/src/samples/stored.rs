@@ -3,7 +3,7 @@ use samebits::{DType, dispatch};
 
 use super::{Cases, Make, integers};
 
-/// Moves and casts of the types that have no arithmetic.
+/// Adds moves and casts of the types that have no arithmetic.
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in [DType::I32, DType::U32, DType::F16, DType::BF16] {
         moves(cases, make, dtype);
