@@ -103,8 +103,8 @@ fn fits(parts: &BTreeMap<usize, Tensor>, dim: usize, start: usize, part: &Tensor
     end > start && before.is_none_or(|(&first, part)| first + part.shape()[dim] <= start)
 }
 
-/// The sum of tensors of `shape` that are 0 but for one part each, by where it starts along `dim`; the
-/// parts do not overlap.
+/// Returns the sum of tensors of `shape` that are 0 except for one part each, keyed by its start
+/// along `dim`. The parts do not overlap.
 fn joined(parts: &BTreeMap<usize, Tensor>, dim: usize, shape: &[usize]) -> Result<Tensor> {
     let first = parts.values().next().expect("there is a part");
     let zero = Tensor::zeros(&[], first.dtype())?.to(first.device())?;

@@ -1,4 +1,4 @@
-//! Broadcasting and its gradient, the sum.
+//! Broadcasting, and its gradient: the sum.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{Cast, Reduce, ReduceKind};
@@ -9,12 +9,13 @@ use super::shape::{reshape, squeeze};
 use crate::dims::{Dims, over};
 use crate::{Tensor, run, untracked};
 
-/// Repeats dimensions of size 1 (and new leading ones) up to `shape`.
+/// Broadcasts `x` to `shape`: repeats dimensions of size 1 and adds leading ones.
 ///
 /// # Errors
 ///
-/// A dimension is neither 1 nor already right.
+/// A dimension of `x` is neither 1 nor equal to that of `shape`.
 #[named]
+#[doc(alias = "broadcast_to")]
 pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let old = x.shape().to_vec();
     Ok(Tensor::computed(x.value().expand(shape)?, &[x], move |grad| {
@@ -22,7 +23,7 @@ pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     }))
 }
 
-/// Sums what broadcasting repeated, so that the shape becomes `shape` again.
+/// Sums over broadcast dimensions, so that `x` has the shape `shape` again.
 pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());
@@ -34,12 +35,12 @@ pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     reshape(&sum(x, &dims, true)?, shape)
 }
 
-/// The sum over `dims`, which stay as size 1 if `keepdim`. Integers and truth values are added as
-/// i64, which wraps around.
+/// Sums over `dims`, which stay with size 1 if `keepdim`. Integers and booleans are added as i64,
+/// which wraps around.
 ///
 /// # Errors
 ///
-/// `dims` does not ascend, or names a dimension that does not exist.
+/// A dimension does not exist or is listed twice.
 #[named]
 #[track_caller]
 pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
@@ -57,7 +58,8 @@ pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     keep(value, dims, keepdim)
 }
 
-/// Small integers and truth values as the type that PyTorch adds and multiplies them in.
+/// Converts small integers and booleans to i64, the type in which PyTorch adds and multiplies them;
+/// returns `None` for other types.
 pub(super) fn integers(x: &Tensor) -> Result<Option<Tensor>> {
     if x.dtype() == DType::I64 || x.dtype().is_float() {
         return Ok(None);

@@ -9,7 +9,8 @@ use super::shape::reshape;
 use super::spatial::{batched, by_dims};
 use crate::{Tensor, run};
 
-/// Cross-correlation over one to three spatial dimensions.
+/// Computes the cross-correlation over one to three spatial dimensions, which PyTorch calls
+/// convolution.
 ///
 /// # Shapes
 ///
@@ -34,8 +35,8 @@ pub fn conv(
     batched(input, params.stride.len(), |input| convolved(input, weight, bias, params))
 }
 
-/// [`conv`] with stride 1 and as much padding as keeps the size; where that is an odd number of
-/// elements, the end gets one more. PyTorch's `padding="same"`.
+/// Computes [`conv`] with stride 1 and as much padding as keeps the size; if that is an odd number
+/// of elements, the end gets one more. PyTorch's `padding="same"`.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ pub fn conv_same(
         groups,
     };
     let result = conv(input, weight, bias, &params)?;
-    // Both sides were padded by the larger half; what that gave in excess comes first.
+    // Both sides were padded by the larger half; the excess comes first and is cut.
     let cut: Vec<i64> = totals.iter().rev().flat_map(|total| [-((total % 2) as i64), 0]).collect();
     match cut.iter().any(|&n| n != 0) {
         true => pad(&result, &cut, PadMode::Constant, 0.0),
@@ -65,7 +66,7 @@ pub fn conv_same(
     }
 }
 
-/// How many elements of padding keep the size of each dimension, both ends together.
+/// Returns, per dimension, the total padding that keeps its size.
 pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<usize>> {
     let kernel = weight.shape().get(2..).unwrap_or(&[]);
     if kernel.len() != dilation.len() || kernel.contains(&0) {
@@ -77,9 +78,9 @@ pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<us
     Ok(kernel.iter().zip(dilation).map(|(&k, &d)| (k - 1).saturating_mul(d)).collect())
 }
 
-/// The transposed convolution: the gradient of [`conv`] with respect to its input, with `input`
-/// in the place of the gradient, plus a bias. `output_padding` makes the result larger at the end of
-/// each dimension, to choose among the sizes that a strided convolution would map to the input's.
+/// Computes the transposed convolution: the gradient of [`conv`] with respect to its input, with
+/// `input` as the gradient, plus a bias. `output_padding` enlarges the result at the end of each
+/// dimension: several sizes map to the input's under a strided convolution, and it selects one.
 ///
 /// # Shapes
 ///
@@ -92,8 +93,8 @@ pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<us
 ///
 /// # Errors
 ///
-/// The shapes and parameters do not match, the result would be empty, or an output padding
-/// is neither below the stride nor below the dilation.
+/// The shapes and parameters do not match, the result would be empty, or an output padding is
+/// neither below the stride nor below the dilation.
 ///
 /// # Examples
 ///
@@ -209,10 +210,10 @@ fn transposed(
 
 const TRANSPOSED: &str = "conv_transpose";
 
-/// How many zeros the input must be padded with (as [`pad`] has it), and the shape of the result.
+/// Returns the zeros to pad the input with (in the form of [`pad`]), and the shape of the result.
 ///
-/// An output padding of a stride or more, which a large dilation allows, counts as zeros after
-/// the input: the result is that of a longer input.
+/// An output padding of a stride or more, which a large dilation allows, counts as zeros after the
+/// input: the result is that of a longer input.
 fn transposed_shape(
     input: &[usize],
     weight: &[usize],
@@ -233,7 +234,7 @@ fn transposed_shape(
         return refuse("each parameter needs an entry for each of 1 to 3 spatial dimensions");
     }
     if input.len() != dims + 2 || weight.len() != dims + 2 || input[1] != weight[0] {
-        return refuse("the shapes do not go together");
+        return refuse("the shapes do not match");
     }
     if stride.contains(&0) || dilation.contains(&0) || *groups == 0 {
         return refuse("stride, dilation and groups must be at least 1");
@@ -262,7 +263,7 @@ fn transposed_shape(
     Ok((longer, shape))
 }
 
-/// The gradient of [`conv`] with respect to its input. Linear in both arguments.
+/// Returns the gradient of [`conv`] with respect to its input. Linear in both arguments.
 fn conv_input_grad(
     grad: &Tensor,
     weight: &Tensor,
@@ -284,7 +285,7 @@ fn conv_input_grad(
     }))
 }
 
-/// The gradient of [`conv`] with respect to its weight. Linear in both arguments.
+/// Returns the gradient of [`conv`] with respect to its weight. Linear in both arguments.
 fn conv_weight_grad(
     grad: &Tensor,
     input: &Tensor,

@@ -17,13 +17,13 @@ use super::support::masked_fill;
 use crate::dims::{Dim, Dims, over};
 use crate::{Tensor, run};
 
-/// The p-norm over `dims`: `(Σ |x|^p)^(1/p)`. For 0 the number of elements that are not zero; for
-/// ∞ the largest magnitude and for −∞ the smallest.
+/// Computes the p-norm over `dims`: `(Σ |x|^p)^(1/p)`. A `p` of 0 counts the nonzero elements; ∞
+/// gives the largest magnitude and −∞ the smallest.
 ///
 /// # Determinism
 ///
 /// Portable: in f64 over the tree of the sum, rounded once. The gradient of an infinite norm is
-/// split evenly among equal magnitudes; where the norm is 0, it is 0.
+/// split evenly among equal magnitudes; if the norm is 0, the gradient is 0.
 ///
 /// # Errors
 ///
@@ -42,6 +42,7 @@ use crate::{Tensor, run};
 /// # References
 ///
 /// `torch.linalg.vector_norm`, `torch.norm`.
+#[doc(alias = "vector_norm")]
 #[named]
 #[track_caller]
 pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor> {

@@ -28,7 +28,7 @@ use super::broadcast::sum_to;
 use super::cast::to_dtype;
 use crate::{Tensor, run, untracked};
 
-/// `a + b`, with broadcasting. Integers are i64 and wrap around.
+/// Computes `a + b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
@@ -42,11 +42,12 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a − b`, with broadcasting. Integers are i64 and wrap around.
+/// Computes `a − b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
 /// As [`add`].
+#[doc(alias = "subtract")]
 #[named]
 #[track_caller]
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -56,11 +57,12 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a · b`, with broadcasting. Integers are i64 and wrap around.
+/// Computes `a · b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
 /// As [`add`].
+#[doc(alias = "multiply")]
 #[named]
 #[track_caller]
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -73,12 +75,13 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a / b`, with broadcasting. Integers and truth values are divided as f32; for the quotient rounded
-/// down there is [`floor_divide`].
+/// Computes `a / b`, with broadcasting. Integers and booleans are divided as f32; for division that
+/// rounds down, use [`floor_divide`].
 ///
 /// # Errors
 ///
 /// As [`add`].
+#[doc(alias = "true_divide")]
 #[named]
 #[track_caller]
 pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -95,7 +98,7 @@ pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `x · scale + shift`, two roundings.
+/// Computes `x · scale + shift`, with two roundings.
 ///
 /// # Errors
 ///
@@ -107,24 +110,25 @@ pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(times(grad, scale)?)])))
 }
 
-/// `x · factor`, one rounding: the sum with -0 changes no number, and that with +0 changes -0.
+/// Computes `x · factor`, rounded once. Adding -0 changes no number; adding +0 would change -0.
 #[track_caller]
 pub(super) fn times(x: &Tensor, factor: f64) -> Result<Tensor> {
     affine(x, factor, -0.0)
 }
 
-/// `−x`. Integers are i64 and wrap around.
+/// Computes `−x`. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[doc(alias = "negative")]
 #[named]
 #[track_caller]
 pub fn neg(x: &Tensor) -> Result<Tensor> {
     Ok(Tensor::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
 }
 
-/// `x · x`. Integers are i64 and wrap around.
+/// Computes `x · x`. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
@@ -138,7 +142,7 @@ pub fn square(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// e to the power `x`.
+/// Computes e to the power `x`.
 ///
 /// # Errors
 ///
@@ -155,7 +159,7 @@ pub fn exp(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The natural logarithm.
+/// Computes the natural logarithm.
 ///
 /// # Errors
 ///
@@ -169,7 +173,7 @@ pub fn log(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The square root.
+/// Computes the square root.
 ///
 /// # Errors
 ///
@@ -183,7 +187,7 @@ pub fn sqrt(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The hyperbolic tangent.
+/// Computes the hyperbolic tangent.
 ///
 /// # Errors
 ///
@@ -203,11 +207,12 @@ pub fn tanh(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `1 / (1 + exp(−x))`.
+/// Computes `1 / (1 + exp(−x))`.
 ///
 /// # Errors
 ///
 /// The type is not a float.
+#[doc(alias = "expit")]
 #[named]
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
@@ -223,7 +228,7 @@ pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `exp(x) − 1`.
+/// Computes `exp(x) − 1`.
 ///
 /// # Errors
 ///
@@ -237,7 +242,7 @@ pub fn expm1(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `log(1 + x)`.
+/// Computes `log(1 + x)`.
 ///
 /// # Errors
 ///
@@ -251,7 +256,7 @@ pub fn log1p(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The sine.
+/// Computes the sine.
 ///
 /// # Errors
 ///
@@ -265,7 +270,7 @@ pub fn sin(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The cosine.
+/// Computes the cosine.
 ///
 /// # Errors
 ///
@@ -279,7 +284,7 @@ pub fn cos(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The error function.
+/// Computes the error function.
 ///
 /// # Errors
 ///
@@ -293,7 +298,7 @@ pub fn erf(x: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// The slope of [`erf`]: `exp(−x·x) · (2/√π)`.
+/// Computes the slope of [`erf`]: `exp(−x·x) · (2/√π)`.
 fn bell(x: &Tensor) -> Result<Tensor> {
     times(&exp(&neg(&square(x)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
 }

@@ -19,7 +19,7 @@ use super::{zeros_for, zeros_of};
 use crate::dims::{Dim, DimOrAll};
 use crate::{Tensor, run, untracked};
 
-/// The slices of `x` along `dim` that `index` names.
+/// Returns the slices of `x` along `dim` named by `index`.
 ///
 /// # Errors
 ///
@@ -41,7 +41,8 @@ pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor>
     }))
 }
 
-/// `input` with `alpha · source` added, slice `i` of the source to slice `index[i]`.
+/// Adds `alpha · source` to `input`: slice `i` of the source to slice `index[i]`. PyTorch's default
+/// `alpha` is 1.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub fn index_add(
     }))
 }
 
-/// `input` with slice `i` of the source in the place of slice `index[i]`.
+/// Replaces slices of `input`: slice `index[i]` becomes slice `i` of the source.
 ///
 /// # Determinism
 ///
@@ -143,7 +144,7 @@ pub fn index_copy(
     }))
 }
 
-/// `input` with the slices that `index` names filled with `value`. Negative indices count from the end.
+/// Fills the slices of `input` named by `index` with `value`. Negative indices count from the end.
 ///
 /// # Errors
 ///
@@ -175,8 +176,8 @@ pub fn index_fill(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> 
     index_copy(input, dim, &index, &scalar_like(input, value)?.expand(&shape)?)
 }
 
-/// An index whose negative numbers count from the end of `size`, counted from the start. Those out of
-/// range stay, so that the error names them.
+/// Converts negative indices, which count from the end of `size`, to positions from the start.
+/// Indices out of range stay, so that the error names them.
 pub(super) fn from_start(index: &Tensor, size: usize) -> Result<Tensor> {
     if index.dtype() != DType::I64 {
         return Ok(index.clone());
@@ -190,11 +191,12 @@ pub(super) fn from_start(index: &Tensor, size: usize) -> Result<Tensor> {
     where_(&negative, &where_(&counted, &moved, index)?, index)
 }
 
-/// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `dim`.
+/// Gathers elements along `dim`: `out[.., i, ..] = x[.., index[.., i, ..], ..]`.
 ///
 /// # Shapes
 ///
-/// `index` has the rank of `x` and is nowhere but along `dim` larger; the result has its shape.
+/// `index` has the rank of `x` and does not exceed its size in any dimension but `dim`. The result
+/// has the shape of `index`.
 ///
 /// # Errors
 ///
@@ -232,12 +234,13 @@ pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `input` with `source[.., i, ..]` in the place of element `[.., index[.., i, ..], ..]`.
+/// Replaces elements of `input` along `dim`: element `[.., index[.., i, ..], ..]` becomes
+/// `source[.., i, ..]`.
 ///
 /// # Shapes
 ///
-/// `index` has the rank of `input`, is nowhere but along `dim` larger than it, and nowhere larger
-/// than `source`.
+/// `index` has the rank of `input`. It does not exceed the size of `input` in any dimension but
+/// `dim`, nor that of `source` in any.
 ///
 /// # Determinism
 ///
@@ -265,7 +268,7 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
         source: source.value().clone(),
     };
     let value = run(&op)?;
-    // What lies beyond the index is not read: its gradient is that of selecting the rest.
+    // The source beyond the index is not read, so its gradient is that of a selection.
     let source = &shrink(source, index.shape())?;
     let (index, x, s) = (index.clone(), input.clone(), source.clone());
     Ok(Tensor::computed(value, &[input, source], move |grad| {
@@ -279,7 +282,8 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
     }))
 }
 
-/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
+/// Adds to elements of `input` along `dim`: `source[.., i, ..]` to element
+/// `[.., index[.., i, ..], ..]`.
 ///
 /// # Shapes
 ///
@@ -335,7 +339,7 @@ pub fn scatter_add(
     }))
 }
 
-/// `input` with `value` in the place of every element that `index` names; see [`scatter`].
+/// Replaces every element of `input` named by `index` with `value`; see [`scatter`].
 ///
 /// # Errors
 ///
@@ -351,11 +355,11 @@ pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) 
     scatter(input, dim, index, &scalar_like(input, value)?.expand(index.shape())?)
 }
 
-/// The elements of `x` where the mask holds, in row-major order.
+/// Returns the elements of `x` for which the mask is true, in row-major order.
 ///
 /// # Shapes
 ///
-/// `x` and `mask` are broadcast together; the result has one dimension.
+/// `x` and `mask` broadcast; the result has one dimension.
 ///
 /// # Errors
 ///
@@ -371,12 +375,11 @@ pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     index_select(&reshape(&x, [x.numel()])?, 0, &places)
 }
 
-/// `x` with the elements of `source`, one after the other, where the mask holds.
+/// Replaces elements of `x` for which the mask is true with the elements of `source`, in order.
 ///
 /// # Shapes
 ///
-/// `x` and `mask` are broadcast together; `source` has at least as many elements as the mask has
-/// places that hold.
+/// `x` and `mask` broadcast; `source` has at least as many elements as the mask has true elements.
 ///
 /// # Errors
 ///
@@ -403,7 +406,7 @@ pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
     reshape(&index_copy(&flat, 0, &places, &source)?, x.shape())
 }
 
-/// The positions of the elements that are not zero, in row-major order.
+/// Returns the positions of the nonzero elements, in row-major order.
 ///
 /// # Shapes
 ///
@@ -422,11 +425,11 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     untracked(&Nonzero { x: x.value().clone() })
 }
 
-/// Element `i` of `dim` repeated `repeats[i]` times; of the flattened tensor without a `dim`.
+/// Repeats element `i` of `dim` `repeats[i]` times; without a `dim`, flattens `x` first.
 ///
 /// # Shapes
 ///
-/// `repeats` is `[n]` for a dimension of `n` elements, or holds one number for all of them.
+/// `repeats` is `[n]` for a dimension of `n` elements, or holds a single number for all.
 ///
 /// # Determinism
 ///
@@ -479,7 +482,7 @@ pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Re
     index_select(x, dim, &index)
 }
 
-/// Every element of `dim` repeated `repeats` times; see [`repeat_interleave`].
+/// Repeats every element of `dim` `repeats` times; see [`repeat_interleave`].
 ///
 /// # Errors
 ///
@@ -497,7 +500,7 @@ pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: impl DimOrAll) -> Re
     repeat_interleave(x, &Tensor::from_slice(&[count], &[1])?, dim)
 }
 
-/// The leading part of every dimension, differentiable.
+/// Returns the leading part of every dimension, differentiable.
 pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
     for (dim, &size) in shape.iter().enumerate() {
@@ -509,8 +512,8 @@ pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     Ok(x)
 }
 
-/// Whether each source of a [`scatter`] into `shape` is the one that stays: the last in row-major
-/// order for its element.
+/// Tests elementwise if a source of a [`scatter`] into `shape` is the one that is kept: the last in
+/// row-major order for its element.
 pub(super) fn last_writers(shape: &[usize], dim: usize, index: &Tensor) -> Result<Tensor> {
     let positions = positions(index, index.shape())?;
     let placed = run(&Scatter {
@@ -523,12 +526,12 @@ pub(super) fn last_writers(shape: &[usize], dim: usize, index: &Tensor) -> Resul
     equal(&found, &positions)
 }
 
-/// The numbers from 0 on in the given shape, on the device of `like`.
+/// Returns the numbers from 0 on in the given shape, on the device of `like`.
 fn positions(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
     Tensor::arange(shape.iter().product())?.reshape(shape)?.to(like.device())
 }
 
-/// `x` broadcast with the mask, and the flat positions where the mask holds.
+/// Returns `x` broadcast with the mask, and the flat positions where the mask is true.
 fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor, Tensor)> {
     if mask.dtype() != DType::Bool {
         let (expected, got) = (DType::Bool, mask.dtype());
@@ -540,7 +543,7 @@ fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor,
     Ok((expand(x, &shape)?, places.reshape([places.numel()])?))
 }
 
-/// Values that were picked along `dim` at `indices`.
+/// Returns `value`, whose elements were selected along `dim` at `indices`, with its gradient.
 pub(super) fn selected(x: &Tensor, dim: usize, value: Value, indices: &Tensor) -> Tensor {
     let (zeros, indices) = (zeros_for(x), indices.clone());
     Tensor::computed(value, &[x], move |grad| {

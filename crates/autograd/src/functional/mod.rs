@@ -1,8 +1,8 @@
 //! The differentiable operations, under PyTorch's names.
 //!
-//! Each runs an operation of [`samebits_tensor_core::ops`] and remembers how to differentiate it.
-//! Backward passes are built from the same functions, so that most gradients can be
-//! differentiated again.
+//! Each runs an operation of [`samebits_tensor_core::ops`] and records how to differentiate it.
+//! Backward passes are built from the same functions, so most gradients can be differentiated
+//! again.
 
 mod arrange;
 mod attention;
@@ -157,21 +157,21 @@ use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 use crate::tensor::with_recording;
 use crate::{Tensor, run};
 
-/// A gradient that cannot be differentiated again: doing so is an error, not a silent zero.
+/// Returns a gradient that cannot be differentiated again: doing so is an error, not a silent zero.
 fn once(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
     Tensor::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
     })
 }
 
-/// A result without a gradient: asking for one is an error, not a silent zero.
+/// Returns a result without a gradient: asking for one is an error, not a silent zero.
 fn constant(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
     Tensor::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "there is no gradient of this"))
     })
 }
 
-/// How many blocks of a generator `n` random numbers of type `dtype` take.
+/// Returns the number of generator blocks that `n` random numbers of type `dtype` take.
 pub(crate) fn blocks(dtype: DType, n: usize) -> u64 {
     match dtype {
         DType::F64 => Draw::blocks_u64(n),
@@ -179,8 +179,9 @@ pub(crate) fn blocks(dtype: DType, n: usize) -> u64 {
     }
 }
 
-/// The gradient `value` of a fused operation, which can be differentiated once more. `composed`
-/// computes it from differentiable operations; it is given variables with the values of `inputs`.
+/// Returns the gradient `value` of a fused operation, which can be differentiated once more.
+/// `composed` computes it from differentiable operations; its arguments are variables with the
+/// values of `inputs`.
 fn twice(
     op: &'static str,
     value: Value,
@@ -198,23 +199,23 @@ fn twice(
     })
 }
 
-/// The only element, as f64.
+/// Returns the only element as f64.
 fn wide(x: &Tensor) -> Result<f64> {
     run(&Cast { x: x.value().clone(), to: DType::F64 })?.item()
 }
 
-/// Tensors that a list owns or borrows.
+/// Returns references to the tensors that a list owns or borrows.
 fn each(tensors: &[impl Borrow<Tensor>]) -> Vec<&Tensor> {
     tensors.iter().map(Borrow::borrow).collect()
 }
 
-/// Zeros on the device of `like`: one stored zero, repeated, which kernels that add to it need
-/// not read.
+/// Returns zeros on the device of `like`: one stored zero, broadcast. Kernels that add to it need
+/// not read it.
 fn zeros_of(shape: &[usize], dtype: DType, like: &Tensor) -> Result<Tensor> {
     Tensor::zeros(&[], dtype)?.to(like.device())?.expand(shape)
 }
 
-/// Makes zeros like `x` when they are wanted, without keeping `x` itself.
+/// Returns a function that makes zeros like `x`, without keeping `x` itself.
 fn zeros_for(x: &Tensor) -> impl Fn() -> Result<Tensor> + Send + Sync + 'static {
     let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.device());
     move || Tensor::zeros(&[], dtype)?.to(device)?.expand(&shape)

@@ -14,7 +14,7 @@ use super::support::{kept, like, masked, masked_fill};
 use crate::dims::{Dim, DimOrAll, Dims, over};
 use crate::{Tensor, is_recording, run, untracked};
 
-/// The mean over `dims`, which stay as size 1 if `keepdim`.
+/// Computes the mean over `dims`, which stay with size 1 if `keepdim`.
 ///
 /// # Errors
 ///
@@ -36,7 +36,8 @@ pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     keep(value, dims, keepdim)
 }
 
-/// The product over `dims`.
+/// Computes the product over `dims`. Integers and booleans are multiplied as i64, which wraps
+/// around.
 ///
 /// # Determinism
 ///
@@ -82,8 +83,8 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
             };
             return Ok(vec![Some(mul(grad, &others)?)]);
         }
-        // A zero that is the only one gets the product of the rest; where there is a zero,
-        // everything that is not zero gets nothing.
+        // The only zero of a product gets the product of the other elements. All other elements of
+        // a product with a zero get 0.
         let x = masked_fill(&saved, &zero, 1.0)?;
         let all = prod(&x, &list, true)?;
         let alone = masked(&compare(CompareKind::Eq, &zeros, 1.0)?, &all)?;
@@ -94,12 +95,13 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     keep(value, dims, keepdim)
 }
 
-/// The variance over `dims`, the sum of squared deviations divided by the number of elements less
-/// `correction`: 1 for a sample, 0 for a population.
+/// Computes the variance over `dims`: the sum of squared deviations divided by the number of
+/// elements less `correction`, which is 1 for a sample and 0 for a population. PyTorch's default is
+/// 1.
 ///
 /// # Determinism
 ///
-/// Portable: in f64 over the tree of the sum, the deviations from the f64 mean, rounded once.
+/// Portable: in f64 over the tree of the sum, with deviations from the f64 mean, rounded once.
 ///
 /// # Errors
 ///
@@ -125,7 +127,7 @@ pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
     Ok(var_mean(x, dims, correction, keepdim)?.0)
 }
 
-/// The variance and the mean over `dims`; see [`var`].
+/// Computes the variance and the mean over `dims`; see [`var`].
 ///
 /// # Determinism
 ///
@@ -166,15 +168,16 @@ pub fn var_mean(
     Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
 }
 
-/// The logarithm of the sum of the exponentials over `dims`.
+/// Computes the logarithm of the sum of the exponentials over `dims`.
 ///
-/// The gradient of an element is its share of the sum. If the result is +∞, the elements that are have it
-/// in even parts; if it is −∞, all gradients are 0.
+/// The gradient of an element is its share of the sum. If the result is +∞, the infinite elements
+/// share it evenly; if it is −∞, all gradients are 0.
 ///
 /// # Determinism
 ///
-/// Portable: in f64 over the tree of the sum, rounded once. A share is the exponential of the distance from
-/// the result; where the result has a magnitude of at least 2^10 (2^39 at f64), divided by their sum.
+/// Portable: in f64 over the tree of the sum, rounded once. A share is the exponential of the
+/// difference from the result. If the result has a magnitude of at least 2^10 (2^39 at f64), the
+/// shares are divided by their sum.
 ///
 /// # Errors
 ///
@@ -209,15 +212,15 @@ pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     keep(value, dims, keepdim)
 }
 
-/// `grad` split by the shares of the elements of `x` in the `result` of [`logsumexp`].
+/// Splits `grad` by the shares of the elements of `x` in the `result` of [`logsumexp`].
 fn shares(grad: &Tensor, x: &Tensor, result: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let nothing = compare(CompareKind::Eq, result, f64::NEG_INFINITY)?;
     let distance = sub(x, &masked_fill(result, &nothing, 0.0)?)?;
-    // NaN is equal to no element.
+    // NaN equals no element.
     let infinite = compare(CompareKind::Eq, result, f64::INFINITY)?;
     let top = where_(&infinite, &result.detach(), &scalar_like(result, f64::NAN)?)?;
     let shares = exp(&masked_fill(&distance, &equal(x, &top)?, 0.0)?)?;
-    // A large result lacks the digits by which the shares would add up to 1.
+    // A large result lacks the digits that make the shares add up to 1.
     let large = if x.dtype() == DType::F64 { 39 } else { 10 };
     let large = compare(CompareKind::Ge, &abs(result)?, (1u64 << large) as f64)?;
     let total = sum(&shares, dims, true)?;
@@ -225,7 +228,7 @@ fn shares(grad: &Tensor, x: &Tensor, result: &Tensor, dims: &[usize]) -> Result<
     mul(&div(grad, &divisor)?, &shares)
 }
 
-/// The largest element over `dims`; NaN if any element is.
+/// Returns the largest element over `dims`; NaN if any element is NaN.
 ///
 /// # Determinism
 ///
@@ -245,7 +248,7 @@ pub fn amax(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     extreme(ReduceKind::Amax, x, dims, keepdim)
 }
 
-/// The smallest element over `dims`; NaN if any element is.
+/// Returns the smallest element over `dims`; NaN if any element is NaN.
 ///
 /// # Determinism
 ///
@@ -265,8 +268,8 @@ pub fn amin(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     extreme(ReduceKind::Amin, x, dims, keepdim)
 }
 
-/// The largest element along `dim` and its index: the first of equal ones, which alone has the
-/// gradient. NaN counts as the largest.
+/// Returns the largest element along `dim` and its index. Ties go to the lowest index, which alone
+/// receives the gradient. NaN counts as the largest.
 ///
 /// # Errors
 ///
@@ -282,8 +285,8 @@ pub fn max(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)>
     extreme_along(ArgReduceKind::Argmax, x, dim, keepdim)
 }
 
-/// The smallest element along `dim` and its index: the first of equal ones, which alone has the
-/// gradient. NaN wins.
+/// Returns the smallest element along `dim` and its index. Ties go to the lowest index, which alone
+/// receives the gradient. NaN takes precedence.
 ///
 /// # Errors
 ///
@@ -299,12 +302,12 @@ pub fn min(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)>
     extreme_along(ArgReduceKind::Argmin, x, dim, keepdim)
 }
 
-/// The index of the largest element along `dim`, or in row-major order of all: the first of equal
-/// ones. NaN counts as the largest.
+/// Returns the index of the largest element along `dim`, or of all elements in row-major order.
+/// Ties go to the lowest index. NaN counts as the largest.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or no element.
+/// There is no such dimension, or it is empty.
 ///
 /// # Examples
 ///
@@ -327,8 +330,8 @@ pub fn argmax(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
     arg_extreme(ArgReduceKind::Argmax, x, dim, keepdim)
 }
 
-/// The index of the smallest element along `dim`, or in row-major order of all: the first of
-/// equal ones. NaN wins.
+/// Returns the index of the smallest element along `dim`, or of all elements in row-major order.
+/// Ties go to the lowest index. NaN takes precedence.
 ///
 /// # Errors
 ///
@@ -344,11 +347,11 @@ pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
     arg_extreme(ArgReduceKind::Argmin, x, dim, keepdim)
 }
 
-/// Whether any element over `dims` is not zero; NaN is not.
+/// Tests if any element over `dims` is nonzero; NaN is nonzero.
 ///
 /// # Errors
 ///
-/// `dims` does not ascend, or names a dimension that does not exist.
+/// A dimension does not exist or is listed twice.
 ///
 /// # Examples
 ///
@@ -371,7 +374,7 @@ pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     count_of(CompareKind::Ne, x, dims, CompareKind::Gt, keepdim)
 }
 
-/// Whether no element over `dims` is zero.
+/// Tests if all elements over `dims` are nonzero.
 ///
 /// # Errors
 ///
@@ -388,17 +391,17 @@ pub fn all(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// The sum of all elements, as a tensor without dimensions.
+    /// Sums all elements, to a tensor without dimensions.
     ///
     /// # Errors
     ///
-    /// The type is not a float.
+    /// As [`sum`](crate::functional::sum).
     #[track_caller]
     pub fn sum_all(&self) -> Result<Tensor> {
         sum(self, (), false)
     }
 
-    /// The mean of all elements, as a tensor without dimensions.
+    /// Computes the mean of all elements, as a tensor without dimensions.
     ///
     /// # Errors
     ///
@@ -413,7 +416,7 @@ fn count(shape: &[usize], dims: &[usize]) -> usize {
     dims.iter().map(|&dim| shape[dim]).product()
 }
 
-/// Whether any truth value holds.
+/// Returns whether any element of a mask is true.
 pub(super) fn has_any(x: &Tensor) -> Result<bool> {
     let dims: Vec<usize> = (0..x.rank()).collect();
     Ok(any(x, &dims, false)?.to_bools()? == [true])
@@ -449,7 +452,7 @@ fn extreme(kind: ReduceKind, x: &Tensor, dims: &[usize], keepdim: bool) -> Resul
     keep(value, dims, keepdim)
 }
 
-/// The gradient split evenly among the elements where the mask holds.
+/// Splits the gradient evenly among the elements for which the mask is true.
 pub(super) fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let mask = like(mask, grad)?;
     mul(&mask, &div(grad, &sum(&mask, dims, true)?)?)
@@ -489,7 +492,8 @@ fn arg_extreme(
     if keepdim { Ok(indices) } else { indices.squeeze(dim) }
 }
 
-/// For each element the product of the others over `dims`: of those before and of those after it.
+/// Returns, for each element, the product of the others over `dims`: of those before times those
+/// after.
 fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let kept = (0..x.shape().len()).filter(|dim| !dims.contains(dim));
     let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();

@@ -14,12 +14,12 @@ use super::{once, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
-/// The sum of each element and all before it along `dim`. Integers and truth values are added as
+/// Computes the running sum along `dim`, each element included. Integers and booleans are added as
 /// i64, which wraps around.
 ///
 /// # Determinism
 ///
-/// Portable: floats in f64, over tiles of the dimension that depend on its size alone.
+/// Portable: floats are added in f64, over tiles that depend only on the size of the dimension.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     running_sum(x, dim, false)
 }
 
-/// The product of each element and all before it along `dim`. Integers and truth values are
+/// Computes the running product along `dim`, each element included. Integers and booleans are
 /// multiplied as i64, which wraps around.
 ///
 /// # Determinism
@@ -77,10 +77,10 @@ pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(product_grad(grad, &saved, dim)?)])))
 }
 
-/// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
+/// Computes the logarithm of the running sum of exponentials along `dim`.
 ///
-/// The gradient of an infinite result is split evenly among the elements up to it that are equal to it, and
-/// so is that of a result too large to hold a sum: 2^30 at f32, 2^59 at f64.
+/// The gradient of an infinite result is split evenly among the elements up to it that equal it.
+/// The same holds for a result too large to hold a sum: 2^30 at f32, 2^59 at f64.
 ///
 /// # Determinism
 ///
@@ -116,11 +116,11 @@ pub fn logcumsumexp(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(line.grad(grad)?)])))
 }
 
-/// The largest of each element and all before it along `dim`, and its index.
+/// Returns the running maximum along `dim`, and its index.
 ///
 /// # Determinism
 ///
-/// Portable: of equal elements the first is taken, and NaN counts as the largest.
+/// Portable: of equal elements, the first is taken; NaN counts as the largest.
 ///
 /// # Errors
 ///
@@ -136,11 +136,11 @@ pub fn cummax(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
     running_extreme(x, dim, true)
 }
 
-/// The smallest of each element and all before it along `dim`, and its index.
+/// Returns the running minimum along `dim`, and its index.
 ///
 /// # Determinism
 ///
-/// Portable: of equal elements the first is taken, and NaN wins.
+/// Portable: of equal elements, the first is taken; NaN takes precedence.
 ///
 /// # Errors
 ///
@@ -180,7 +180,7 @@ fn running_extreme(x: &Tensor, dim: usize, largest: bool) -> Result<(Tensor, Ten
     Ok((value, indices))
 }
 
-/// The gradient of a running product. Its own gradient cannot be differentiated again.
+/// Returns the gradient of a running product. It can be differentiated once more.
 #[track_caller]
 fn product_grad(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     let value = run(&CumprodGrad { grad: grad.value().clone(), x: x.value().clone(), dim })?;
@@ -197,10 +197,11 @@ fn product_grad(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     }))
 }
 
-/// The running logarithm `y` of sums of exponentials of `x`. With the shares
-/// `w[i][k] = exp(x[i] − y[k])` of the elements up to `k`, the gradient of a gradient `g` is
-/// `Σ_k w[i][k] · g[k]`, and the change by a change `v` is `Σ_i w[i][k] · v[i]`. The derivatives
-/// of both are made of both, so every order exists. A large `y[k]` has no change: it is NaN.
+/// The logarithm `y` of the running sum of exponentials of `x`. With the shares
+/// `w[i][k] = exp(x[i] − y[k])` of the elements up to `k`, the gradient for an incoming `g` is
+/// `Σ_k w[i][k] · g[k]`, and the change of `y` for a change `v` of `x` is `Σ_i w[i][k] · v[i]`. The
+/// derivatives of both are built from both, so every order exists. A large `y[k]` has no change: it
+/// is NaN.
 #[derive(Clone)]
 struct Line {
     x: Tensor,
@@ -225,7 +226,7 @@ impl Line {
 
     #[track_caller]
     fn change(&self, v: &Tensor) -> Result<Tensor> {
-        // The gradient of the line that runs backwards from −y to −x.
+        // The gradient of the line that runs backward from −y to −x.
         let mirrored = |x: &Value| -> Result<Value> {
             let x = flipped(x, self.dim)?;
             run(&Unary { kind: UnaryKind::Neg, x })
@@ -251,7 +252,7 @@ impl Line {
     }
 }
 
-/// The elements along `dim` in reverse order.
+/// Returns the elements along `dim` in reverse order.
 #[track_caller]
 fn flipped(x: &Value, dim: usize) -> Result<Value> {
     let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();

@@ -13,9 +13,9 @@ use super::{once, zeros_of};
 use crate::dims::Dim;
 use crate::{Tensor, is_recording, run};
 
-/// `input` reduced with the values that are sent to each of its elements, which `index` names as
-/// in [`scatter_add`]. With `include_self` the element that is there counts as one more value;
-/// without it, it is replaced wherever a value is sent.
+/// Reduces values of `source` into the elements of `input` named by `index`, as in [`scatter_add`].
+/// With `include_self`, the old element enters the reduction; without it, an element that receives
+/// values is replaced.
 ///
 /// # Shapes
 ///
@@ -23,9 +23,9 @@ use crate::{Tensor, is_recording, run};
 ///
 /// # Determinism
 ///
-/// Portable. Sums are exact and rounded once, products are taken in ascending source order. The
-/// gradient of a largest or smallest element is split evenly among equal ones. That of a product
-/// can be differentiated again unless several zeros are sent to one element.
+/// Portable. Sums are exact and rounded once; products are taken in ascending source order. The
+/// gradient of a maximum or minimum is split evenly among equal elements. The gradient of a product
+/// can be differentiated again, unless several zeros go to one element.
 ///
 /// # Errors
 ///
@@ -84,11 +84,11 @@ pub fn scatter_reduce(
     Ok(Tensor::computed(value, &[input, source], move |grad| reduction.backward(grad)))
 }
 
-/// As [`scatter_reduce`], with one index per slice along `dim`.
+/// Reduces as [`scatter_reduce`] does, with one index per slice along `dim`.
 ///
 /// # Shapes
 ///
-/// `index` is `[m]`; `source` has the shape of `input`, but `m` along `dim`.
+/// `index` is `[m]`; `source` has the shape of `input`, except for size `m` along `dim`.
 ///
 /// # Determinism
 ///
@@ -138,10 +138,10 @@ pub fn index_reduce(
     Ok(Tensor::computed(value, &[input, source], move |grad| reduction.backward(grad)))
 }
 
-/// What cannot be differentiated twice.
+/// The operation named in the error for a missing second derivative.
 const SEVERAL: &str = "scatter_reduce of several zeros";
 
-/// What a reduction remembers. The index has the shape of the source.
+/// The data that the gradient of a reduction needs. The index has the shape of the source.
 struct Reduction {
     input: Tensor,
     dim: usize,
@@ -158,7 +158,7 @@ impl Reduction {
             ScatterReduceKind::Sum => self.shared(grad),
             ScatterReduceKind::Mean => {
                 let ones = full_like(&self.source, 1.0)?;
-                // A place that nothing is sent to keeps its value: its divisor is 1.
+                // An element that receives no value keeps its own: its divisor is 1.
                 let own = match self.include_self {
                     true => full_like(&self.input, 1.0)?,
                     false => self.untouched()?,
@@ -170,7 +170,7 @@ impl Reduction {
         }
     }
 
-    /// The gradient goes to everything that was added.
+    /// Returns the gradient of a sum: that of the result, for everything that was added.
     fn shared(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![
             wanted(&self.input, || self.own(grad))?,
@@ -178,7 +178,7 @@ impl Reduction {
         ])
     }
 
-    /// The gradient is split among everything that equals the result.
+    /// Splits the gradient among everything that equals the result.
     fn extreme(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         let own = match self.include_self {
             true => like(&equal(&self.input, &self.result)?, grad)?,
@@ -193,8 +193,8 @@ impl Reduction {
         ])
     }
 
-    /// The product of everything else. Where something is zero, it is computed with a one in
-    /// that place; where there are two zeros, it is zero.
+    /// Multiplies the gradient by the product of everything else. With one zero, the product is
+    /// computed with a one in its place; with two zeros it is zero.
     fn product(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         let (input, source) = (&self.input, &self.source);
         let products = |input: &Tensor, source: &Tensor| {
@@ -217,18 +217,17 @@ impl Reduction {
             let alone = compare(CompareKind::Eq, &zeros, 1.0)?;
             let none = is_zero(&zeros)?;
             let all = gather(&products(input, &ones)?, self.dim, &self.index)?;
-            // A zero that is the only one gets the product of the rest; where there is a zero,
-            // everything that is not zero gets nothing,
+            // The only zero gets the product of the rest. With a zero, all other elements get 0,
             let mut rest = masked(&none, &div(&all, &ones)?)?;
             if is_recording() {
-                // but that nothing changes with the zero.
+                // but this 0 must still depend on the zero for the second derivative.
                 let whole = gather(&products(input, source)?, self.dim, &self.index)?;
                 rest = where_(&none, &rest, &div(&whole, &ones)?)?;
             }
             let others = where_(&zero, &masked(&alone, &all)?, &rest)?;
             let sent = mul(&gather(grad, self.dim, &self.index)?, &others)?;
             let several = is_recording() && has_any(&compare(CompareKind::Gt, &zeros, 1.0)?)?;
-            // So does that of two zeros with each other, which this does not see.
+            // The second derivative of two zeros by each other is missing here, too.
             Ok(if several {
                 once(SEVERAL, sent.value().clone(), &[grad, input, source])
             } else {
@@ -238,7 +237,7 @@ impl Reduction {
         Ok(vec![own, sent])
     }
 
-    /// The gradient of what was there.
+    /// Returns the gradient of the old elements.
     fn own(&self, grad: &Tensor) -> Result<Tensor> {
         if self.include_self {
             return Ok(grad.clone());
@@ -246,7 +245,7 @@ impl Reduction {
         scatter_value(grad, self.dim, &self.index, 0.0)
     }
 
-    /// 1 where no value is sent, else 0.
+    /// Returns 1 for elements that receive no value, else 0.
     fn untouched(&self) -> Result<Tensor> {
         let ones = full_like(&self.input, 1.0)?;
         scatter_value(&ones, self.dim, &self.index, 0.0)

@@ -9,12 +9,14 @@ use super::each;
 use crate::dims::{Dim, Dims, Sizes};
 use crate::{Tensor, run};
 
-/// The same elements under another shape, in which one size may be `-1`: what the others leave.
+/// Returns the same elements in another shape. One size may be `-1`: it is inferred from the
+/// others.
 ///
 /// # Errors
 ///
 /// The number of elements differs.
 #[named]
+#[doc(alias = "view")]
 pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
     let shape = shape.sizes("reshape", x.numel())?;
     let old = x.shape().to_vec();
@@ -23,7 +25,7 @@ pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
     }))
 }
 
-/// Flattens dimensions `start_dim` to `end_dim`, included, into one. A tensor without dimensions
+/// Flattens dimensions `start_dim` to `end_dim`, inclusive, into one. A tensor without dimensions
 /// gets one.
 ///
 /// # Errors
@@ -59,12 +61,12 @@ pub fn flatten(x: &Tensor, start_dim: impl Dim, end_dim: impl Dim) -> Result<Ten
     reshape(x, [&shape[..start], &[flat], &shape[end + 1..]].concat())
 }
 
-/// Splits dimension `dim` into dimensions of `sizes`, of which one may be `-1`: what the others
-/// leave.
+/// Splits dimension `dim` into dimensions of `sizes`. One size may be `-1`: it is inferred from the
+/// others.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or the sizes do not multiply to its size.
+/// There is no such dimension, or the product of the sizes differs from its size.
 ///
 /// # Examples
 ///
@@ -95,7 +97,7 @@ pub fn unflatten(x: &Tensor, dim: impl Dim, sizes: impl Sizes) -> Result<Tensor>
 ///
 /// # Errors
 ///
-/// `order` is not a permutation of them.
+/// `order` is not a permutation of the dimensions.
 #[named]
 pub fn permute(x: &Tensor, order: impl Dims) -> Result<Tensor> {
     let order = order.dims("permute", x.rank())?;
@@ -113,17 +115,19 @@ pub fn permute(x: &Tensor, order: impl Dims) -> Result<Tensor> {
 ///
 /// There is no such dimension.
 #[named]
+#[doc(alias = "swapaxes")]
+#[doc(alias = "swapdims")]
 pub fn transpose(x: &Tensor, a: impl Dim, b: impl Dim) -> Result<Tensor> {
     let (a, b) = (a.dim("transpose", x.rank())?, b.dim("transpose", x.rank())?);
     let value = x.value().transpose(a, b)?;
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(transpose(grad, a, b)?)])))
 }
 
-/// `x` with a dimension of size 1 in front of dimension `dim`.
+/// Inserts a dimension of size 1 before dimension `dim`.
 ///
 /// # Errors
 ///
-/// `dim` is more than the rank.
+/// `dim` exceeds the rank.
 #[named]
 pub fn unsqueeze(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("unsqueeze", x.rank() + 1)?;
@@ -131,7 +135,7 @@ pub fn unsqueeze(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     reshape(x, &shape)
 }
 
-/// `x` without those of `dims` that have size 1.
+/// Removes those of `dims` that have size 1.
 ///
 /// # Errors
 ///
@@ -159,15 +163,15 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     reshape(x, shape.into_iter().flatten().collect::<Vec<usize>>())
 }
 
-/// Tensors one after the other along `dim`. The list owns them or borrows them.
+/// Concatenates tensors along `dim`. The list owns or borrows them.
 ///
 /// # Shapes
 ///
-/// Alike but for the size of `dim`.
+/// The tensors have the same shape except for the size of `dim`.
 ///
 /// # Errors
 ///
-/// There is no tensor, or they do not match.
+/// The list is empty, or the tensors do not match.
 ///
 /// # Examples
 ///
@@ -184,6 +188,8 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 /// `torch.cat`.
 #[named]
 #[track_caller]
+#[doc(alias = "concat")]
+#[doc(alias = "concatenate")]
 pub fn cat(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
     let inputs = each(inputs);
     let dim = dim.dim("cat", inputs.first().map_or(0, |x| x.rank()))?;
@@ -202,11 +208,11 @@ pub fn cat(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
     }))
 }
 
-/// Tensors of one shape along a new dimension. The list owns them or borrows them.
+/// Stacks tensors of one shape along a new dimension. The list owns or borrows them.
 ///
 /// # Errors
 ///
-/// There is no tensor, they do not match, or `dim` is more than their rank.
+/// The list is empty, the tensors do not match, or `dim` exceeds their rank.
 #[named]
 #[track_caller]
 pub fn stack(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
@@ -216,7 +222,7 @@ pub fn stack(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
     cat(&unsqueezed, dim)
 }
 
-/// The slices `start .. start + length` along `dim`.
+/// Returns the slices `start .. start + length` along `dim`.
 ///
 /// # Errors
 ///
@@ -228,11 +234,11 @@ pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<
     Ok(Tensor::part_of(x.value().narrow(dim, start, length)?, x, dim, start))
 }
 
-/// Tensors of the given sizes along `dim`, which together are `x`.
+/// Splits `x` along `dim` into parts of the given sizes.
 ///
 /// # Errors
 ///
-/// The sizes do not add up to that of the dimension.
+/// The sizes do not add up to the size of the dimension.
 #[named]
 #[track_caller]
 pub fn split(x: &Tensor, sizes: &[usize], dim: impl Dim) -> Result<Vec<Tensor>> {

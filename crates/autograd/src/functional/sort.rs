@@ -12,12 +12,11 @@ use super::support::{kept, like};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
-/// `x` sorted along `dim`, and where each element was.
+/// Sorts `x` along `dim`; also returns the original index of each element.
 ///
 /// # Determinism
 ///
-/// Portable: equal elements keep their order, also when sorting downwards; NaN counts as the
-/// largest.
+/// Portable: equal elements keep their order, also in descending order; NaN counts as the largest.
 ///
 /// # Errors
 ///
@@ -50,7 +49,7 @@ pub fn sort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<(Tensor, Tens
     Ok((selected(x, dim, value, &indices), indices))
 }
 
-/// Where the elements that sorting puts in order were.
+/// Returns the indices that sort `x` along `dim`.
 ///
 /// # Determinism
 ///
@@ -73,7 +72,7 @@ pub fn argsort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<Tensor> {
     Ok(run(&Sort { x: x.value().clone(), dim, descending })?.1.into())
 }
 
-/// The `k` largest (or smallest) elements along `dim`, in order, and where each was.
+/// Returns the `k` largest (or smallest) elements along `dim`, in order, and the index of each.
 ///
 /// # Determinism
 ///
@@ -98,7 +97,7 @@ pub fn topk(x: &Tensor, k: usize, dim: impl Dim, largest: bool) -> Result<(Tenso
     Ok((selected(x, dim, value, &indices), indices))
 }
 
-/// The `k`-th smallest element along `dim`, counted from 1, and where it was.
+/// Returns the `k`-th smallest element along `dim`, counted from 1, and its index.
 ///
 /// # Determinism
 ///
@@ -123,7 +122,8 @@ pub fn kthvalue(x: &Tensor, k: usize, dim: impl Dim, keepdim: bool) -> Result<(T
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
-/// The median of all elements: the lower one of two. NaN if any element is.
+/// Returns the median of all elements: the lower of the two middle elements. NaN if any element is
+/// NaN.
 ///
 /// # Determinism
 ///
@@ -152,7 +152,8 @@ pub fn median(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, false)
 }
 
-/// The median of all elements that are not NaN: the lower one of two. NaN if all are.
+/// Returns the median of all elements that are not NaN: the lower of the two middle elements. NaN
+/// if all are NaN.
 ///
 /// # Determinism
 ///
@@ -171,8 +172,8 @@ pub fn nanmedian(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, true)
 }
 
-/// The median along `dim`, and where it was: the lower one of two, and the first of equal ones.
-/// If there is a NaN, the first of these.
+/// Returns the median along `dim` and its index: the lower of the two middle elements, and the
+/// first of equal ones. If there is a NaN, the first NaN.
 ///
 /// # Determinism
 ///
@@ -192,7 +193,7 @@ pub fn median_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, T
     median_along(x, dim, keepdim, false)
 }
 
-/// The median along `dim` of the elements that are not NaN, and where it was; see
+/// Returns the median along `dim` of the elements that are not NaN, and its index; see
 /// [`median_dim`].
 ///
 /// # Errors
@@ -209,8 +210,8 @@ pub fn nanmedian_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor
     median_along(x, dim, keepdim, true)
 }
 
-/// The distinct elements of `x` in ascending order, for each element of `x` its place among
-/// them, and how often each occurs.
+/// Returns the distinct elements of `x` in ascending order; for each element of `x`, its index
+/// among them; and how often each occurs.
 ///
 /// # Determinism
 ///
@@ -242,8 +243,8 @@ pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     distinct("unique", x, run(&Unique { x: x.value().clone(), consecutive: false })?)
 }
 
-/// The elements of `x` that differ from the one before, for each element of `x` its place among
-/// them, and how often each occurs in a row.
+/// Returns the elements of `x` that differ from the one before; for each element of `x`, its index
+/// among them; and the length of each run.
 ///
 /// # Determinism
 ///
@@ -262,13 +263,13 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     distinct("unique_consecutive", x, run(&Unique { x: x.value().clone(), consecutive: true })?)
 }
 
-/// The distinct slices of `x` along `dim` in ascending order, for each slice of `x` its place among
-/// them, and how often each occurs. Slices are ordered by their first different elements in
-/// row-major order.
+/// Returns the distinct slices of `x` along `dim` in ascending order; for each slice of `x`, its
+/// index among them; and how often each occurs. Slices are ordered by their first differing
+/// elements in row-major order.
 ///
 /// # Shapes
 ///
-/// The distinct slices have the shape of `x`, but their number along `dim`.
+/// The distinct slices have the shape of `x`, except for their number along `dim`.
 ///
 /// # Determinism
 ///
@@ -301,8 +302,8 @@ pub fn unique_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)>
     distinct("unique_dim", x, run(&UniqueDim { x: x.value().clone(), dim, consecutive: false })?)
 }
 
-/// The slices of `x` along `dim` that differ from the one before, for each slice of `x` its place
-/// among them, and how often each occurs in a row.
+/// Returns the slices of `x` along `dim` that differ from the one before; for each slice of `x`,
+/// its index among them; and the length of each run.
 ///
 /// # Shapes
 ///
@@ -327,7 +328,7 @@ pub fn unique_consecutive_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tens
     distinct("unique_consecutive_dim", x, found)
 }
 
-/// The distinct elements of `x`, which have no gradient, with their places and counts.
+/// Returns the distinct elements of `x`, which have no gradient, with their indices and counts.
 fn distinct(
     op: &'static str,
     x: &Tensor,
@@ -357,7 +358,7 @@ fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
     let (value, _) = run(&Median { x: flat.value().clone(), dim: 0, ignore_nan })?;
     let (saved, result) = (flat.detach(), Tensor::from(&value));
     let value = Tensor::computed(value, &[&flat], move |grad| {
-        // Of a NaN nothing is equal: then the NaNs share the gradient.
+        // Nothing equals NaN: if the median is NaN, the NaNs share the gradient.
         let nan = |x: &Tensor| relation(CompareKind::Ne, x, x);
         let same = like(&equal(&saved, &result)?, grad)?;
         let nans = like(&nan(&saved)?, grad)?;

@@ -17,13 +17,13 @@ use super::support::masked_fill;
 use crate::dims::{Dim, DimOrAll, Dims, over};
 use crate::{Tensor, run};
 
-/// The square root of [`var`].
+/// Computes the standard deviation over `dims`: the square root of [`var`].
 ///
 /// # Determinism
 ///
 /// Portable: the variance is rounded, then its square root, both for elements divided by a power of
-/// two near the largest magnitude. The power changes bits only where a square would leave the range
-/// of the type. The gradient at 0 is 0.
+/// two near the largest magnitude. The power changes bits only if a square would leave the range of
+/// the type. The gradient at 0 is 0.
 ///
 /// # Errors
 ///

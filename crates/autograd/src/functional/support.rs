@@ -1,4 +1,4 @@
-//! Masks, and results along a dimension that stays or goes.
+//! Masks, and results along a dimension that is kept or removed.
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::Cast;
@@ -8,7 +8,7 @@ use super::elementwise::{scalar_like, where_};
 use super::shape::squeeze;
 use crate::{Tensor, untracked};
 
-/// `x` with `value` where the mask holds, with broadcasting.
+/// Replaces elements of `x` with `value` if the mask is true, with broadcasting.
 ///
 /// # Errors
 ///
@@ -23,18 +23,18 @@ pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
     where_(mask, &scalar_like(x, value)?, x)
 }
 
-/// `x` where the mask holds, else +0, with broadcasting.
+/// Returns `x` if the mask is true, else +0, with broadcasting.
 pub(super) fn masked(mask: &Tensor, x: &Tensor) -> Result<Tensor> {
     where_(mask, x, &scalar_like(x, 0.0)?)
 }
 
-/// Truth values as the numbers 1 and 0 of the type of `grad`.
+/// Converts a mask to ones and zeros of the type of `grad`.
 pub(super) fn like(mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
     debug_assert_eq!(mask.dtype(), DType::Bool, "a comparison gives truth values");
     untracked(&Cast { x: mask.value().clone(), to: grad.dtype() })
 }
 
-/// Values and indices with the dimension of size 1 kept or removed.
+/// Returns values and indices with the dimension of size 1 kept or removed.
 pub(super) fn kept(
     value: Tensor,
     indices: Tensor,
