@@ -1,8 +1,8 @@
-//! `cargo xtask audit-kernels`: reads the committed PTX and refuses, in kernels declared
+//! `cargo xtask audit-kernels`: reads the committed PTX and rejects, in kernels declared
 //! `Portable`, every instruction whose result could depend on the schedule or the device.
 //!
-//! The text is what the driver is given, so the audit sees what the compiler made of the source
-//! and not what the source meant.
+//! The audit reads the text that the driver receives, so it checks the compiler's output, not the
+//! intent of the source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -47,11 +47,11 @@ pub(crate) fn run(_: Args) -> anyhow::Result<()> {
 #[derive(Debug, Clone, Copy)]
 struct Audited<'a> {
     name: &'a str,
-    /// Whether it declares why it may use the value that an atomic returns.
+    /// True if it declares a reason to use the value that an atomic returns.
     tickets: bool,
 }
 
-/// One broken rule.
+/// A broken rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     line: usize,
@@ -59,7 +59,7 @@ struct Fault {
     what: String,
 }
 
-/// One instruction or directive of a function body.
+/// An instruction or directive of a function body.
 #[derive(Debug)]
 struct Statement {
     line: usize,
@@ -100,7 +100,7 @@ fn audit(ptx: &str, kernels: &[Audited<'_>]) -> Vec<Fault> {
     faults
 }
 
-/// The rules that speak of one statement.
+/// Returns the rules that a statement breaks.
 fn broken_rules(statement: &Statement) -> Vec<String> {
     const FLOATS: [&str; 7] = ["f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32"];
     const ARITHMETIC: [&str; 8] = ["add", "sub", "mul", "mad", "fma", "div", "rcp", "sqrt"];
@@ -148,7 +148,8 @@ fn broken_rules(statement: &Statement) -> Vec<String> {
     broken
 }
 
-/// Whether the value that an atomic returns is read: it depends on the order of arrival.
+/// Returns the fault of a statement whose atomic returns a value that is used: it depends on the
+/// order of arrival.
 fn ticket(statement: &Statement, body: &[Statement]) -> Option<String> {
     let opcode = opcode(&statement.text);
     if !opcode.starts_with("atom.") {
@@ -166,20 +167,20 @@ fn ticket(statement: &Statement, body: &[Statement]) -> Option<String> {
     })
 }
 
-/// The opcode with its modifiers, after a guard such as `@%p1`.
+/// Returns the opcode with its modifiers, after a guard such as `@%p1`.
 fn opcode(statement: &str) -> &str {
     let mut words = statement.split_whitespace();
     let first = words.next().unwrap_or_default();
     if first.starts_with('@') { words.next().unwrap_or_default() } else { first }
 }
 
-/// The function that a `call` statement names.
+/// Returns the function that a `call` statement names.
 fn callee(statement: &Statement) -> Option<String> {
     if !opcode(&statement.text).starts_with("call") {
         return None;
     }
     let rest = statement.text.split_once("call")?.1;
-    // After an optional result list in parentheses comes the name.
+    // The name follows an optional result list in parentheses.
     let rest = rest.split_once(char::is_whitespace)?.1.trim_start();
     let rest = if rest.starts_with('(') { rest.split_once(')')?.1 } else { rest };
     let name = rest.trim_start_matches([',', ' ', '\t', '\n']);
@@ -190,13 +191,13 @@ fn callee(statement: &Statement) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The bodies of all functions and entry points, by name.
+/// Returns the bodies of all functions and entry points, by name.
 fn functions(ptx: &str) -> BTreeMap<String, Vec<Statement>> {
     let mut found: BTreeMap<String, Vec<Statement>> = BTreeMap::new();
     let mut header = String::new();
     let mut name: Option<String> = None;
     let mut depth = 0usize;
-    // Inside the braces of a table's values, which are no statements.
+    // True inside the braces of a table's values, which are not statements.
     let mut values = false;
     let mut statement = String::new();
     let mut started = 0;
@@ -244,7 +245,7 @@ fn functions(ptx: &str) -> BTreeMap<String, Vec<Statement>> {
     found
 }
 
-/// The name in `.visible .entry NAME(` or `.func (.param ...) NAME(`.
+/// Returns the name in `.visible .entry NAME(` or `.func (.param ...) NAME(`.
 fn function_name(header: &str) -> Option<String> {
     let rest = header
         .split_once(".entry")
@@ -256,8 +257,8 @@ fn function_name(header: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The host side: a grid must be a function of the shape, so nothing may ask the device how
-/// large it is.
+/// Audits the host side: a grid must depend only on the shape, so no code may ask the device for
+/// its size.
 fn audit_host(folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {

@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: training steps and operators as users call them, beside PyTorch's.
+//! `cargo xtask bench`: times training steps and operators as users call them, beside PyTorch's.
 //!
-//! Both programs run the same cases by turns, and who goes first alternates, so that a drift of the
-//! machine meets both. A ratio is taken within a round; the interval says how far the median of the
-//! ratios can be trusted, and a case whose interval holds 1 is called inconclusive.
+//! Both programs run the same cases in turns and alternate who goes first, so drift of the machine
+//! affects both. A ratio is taken within a round. The interval shows the uncertainty of the median
+//! ratio; if it contains 1, the case is called inconclusive.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,29 +16,30 @@ use samebits_numerics::math::f64::pow;
 /// Flags of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Two rounds of three calls.
+    /// Run two rounds of three calls.
     #[arg(long)]
     quick: bool,
-    /// A Python with PyTorch, whose figures are taken by turns with ours.
+    /// A Python with PyTorch, timed in turns with our program.
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
-    /// Rounds, in each of which every program runs once.
+    /// Number of rounds; every program runs once per round.
     #[arg(long)]
     rounds: Option<usize>,
-    /// Writes a record of the run to this file, as JSON.
+    /// Write a record of the run to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Threads of each program.
+    /// Number of threads of each program.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// The last case first: what ran before decides which memory there is to be used again.
+    /// Run the cases in reverse order: earlier cases decide which memory is reused.
     #[arg(long)]
     reverse: bool,
-    /// Parts of the names of the cases that run; all of them by default.
+    /// Parts of the names of the cases to run; all by default.
     filters: Vec<String>,
 }
 
-/// The median times of a program's cases in milliseconds, one of each round, and their order.
+/// The median times of a program's cases in milliseconds, one per round, and the order of the
+/// cases.
 #[derive(Default)]
 struct Times {
     order: Vec<String>,
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The program of `crates/samebits/benches/steps.rs`, as users build it.
+/// Builds the program of `crates/samebits/benches/steps.rs` as users build it.
 fn build() -> Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(crate::root());
@@ -91,7 +92,7 @@ fn build() -> Result<PathBuf> {
 }
 
 impl Times {
-    /// Runs a program once and adds what it prints.
+    /// Runs a program once and adds the times that it prints.
     fn add(&mut self, args: &Args, program: &mut Command) -> Result<()> {
         program.args(&args.filters).env("THREADS", args.threads.to_string());
         program.env("REPS", if args.quick { "3" } else { "7" });
@@ -119,7 +120,7 @@ impl Times {
     }
 }
 
-/// The median of ratios and the interval that holds it in 95 of 100 samples of the rounds.
+/// The median of ratios and the interval that contains it in 95 of 100 resamples of the rounds.
 struct Ratio {
     middle: f64,
     low: f64,
@@ -131,7 +132,7 @@ impl Ratio {
         let ratios: Vec<f64> = mine.iter().zip(theirs).map(|(a, b)| a / b).collect();
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         let mut draw = || {
-            // Marsaglia's xorshift: a run of the same figures gives the same interval.
+            // Marsaglia's xorshift: equal figures give equal intervals.
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -154,7 +155,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }
 
-/// The ratios of the cases that both programs ran.
+/// Returns the ratios of the cases that both programs ran.
 fn ratios<'a>(mine: &'a Times, theirs: &'a Times) -> impl Iterator<Item = (&'a str, Ratio)> {
     mine.order.iter().filter_map(|name| {
         Some((name.as_str(), Ratio::new(&mine.rounds[name], theirs.rounds.get(name)?)))
@@ -183,7 +184,7 @@ fn report(mine: &Times, theirs: &Times) {
     }
 }
 
-/// Everything that was measured, and on what.
+/// Returns the record of a run: the figures, the machine and the versions.
 fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
     let said = |program: &str, arguments: &[&str]| -> Result<String> {
         let output = Command::new(program).current_dir(crate::root()).args(arguments).output();
@@ -212,7 +213,7 @@ fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
     ];
     let mut json = String::from("{\n");
     for (name, value) in facts {
-        // Debug output of such texts is JSON.
+        // The debug output of such texts is JSON.
         writeln!(json, "  {name:?}: {value:?},")?;
     }
     json.push_str("  \"cases\": [\n");

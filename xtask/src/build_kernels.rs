@@ -13,8 +13,8 @@ use crate::headers::{Declarations, FOLDER};
 use crate::nvrtc::{self, Nvrtc};
 use crate::stubs;
 
-/// Every float operation is rounded on its own, subnormals stay, division and square root are
-/// correctly rounded: the numerics contract as compiler flags.
+/// The numerics contract as compiler flags: every float operation is rounded separately, subnormals
+/// are kept, division and square root are correctly rounded.
 const FLAGS: [&str; 7] = [
     "--fmad=false",
     "--ftz=false",
@@ -25,72 +25,72 @@ const FLAGS: [&str; 7] = [
     "--device-as-default-execution-space",
 ];
 
-/// The PTX ISA that the text declares. NVRTC writes its own, the newest it knows, although the
-/// kernels use nothing that new; an old driver would refuse the file for that line alone. ptxas
-/// checks that the text keeps to what it declares. ISA 8.0 is CUDA 12.0.
+/// The PTX ISA that the text declares. NVRTC writes the newest that it knows, although the kernels
+/// use nothing that new; an old driver would reject the file for that line alone. ptxas checks that
+/// the text keeps to the declared ISA. ISA 8.0 is CUDA 12.0.
 const ISA: &str = "8.0";
 
-/// Real architectures for which `ptxas` must accept the PTX.
+/// The real architectures for which `ptxas` must accept the PTX.
 const TARGETS: [&str; 3] = ["sm_70", "sm_80", "sm_90"];
 
 /// Flags of `cargo xtask build-kernels`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Rebuild everything in memory and compare with what is committed.
+    /// Rebuild everything in memory and compare it with the committed files.
     #[arg(long)]
     check: bool,
-    /// Do not assemble with ptxas (the resource reports of changed families are left out).
+    /// Do not assemble with ptxas; changed families then have no resource reports.
     #[arg(long)]
     no_ptxas: bool,
 }
 
-/// What `crates/cuda-kernels/ptx/manifest.toml` says.
+/// The content of `crates/cuda-kernels/ptx/manifest.toml`.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Name and release of the compiler.
+    /// The name and release of the compiler.
     pub(crate) compiler: String,
-    /// Its flags.
+    /// The compiler's flags.
     pub(crate) flags: Vec<String>,
-    /// One per `kernels/*.cu`, by name.
+    /// The families, one per `kernels/*.cu`, by name.
     #[serde(default)]
     pub(crate) family: Vec<Family>,
 }
 
-/// One compiled source file.
+/// A compiled source file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Family {
-    /// Stem of the source and of the PTX.
+    /// The stem of the source and of the PTX.
     pub(crate) name: String,
-    /// SHA-256 over the source and the headers that it includes, directly or not.
+    /// The SHA-256 of the source and of all headers that it includes, directly or indirectly.
     pub(crate) source: String,
-    /// SHA-256 of the PTX text.
+    /// The SHA-256 of the PTX text.
     pub(crate) ptx: String,
-    /// `.version` of the PTX.
+    /// The `.version` of the PTX.
     pub(crate) isa: String,
-    /// `.target` of the PTX.
+    /// The `.target` of the PTX.
     pub(crate) target: String,
-    /// Entry points in the order of their names.
+    /// The entry points, by name.
     pub(crate) entry: Vec<Entry>,
 }
 
-/// One kernel.
+/// A kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// Name of the entry point.
+    /// The name of the entry point.
     pub(crate) name: String,
-    /// Determinism level that the source declares.
+    /// The determinism level that the source declares.
     pub(crate) level: String,
-    /// Why the level holds.
+    /// The reason for the level.
     pub(crate) reason: String,
-    /// Why the kernel may use the value that an atomic returns, if it does.
+    /// The reason for using the value that an atomic returns, if the kernel does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tickets: Option<String>,
-    /// Per architecture: registers, bytes spilled (stores + loads), static shared memory.
+    /// Registers, bytes spilled (stores + loads) and static shared memory, per architecture.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) resources: BTreeMap<String, [u32; 3]>,
 }
 
-/// What the comments before a kernel declare.
+/// The declarations in the comments before a kernel.
 #[derive(Debug, Clone)]
 struct Declared {
     level: String,
@@ -98,7 +98,7 @@ struct Declared {
     tickets: Option<String>,
 }
 
-/// The folder of the committed PTX.
+/// Returns the folder of the committed PTX.
 pub(crate) fn ptx_folder() -> PathBuf {
     crate::root().join("crates/cuda-kernels/ptx")
 }
@@ -168,8 +168,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let compile =
             || normalise(&nvrtc.compile(&format!("{name}.cu"), &source, &used, &FLAGS)?);
         let mut ptx = compile()?;
-        // The compiler orders some instructions of large sources by the addresses of its own
-        // data, so that equal sources may give one of several texts.
+        // The compiler orders some instructions of large sources by the addresses of its own data,
+        // so equal sources may give one of several texts.
         for _ in 0..ATTEMPTS {
             if !args.check || ptx == committed {
                 break;
@@ -265,15 +265,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     bail!("{}\nrun `cargo xtask build-kernels` and commit crates/cuda-kernels", stale.join("\n"));
 }
 
-/// How often a source is compiled again that does not give the committed text.
+/// The number of attempts to compile a source to the committed text.
 const ATTEMPTS: usize = 12;
 
-/// `kernels/*.cu`, by name.
+/// Returns `kernels/*.cu`, by name.
 fn sources() -> anyhow::Result<Vec<PathBuf>> {
     files(&crate::root().join("kernels"), "cu")
 }
 
-/// Name and text of every header in `kernels/include`, and of those that Rust declares.
+/// Returns the name and text of every header in `kernels/include`, and of the headers that Rust
+/// declares.
 fn read_headers(declared: &Declarations) -> anyhow::Result<BTreeMap<String, String>> {
     let declared = declared.headers.iter();
     let mut headers: BTreeMap<String, String> =
@@ -299,7 +300,7 @@ fn files(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The headers that `source` includes, directly or not, by name.
+/// Returns the headers that `source` includes, directly or indirectly, by name.
 fn included(
     source: &str,
     headers: &BTreeMap<String, String>,
@@ -344,8 +345,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Replaces the ISA version by [`ISA`], and drops the numbers of calls from comments: NVRTC counts
-/// them through the life of the process, so they would depend on what was compiled before.
+/// Replaces the ISA version by [`ISA`] and removes call numbers from comments. NVRTC counts calls
+/// over the life of the process, so the numbers depend on what was compiled before.
 fn normalise(ptx: &str) -> anyhow::Result<String> {
     let written = directive(ptx, ".version")?;
     let ptx = ptx.replacen(&format!(".version {written}"), &format!(".version {ISA}"), 1);
@@ -357,7 +358,7 @@ fn normalise(ptx: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The operand of the first `.version` or `.target` line.
+/// Returns the operand of the first `.version` or `.target` line.
 fn directive(ptx: &str, name: &str) -> anyhow::Result<String> {
     ptx.lines()
         .find_map(|line| line.strip_prefix(name))
@@ -401,10 +402,10 @@ fn entries(family: &str, source: &str, ptx: &str) -> anyhow::Result<Vec<Entry>> 
         .collect())
 }
 
-/// Reads the `// level: LEVEL - reason` lines. Each speaks for the kernel that follows it:
-/// `__global__ void NAME(` or a macro invocation `SB_SOMETHING(NAME, ...)`. Several macro
-/// invocations on consecutive lines share one declaration. A line `// tickets: reason` below it
-/// says why the kernel may use the value that an atomic returns.
+/// Reads the `// level: LEVEL - reason` lines. Each applies to the next kernel:
+/// `__global__ void NAME(` or a macro invocation `SB_SOMETHING(NAME, ...)`. Macro invocations on
+/// consecutive lines share one declaration. A line `// tickets: reason` below it gives the reason
+/// for using the value that an atomic returns.
 fn declared_levels(source: &str) -> anyhow::Result<BTreeMap<String, Declared>> {
     let mut found = BTreeMap::new();
     let mut current: Option<Declared> = None;
@@ -462,8 +463,8 @@ fn declared_levels(source: &str) -> anyhow::Result<BTreeMap<String, Declared>> {
     Ok(found)
 }
 
-/// Assembles for a real architecture and returns, by entry point, registers, spilled bytes and
-/// static shared memory.
+/// Assembles for a real architecture. Returns registers, spilled bytes and static shared memory, by
+/// entry point.
 fn assemble(
     ptxas: &Path,
     family: &str,
@@ -488,7 +489,7 @@ fn assemble(
     Ok(parse_ptxas(&report))
 }
 
-/// Reads what `ptxas -v` prints.
+/// Parses the output of `ptxas -v`.
 fn parse_ptxas(report: &str) -> BTreeMap<String, [u32; 3]> {
     let before = |line: &str, word: &str| -> u32 {
         line.split(word)

@@ -1,7 +1,8 @@
-//! `cargo xtask cross`: golden digests on other architectures and systems, under emulators.
+//! `cargo xtask cross`: compares golden digests on other architectures and systems, under
+//! emulators.
 //!
 //! A foreign target has other floating-point hardware, no x86 instruction sets and another C
-//! library, so it shows what a result still takes from the platform.
+//! library, so it reveals results that depend on the platform.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +14,7 @@ use crate::tools;
 /// Flags of `cargo xtask cross`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Generators and the training, compiled without optimisation.
+    /// Run only generators and the training, compiled without optimisation.
     #[arg(long)]
     quick: bool,
 }
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 /// A target that runs under an emulator.
 struct Target {
     triple: &'static str,
-    /// Debian packages with linker, C library and emulator.
+    /// The Debian packages of linker, C library and emulator.
     packages: &'static [&'static str],
     linker: &'static str,
     /// The emulator and its options.
@@ -35,7 +36,7 @@ const AARCH64: Target = Target {
     runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
 };
 
-/// Its C library has an `fma` that rounds twice, so only our own may be used.
+/// A target whose C library has an `fma` that rounds twice, so only our own may be used.
 const WINDOWS: Target = Target {
     triple: "x86_64-pc-windows-gnu",
     packages: &["gcc-mingw-w64-x86-64", "wine", "wine64"],
@@ -43,10 +44,10 @@ const WINDOWS: Target = Target {
     runner: &["wine"],
 };
 
-/// The x87 unit of this target rounds results to more bits than their type has.
+/// A target whose x87 unit rounds results to more bits than their type has.
 const REFUSED: &str = "i686-unknown-linux-gnu";
 
-/// Steps of `samebits train`, and how the digest of the weights begins everywhere after them.
+/// A run of `samebits train`, and the expected start of the weights' digest.
 struct Training {
     arguments: &'static [&'static str],
     golden: &'static str,
@@ -65,7 +66,7 @@ const FEW: Training = Training {
 const FEW_IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/tests/few.csv");
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // Optimising the kernels takes longer than the short form runs them.
+    // In the short form, optimising the kernels would take longer than running them.
     let (level, training) = if args.quick { ("0", FEW) } else { ("1", WHOLE) };
     AARCH64.prepare()?;
     AARCH64.train(level, &training)?;
@@ -102,7 +103,7 @@ impl Target {
         tools::debian(&[self.linker, self.runner[0]], self.packages)
     }
 
-    /// Cargo for this target, which optimises at this level.
+    /// Returns Cargo for this target, with this optimisation level.
     fn cargo(&self, level: &str, command: &str) -> Command {
         let mut cargo = tools::cargo();
         let name = self.triple.replace('-', "_").to_uppercase();
@@ -119,7 +120,7 @@ impl Target {
         tools::succeed(&what, self.cargo(level, "test").args(which))
     }
 
-    /// A short training ends in the weights that it has everywhere.
+    /// Checks that a short training ends in the expected weights.
     fn train(&self, level: &str, training: &Training) -> Result<()> {
         let what = format!("{}: samebits train", self.triple);
         let mut build = self.cargo(level, "build");
@@ -131,7 +132,7 @@ impl Target {
             .arg(program)
             .arg("train")
             .args(training.arguments)
-            // Where it leaves its picture.
+            // The folder in which the program leaves its picture.
             .current_dir(crate::target())
             .output()
             .with_context(|| format!("cannot start {emulator}"))?;
@@ -143,7 +144,7 @@ impl Target {
 }
 
 impl Training {
-    /// Refuses a table with another digest.
+    /// Rejects a table with another digest.
     fn check(&self, said: &str) -> Result<()> {
         let row = said.lines().find(|line| line.starts_with("1 "));
         match row.and_then(|line| line.split_whitespace().last()) {

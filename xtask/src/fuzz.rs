@@ -7,16 +7,16 @@ use anyhow::{Context, Result};
 /// Flags of `cargo xtask fuzz`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// `--minutes N`, `--seed S`, `--case N`, `--jobs J` and names of targets: passed on to the
-    /// program that runs them.
+    /// `--minutes N`, `--seed S`, `--case N`, `--jobs J` and names of targets, passed on to the
+    /// fuzzing program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// Another program runs the cases, so that xtask need not link every kernel.
+/// Runs the fuzzing program, so that xtask need not link every kernel.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut program = Command::new(crate::program("fuzz")?);
     let status = program.args(&args.rest).status().context("cannot start the program `fuzz`")?;
-    // The program has said what it found.
+    // The program has reported its findings.
     std::process::exit(status.code().unwrap_or(1));
 }

@@ -1,33 +1,33 @@
-//! `cargo xtask gpu-bundle`: test and bench binaries with a script, for a machine that has an
-//! NVIDIA GPU and a driver and nothing else.
+//! `cargo xtask gpu-bundle`: packs test and bench binaries with a script, for a machine that has an
+//! NVIDIA GPU and its driver and nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-/// The bundle must pass through narrow doors.
+/// The maximum size of the bundle, so that it can be transferred.
 const MOST_BYTES: u64 = 200 << 20;
 
 /// Flags of `cargo xtask gpu-bundle`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to put the bundle; replaced if it is there.
+    /// The folder of the bundle; replaced if it exists.
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
-/// What runs on the other machine, the most valuable first.
+/// A program for the other machine; the most valuable come first.
 struct Part {
-    /// Its name, and that of its binary in the bundle.
+    /// The name of the part and of its binary in the bundle.
     name: &'static str,
-    /// What it shows.
+    /// The property that it tests.
     shows: &'static str,
-    /// Seconds that it may take, unless the caller says otherwise.
+    /// The default time limit in seconds.
     seconds: u32,
-    /// What cargo builds for it.
+    /// The arguments with which cargo builds it.
     build: &'static [&'static str],
-    /// What its binary is given.
+    /// The arguments of its binary.
     arguments: &'static str,
 }
 
@@ -56,17 +56,17 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// The tests of kernels that compute-sanitizer repeats: those with the most shared memory,
-/// barriers and atomics. All of them would take hours.
+/// The kernel tests that compute-sanitizer repeats: those with the most shared memory, barriers and
+/// atomics. All tests would take hours.
 const SANITIZED: &str = "scatter:: sort:: scan:: conv::";
 
-/// What `devices` reads in the folder that it is started in.
+/// The file that `devices` reads in its working folder.
 const REFERENCE: &str = "reference/torch.safetensors";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let out = args.out.unwrap_or_else(|| crate::target().join("gpu-bundle"));
     if out.exists() {
-        // Only something that this command made may be deleted.
+        // Delete only a folder that this command made.
         ensure!(
             out.join("run.sh").exists() || out.read_dir()?.next().is_none(),
             "{} exists and is no bundle; name another folder with --out",
@@ -122,7 +122,7 @@ fn build(part: &Part) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cargo built no binary for {}", part.name))
 }
 
-/// The executable of a target that cargo's messages name.
+/// Returns the executable of a target that cargo's messages name.
 fn executable(messages: &str, target: &str) -> Option<PathBuf> {
     let line = messages.lines().find(|line| {
         line.contains("\"reason\":\"compiler-artifact\"")
@@ -143,7 +143,7 @@ fn size(folder: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// What runs on the other machine.
+/// Returns the script for the other machine.
 fn script() -> String {
     let lines = |line: &dyn Fn(&Part) -> String| PARTS.iter().map(line).collect::<String>();
     let usage = lines(&|part| format!("#   {}={}: {}\n", part.name, part.seconds, part.shows));
@@ -234,7 +234,7 @@ mod tests {
         assert!(crate::root().join("tests").join(REFERENCE).exists());
     }
 
-    /// Runs the script with programs that stand for the parts and for the driver's tool.
+    /// Runs the script with programs that stand in for the parts and for the driver's tool.
     #[cfg(unix)]
     #[test]
     fn parts_run_in_their_time_and_leave_results() {

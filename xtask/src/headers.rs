@@ -1,8 +1,8 @@
-//! What CUDA kernels and Rust both know: `#[repr(C)]` structures of parameters and `#[repr(u32)]`
-//! enumerations, declared in Rust and written as CUDA to `kernels/include/declared`.
+//! Declarations that CUDA kernels and Rust share: `#[repr(C)]` parameter structures and
+//! `#[repr(u32)]` enumerations, declared in Rust and written as CUDA to `kernels/include/declared`.
 //!
-//! A module gives the header of its name, with `SbPad` for the structure `RawPad` and
-//! `SB_PAD_MODE_CONSTANT` for `PadMode::Constant`. Comments go along.
+//! Each module gives the header of its name, with `SbPad` for the structure `RawPad` and
+//! `SB_PAD_MODE_CONSTANT` for `PadMode::Constant`. Comments are copied.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Where the headers are.
+/// The folder of the headers.
 pub(crate) const FOLDER: &str = "kernels/include/declared";
 
-/// The sources that may declare something, and the name that they have in Rust.
+/// The sources that may hold declarations, and their names in Rust.
 const SOURCES: [(&str, &str); 2] = [
     ("crates/cuda-kernels/src", "crate"),
     ("crates/tensor-core/src/geometry", "samebits_tensor_core::geometry"),
 ];
 
-/// All that Rust declares for CUDA.
+/// All declarations of Rust for CUDA.
 #[derive(Debug, Default)]
 pub(crate) struct Declarations {
-    /// The paths in Rust of the structures, by their names in CUDA.
+    /// The Rust paths of the structures, by their CUDA names.
     pub(crate) structures: BTreeMap<String, String>,
-    /// The texts of the headers, by their names.
+    /// The texts of the headers, by name.
     pub(crate) headers: BTreeMap<String, String>,
 }
 
@@ -43,7 +43,7 @@ impl Declarations {
         Ok(all)
     }
 
-    /// Adds what a source declares.
+    /// Adds the declarations of a source.
     fn add(&mut self, text: &str, module: &[&str]) -> Result<()> {
         let header = format!("{}.cuh", module[1]);
         for (declaration, comments) in marked(text, "#[repr(C)]") {
@@ -70,7 +70,7 @@ impl Declarations {
     }
 }
 
-/// Rust sources below a folder, by name.
+/// Returns the Rust sources below a folder, by name.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -88,7 +88,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What follows an attribute, with the lines of the comment before it.
+/// Returns the declarations that follow an attribute, each with its comment lines.
 fn marked<'a>(text: &'a str, attribute: &str) -> Vec<(&'a str, Vec<&'a str>)> {
     let line = format!("\n{attribute}\n");
     let places = text.match_indices(&line);
@@ -108,12 +108,12 @@ fn word_after<'a>(text: &'a str, keyword: &str) -> Result<&'a str> {
     name.with_context(|| format!("`{head}` is no {keyword}"))
 }
 
-/// The lines of a declaration's body.
+/// Returns the lines of a declaration's body.
 fn body(declaration: &str) -> impl Iterator<Item = &str> {
     declaration.lines().skip(1).map(str::trim).take_while(|line| *line != "}")
 }
 
-/// A structure in CUDA; `source` has the constants that are lengths of its arrays.
+/// Writes a structure in CUDA; `source` defines the constants used as array lengths.
 fn structure(name: &str, declaration: &str, comments: &[&str], source: &str) -> Result<String> {
     let mut cuda = String::from("\n");
     for line in comments {
@@ -147,7 +147,7 @@ fn structure(name: &str, declaration: &str, comments: &[&str], source: &str) -> 
     Ok(cuda)
 }
 
-/// A literal, or a constant of the same source.
+/// Returns the value of a literal, or of a constant of the same source.
 fn number(length: &str, source: &str) -> Result<usize> {
     let literal = match source.split_once(&format!("const {length}: usize = ")) {
         Some((_, rest)) => rest.split(';').next().unwrap_or_default(),
@@ -156,7 +156,7 @@ fn number(length: &str, source: &str) -> Result<usize> {
     literal.parse().with_context(|| format!("`{length}` is neither a number nor a constant"))
 }
 
-/// The variants of an enumeration as constants, with the numbers that they are given.
+/// Writes the variants of an enumeration as constants with their numbers.
 fn enumeration(name: &str, declaration: &str) -> Result<String> {
     let mut cuda = format!("\nenum Sb{name} : u32 {{\n");
     for line in body(declaration).filter(|line| !line.starts_with("//")) {
@@ -173,7 +173,7 @@ fn enumeration(name: &str, declaration: &str) -> Result<String> {
     Ok(cuda)
 }
 
-/// `PadMode` as `PAD_MODE`.
+/// Converts `PadMode` to `PAD_MODE`.
 fn screaming(name: &str) -> String {
     let mut text = String::new();
     for (i, letter) in name.chars().enumerate() {

@@ -1,8 +1,8 @@
-//! `cargo xtask kernel-cost`: what the CUDA kernels cost, counted by the emulated device.
+//! `cargo xtask kernel-cost`: reports the cost of CUDA kernels, as counted by the emulated device.
 //!
-//! `counts` and `model` know nothing of cargo: they read what a run has counted, extrapolate it to
-//! the real sizes, and say how long that takes on a GPU. Here the cases are run, and the document
-//! and the record are written and compared.
+//! `counts` and `model` do not depend on cargo: they read the counts of a run, extrapolate them to
+//! the real sizes, and estimate the time on a GPU. This file runs the cases, and writes and
+//! compares the document and the record.
 
 mod counts;
 mod model;
@@ -23,21 +23,21 @@ use model::{H200, RTX, Resources};
 /// Flags of `cargo xtask kernel-cost`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Fail if a case costs more than 5 % above the record, and change nothing.
+    /// Fail if a case costs over 5 % more than recorded, and write nothing.
     #[arg(long)]
     check: bool,
-    /// Parts of the names of the cases to run; all of them by default. Nothing is written then.
+    /// Parts of the names of the cases to run; all by default. With filters nothing is written.
     filters: Vec<String>,
 }
 
-/// How much a figure may rise.
+/// The factor by which a figure may rise.
 const SLACK: f64 = 1.05;
 const DOCUMENT: &str = "docs/cuda-cost.md";
 const RECORD: &str = "kernels/cost.toml";
 const BEGIN: &str = "<!-- costs: written by `cargo xtask kernel-cost` -->\n";
 const END: &str = "<!-- end of the costs -->";
 
-/// What the cases cost when the record was written.
+/// The costs of the cases when the record was written.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Record {
     #[serde(default)]
@@ -52,7 +52,7 @@ struct Entry {
     size: u64,
     /// Instructions of all warps.
     instructions: u64,
-    /// Sectors that loads, stores and atomics ask for.
+    /// Sectors that loads, stores and atomics request.
     sectors: u64,
     /// Instructions and waits of the longest warp, and its longest chain of loads.
     longest: u64,
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// The figures that have risen above those of the record.
+    /// Returns the figures that exceed those of the record.
     fn rises(&self, record: &Entry) -> Vec<String> {
         let figures = |entry: &Entry| {
             [
@@ -156,7 +156,7 @@ fn measure(filters: &[String]) -> Result<Vec<[Measured; 2]>> {
     let path = target_file()?;
     let mut program = Command::new(crate::example("kernel_cost")?);
     crate::test::use_emulated_driver(&mut program)?;
-    // Counting is not checking: the tests have run the same kernels with all checks.
+    // Counting needs no checks: the tests run the same kernels with all of them.
     program.env("SAMEBITS_EMULATOR_CHECKS", "no-races,no-uninitialised");
     program.env("SAMEBITS_EMULATOR_COUNTS", &path).args(filters);
     let status = program.status().context("cannot start the example `kernel_cost`")?;
@@ -170,7 +170,7 @@ fn measure(filters: &[String]) -> Result<Vec<[Measured; 2]>> {
     pairs.collect()
 }
 
-/// An empty place for the counts.
+/// Returns an empty file for the counts.
 fn target_file() -> Result<PathBuf> {
     let folder = crate::target().join("kernel-cost");
     fs::create_dir_all(&folder)?;
@@ -202,7 +202,7 @@ fn compare(entries: &[Entry], record: &Record, all: bool) -> Result<()> {
     Ok(())
 }
 
-/// The table of the document.
+/// Returns the table of the document.
 fn table(cases: &[Measured]) -> Result<String> {
     let manifest = build_kernels::read_manifest()?;
     let entries = manifest.family.iter().flat_map(|family| &family.entry);

@@ -8,7 +8,7 @@ use crate::{mpi, tools};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// Lints with all features, or with all but `mpi` where there is no MPI, and says so.
+/// Lints with all features; without MPI, with all but `mpi`, and reports that.
 pub(crate) fn run(_: &Args) -> Result<()> {
     let tools = mpi::install();
     let mut clippy = tools::cargo();
@@ -21,7 +21,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     tools
 }
 
-/// The features of all crates of the workspace, but those named `mpi`.
+/// Returns the features of all crates of the workspace, except those named `mpi`.
 fn features_without_mpi() -> Result<String> {
     let output =
         tools::cargo().args(["metadata", "--no-deps", "--format-version", "1"]).output()?;

@@ -42,9 +42,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Check that kernels declared Portable hold nothing that could break the promise.
+    /// Check that kernels declared Portable contain nothing that could break the promise.
     AuditKernels(audit_kernels::Args),
-    /// Time training steps and operators, by turns with PyTorch's.
+    /// Time training steps and operators, in turns with PyTorch's.
     Bench(bench::Args),
     /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
     BuildKernels(build_kernels::Args),
@@ -56,11 +56,11 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
-    /// Count on the emulated device what the CUDA kernels cost, or check that it is not more.
+    /// Count the cost of the CUDA kernels on the emulated device, or check that it has not risen.
     KernelCost(kernel_cost::Args),
-    /// Run Clippy over every feature, or every one that can be built here.
+    /// Run Clippy over every feature, or over those that can be built here.
     Lint(lint::Args),
-    /// Check ranks that are processes under `mpirun`, or time their exchange.
+    /// Test ranks as processes under `mpirun`, or time their exchange.
     Mpi(mpi::Args),
     /// Write the skeleton of an operator: its gradient, both devices, its sample.
     NewOp(new_op::Args),
@@ -72,7 +72,7 @@ enum Task {
     SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
     Test(test::Args),
-    /// Check the rules that no compiler checks.
+    /// Check the rules that the compiler does not check.
     Tidy(tidy::Args),
     /// Compare the f32 functions with an independent library on all 2^32 inputs.
     VerifyMath(verify_math::Args),
@@ -107,12 +107,12 @@ fn main() -> anyhow::Result<()> {
     result
 }
 
-/// The workspace's root folder.
+/// Returns the workspace's root folder.
 fn root() -> &'static std::path::Path {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent folder")
 }
 
-/// Where Cargo puts what it builds.
+/// Returns Cargo's target folder.
 fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
@@ -132,8 +132,8 @@ fn program(name: &str) -> anyhow::Result<PathBuf> {
     Ok(target().join("debug").join(name).with_extension(env::consts::EXE_EXTENSION))
 }
 
-/// Builds one thing of the workspace. A test or an example of the whole workspace, because then the
-/// crates below it have the features that they have for all the tests, and are built once.
+/// Builds one target of the workspace. It builds a test or an example of the whole workspace, so
+/// that the crates below have the same features as in all tests and are built once.
 fn build(kind: &str, name: &str) -> anyhow::Result<()> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["build", "--quiet", "--workspace", kind, name]);

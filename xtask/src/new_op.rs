@@ -1,8 +1,8 @@
-//! `cargo xtask new-op NAME`: the skeleton of an operator, its gradient, their kernels on both
-//! devices, and its sample.
+//! `cargo xtask new-op NAME`: writes the skeleton of an operator, its gradient, their kernels on
+//! both devices, and its sample.
 //!
-//! The skeleton is complete but for decisions: each is a `compile_error!` (in CUDA C++ `#error`)
-//! that says what to decide.
+//! The skeleton is complete except for decisions. Each is a `compile_error!` (in CUDA C++ `#error`)
+//! that names the decision.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use anyhow::{Context, Result, ensure};
 /// Flags of `cargo xtask new-op`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The operation's name: PyTorch's where it has one, in `snake_case`.
+    /// The operation's name in `snake_case`: PyTorch's, if it has one.
     name: String,
 }
 
-/// What is written: where, with `op_name` for the name, and the text.
+/// The files to write: the path, with `op_name` for the name, and the text.
 const FILES: [(&str, &str); 8] = [
     ("crates/tensor-core/src/ops/op_name.rs", include_str!("../templates/op.rs.txt")),
     ("crates/cpu-kernels/src/op_name.rs", include_str!("../templates/cpu.rs.txt")),
@@ -32,8 +32,8 @@ const FILES: [(&str, &str); 8] = [
     ("crates/verify/src/samples/op_name.rs", include_str!("../templates/samples.rs.txt")),
 ];
 
-/// The sorted lists that name every family: the file, what a line has before and after the name,
-/// and the line that is added.
+/// The sorted lists that name every family: the file, the text of a line before and after the name,
+/// and the line to add.
 const LISTS: [(&str, &str, &str, &str); 12] = [
     ("crates/tensor-core/src/ops/mod.rs", "mod ", ";", "mod op_name;"),
     (
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes the skeleton below `root` and returns the files that are new or changed. Nothing is
-/// written if something is in the way.
+/// Writes the skeleton below `root` and returns the files that are new or changed. If a file is in
+/// the way, nothing is written.
 fn write(root: &Path, name: &str) -> Result<Vec<PathBuf>> {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     ensure!(
@@ -121,7 +121,7 @@ fn write(root: &Path, name: &str) -> Result<Vec<PathBuf>> {
     Ok(texts.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Rust code as rustfmt writes it, which depends on the length of the name.
+/// Formats Rust code with rustfmt; the layout depends on the length of the name.
 fn formatted(code: &str) -> Result<String> {
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition", "2024", "--config-path"])
@@ -138,12 +138,12 @@ fn formatted(code: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A template with the name in place.
+/// Returns a template with the name filled in.
 fn filled(template: &str, name: &str) -> String {
     template.replace("op_name", name).replace("OpName", &camel(name))
 }
 
-/// `batch_norm` as `BatchNorm`.
+/// Converts `batch_norm` to `BatchNorm`.
 fn camel(name: &str) -> String {
     let capital = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));
@@ -152,11 +152,12 @@ fn camel(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-/// `text` with `line` where `name` belongs in the list of lines `before NAME after ..`.
+/// Returns `text` with `line` inserted at the place of `name` in the list of lines
+/// `before NAME after ..`.
 fn inserted(text: &str, before: &str, after: &str, name: &str, line: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let listed = |line: &str| -> Option<String> {
-        // Public modules and others are in one order.
+        // Public and private modules share one order.
         let line = if before == "mod " { line.trim_start_matches("pub ") } else { line };
         let (listed, _) = line.strip_prefix(before)?.split_once(after)?;
         let is_name = listed.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -166,9 +167,9 @@ fn inserted(text: &str, before: &str, after: &str, name: &str, line: &str) -> Op
     let end = line.chars().next_back()?;
     let later = lines.iter().position(|line| listed(line).is_some_and(|other| *other > *name));
     let at = match later {
-        // Above its attributes.
+        // Insert above the attributes of the next line.
         Some(at) => at - lines[..at].iter().rev().take_while(|l| l.starts_with("#[")).count(),
-        // Below the last, which may have several lines.
+        // Insert below the last entry, which may have several lines.
         None => last + 1 + lines[last..].iter().position(|l| l.ends_with(end))?,
     };
     let lines = [&lines[..at], &[line], &lines[at..]].concat();
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with the lists of the workspace and nothing else.
+    /// Creates a folder with the lists of the workspace and nothing else.
     fn copy(name: &str) -> PathBuf {
         let folder = crate::target().join("tmp").join(name);
         drop(std::fs::remove_dir_all(&folder));
@@ -194,7 +195,7 @@ mod tests {
         folder
     }
 
-    /// Whether rustfmt leaves the text alone.
+    /// Returns whether rustfmt leaves the text unchanged.
     fn is_formatted(text: &str) -> bool {
         formatted(text).is_ok_and(|found| found == text)
     }
@@ -227,7 +228,7 @@ mod tests {
         assert!(again.ends_with("is there already"), "{again}");
     }
 
-    /// First, last, and beside modules that are not public.
+    /// Covers the first place, the last, and places beside modules that are not public.
     #[test]
     fn every_name_has_its_place() {
         for name in ["aa", "eq", "maximum", "zeta"] {

@@ -1,8 +1,8 @@
 //! The compiler that `build-kernels` drives: NVRTC, loaded at run time, and `ptxas`.
 //!
-//! This is the only module of xtask with unsafe code: each call crosses into NVRTC's C
-//! interface. Both tools are looked for where a user names them, then in a CUDA toolkit, then on
-//! the system; if none is there they are installed from NVIDIA's Python wheels into `target/`.
+//! This is the only module of xtask with unsafe code: each call crosses into NVRTC's C interface.
+//! Both tools are searched where the user names them, then in a CUDA toolkit, then on the system.
+//! If none is found, they are installed from NVIDIA's Python wheels into `target/`.
 
 #![allow(unsafe_code)]
 
@@ -14,9 +14,9 @@ use std::ptr;
 use anyhow::{Context, bail, ensure};
 use libloading::{Library, Symbol};
 
-/// The release that the committed PTX is built with. Another one may emit other text.
+/// The release that builds the committed PTX. Another release may emit other text.
 pub(crate) const VERSION: (i32, i32) = (12, 6);
-/// The exact wheels that are installed when no toolkit is found.
+/// The exact wheels to install if no toolkit is found.
 const WHEEL_VERSION: &str = "12.6.85";
 
 type Program = *mut std::ffi::c_void;
@@ -33,8 +33,8 @@ pub(crate) struct Nvrtc {
 impl Nvrtc {
     /// Finds NVRTC: `SAMEBITS_NVRTC`, `CUDA_PATH`, the system, the wheel.
     ///
-    /// A library that the variable names is used whatever its release; the other places must
-    /// have [`VERSION`].
+    /// A library that the variable names is used whatever its release; the other places must have
+    /// [`VERSION`].
     pub(crate) fn find() -> anyhow::Result<Nvrtc> {
         if let Some(path) = std::env::var_os("SAMEBITS_NVRTC") {
             return Nvrtc::open(Path::new(&path))
@@ -74,12 +74,12 @@ impl Nvrtc {
         Ok(Nvrtc { library, version: (major, minor), origin })
     }
 
-    /// Major and minor release.
+    /// Returns the major and minor release.
     pub(crate) fn version(&self) -> (i32, i32) {
         self.version
     }
 
-    /// The file it was loaded from.
+    /// Returns the file that it was loaded from.
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
@@ -148,11 +148,11 @@ impl Nvrtc {
         }
     }
 
-    /// Reads one of the program's texts.
+    /// Reads a text of the program.
     ///
     /// # Safety
     ///
-    /// `program` must be live and the two names a size getter and its text getter.
+    /// `program` must be live, and `size` and `get` must name a size getter and its text getter.
     unsafe fn text(&self, program: Program, size: &[u8], get: &[u8]) -> anyhow::Result<String> {
         // SAFETY: both signatures are nvrtc.h's; the buffer has the length that NVRTC asked for.
         unsafe {
@@ -170,7 +170,7 @@ impl Nvrtc {
 
     /// # Safety
     ///
-    /// `program` must be live; it is not after the call.
+    /// `program` must be live; the call destroys it.
     unsafe fn destroy(&self, program: &mut Program) -> anyhow::Result<()> {
         // SAFETY: the signature is nvrtc.h's and the caller vouches for the program.
         unsafe {
@@ -183,7 +183,7 @@ impl Nvrtc {
 }
 
 /// Finds `ptxas`: `SAMEBITS_PTXAS`, `CUDA_PATH`, the search path, the wheel. The release must be
-/// [`VERSION`] unless the variable names it.
+/// [`VERSION`] unless the variable names the tool.
 pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("SAMEBITS_PTXAS") {
         return Ok(path.into());
@@ -202,7 +202,7 @@ pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
         }
     }
     let ptxas = wheel("nvidia-cuda-nvcc-cu12")?.join("nvidia/cuda_nvcc/bin/ptxas");
-    // Unpacking with the standard library's zip reader drops the executable bit.
+    // The standard library's zip reader drops the executable bit.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -212,8 +212,7 @@ pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
     Ok(ptxas)
 }
 
-/// Downloads and unpacks a wheel below `target/` unless it is there already, and returns the
-/// folder.
+/// Downloads and unpacks a wheel below `target/` unless it is there, and returns the folder.
 fn wheel(package: &str) -> anyhow::Result<PathBuf> {
     let folder = crate::target().join("cuda-wheels").join(format!("{package}-{WHEEL_VERSION}"));
     let done = folder.join("unpacked");

@@ -1,4 +1,4 @@
-//! `cargo xtask properties`: many more cases of the properties of operations than the tests run.
+//! `cargo xtask properties`: runs many more cases of the operations' properties than the tests do.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 /// Flags of `cargo xtask properties`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many cases each property has.
+    /// The number of cases of each property.
     #[arg(long, default_value_t = 20_000)]
     cases: u32,
-    /// Families of operations or names of properties; without any, all of them.
+    /// Families of operations or names of properties; all by default.
     filter: Vec<String>,
 }
 

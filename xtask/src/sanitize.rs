@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize`: tests under tools that see undefined behaviour, accesses out of bounds
-//! and what the release profile leaves unchecked.
+//! `cargo xtask sanitize`: runs tests under tools that detect undefined behaviour, out-of-bounds
+//! accesses and mistakes that the release profile leaves unchecked.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use crate::tools;
 /// Flags of `cargo xtask sanitize`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What takes less than five minutes on two cores: Miri on the examples of numerics and on small
-    /// kernels. AddressSanitizer compiles the kernels for longer than that.
+    /// Run only what takes less than five minutes on two cores: Miri on the examples of numerics
+    /// and on small kernels. AddressSanitizer takes longer than that to compile the kernels.
     #[arg(long, conflicts_with = "parts")]
     quick: bool,
-    /// The tools to use; all of them if none is named.
+    /// The tools to use; all by default.
     parts: Vec<Part>,
 }
 
@@ -23,26 +23,26 @@ pub(crate) struct Args {
 enum Part {
     /// Miri: every kind of undefined behaviour, in code that uses no instruction sets.
     Miri,
-    /// AddressSanitizer: accesses out of bounds and after the end, at every SIMD level that this
-    /// machine has.
+    /// AddressSanitizer: accesses out of bounds and after free, at every SIMD level of this
+    /// machine.
     Address,
     /// The release profile, as users have it: the tests whose results could depend on it.
     Release,
 }
 
-/// Tests that Miri runs, which takes about a thousand times as long as the machine.
+/// Tests that Miri runs, about a thousand times slower than native code.
 struct Suite {
     package: &'static str,
-    /// Which tests of the package; the examples of documentation (`--doc`) are all small.
+    /// The tests of the package; the examples of documentation (`--doc`) are all small.
     target: &'static [&'static str],
-    /// Parts of the names of tests that Miri cannot run, or not in minutes.
+    /// Parts of the names of tests that Miri cannot run, or not within minutes.
     skip: &'static [&'static str],
     quick: bool,
 }
 
 const MIRI: &[Suite] = &[
     Suite { package: "samebits-cpu-kernels", target: &["--test", "small"], skip: &[], quick: true },
-    // Miri ends the process where memory is short.
+    // Miri ends the process if memory runs out.
     Suite {
         package: "samebits-numerics",
         target: &["--doc"],
@@ -54,9 +54,9 @@ const MIRI: &[Suite] = &[
     Suite { package: "samebits-cpu-kernels", target: &["--doc"], skip: &[], quick: false },
 ];
 
-/// The tests of `cpu-kernels` that AddressSanitizer runs, and what it could find. They are those that
-/// reach `arch`, its one folder of unsafe code, and the dependency that transforms; of the other
-/// kernels the compiler checks every access.
+/// The tests of `cpu-kernels` that AddressSanitizer runs, and the faults that it could find. They
+/// reach `arch`, the crate's only folder of unsafe code, and the FFT dependency; the compiler
+/// checks every access of the other kernels.
 const ADDRESS: &[(&str, &str)] = &[
     ("small", "every unsafe module at the edges of its tiles"),
     ("matmul", "several tasks of rows and columns, any strides"),
@@ -66,8 +66,8 @@ const ADDRESS: &[(&str, &str)] = &[
     ("shortage", "buffers that could not be had, and the call after that"),
 ];
 
-/// The tests that run in the release profile, of all crates that have one of this name, and what the
-/// profile could change. The rest test results that the golden digests stand for.
+/// The tests that run in the release profile, in every crate that has one of this name, and the
+/// profile's possible effect. The golden digests cover the results of all other tests.
 const RELEASE: &[(&str, &str)] = &[
     ("invariance", "golden digests: other optimisations could contract or reorder operations"),
     ("train", "the golden digest of a training"),
@@ -78,8 +78,8 @@ const RELEASE: &[(&str, &str)] = &[
     ("small", "unsafe modules at every SIMD level, without debug assertions"),
 ];
 
-/// The standard library that comes with this target is what AddressSanitizer links with; naming
-/// it keeps build scripts free of the sanitizer.
+/// AddressSanitizer links with the standard library of this target; naming the target keeps build
+/// scripts free of the sanitizer.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -106,8 +106,8 @@ fn miri(suite: &Suite) -> Result<()> {
     tests.args(["miri", "test", "--quiet", "--package", suite.package]).args(suite.target);
     tests.args(["--target-dir".as_ref(), crate::target().join("miri").as_os_str(), "--".as_ref()]);
     tests.args(suite.skip.iter().flat_map(|name| ["--skip", name]));
-    // Rayon's threads outlive `main`, and crossbeam's lists make pointers of integers and need
-    // the newer of the two models of borrowing.
+    // Rayon's threads outlive `main`. Crossbeam's lists turn integers into pointers and need the
+    // newer of the two borrow models.
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance \
                  -Zmiri-tree-borrows";
     tests.env("MIRIFLAGS", flags).env("PROPTEST_CASES", "2").env("RAYON_NUM_THREADS", "2");
@@ -120,7 +120,7 @@ fn address() -> Result<()> {
     tests.arg("--target-dir").arg(crate::target().join("address"));
     only(ADDRESS, "address", &mut tests);
     tests.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    // Hostile sizes are an error of the kernel, not of the sanitizer's own allocator.
+    // The kernel, not the sanitizer's own allocator, must report hostile sizes.
     tests.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=0");
     tools::succeed("AddressSanitizer: samebits-cpu-kernels", &mut tests)
 }

@@ -1,9 +1,9 @@
 //! The typed launch stubs: parameter lists of `kernels/*.cu`, written as Rust to
 //! `crates/cuda-kernels/src/launch/kernels`.
 //!
-//! Entry points whose names differ in element types alone are one stub with type parameters:
-//! `pad_b8`, `pad_b32` and `pad_b64` are `Pad<T: Word>`. A pointer to `const` is a buffer that is
-//! read, another pointer one that is written, and a `u64` that is no pointer is a `usize`.
+//! Entry points whose names differ only in element types become one stub with type parameters:
+//! `pad_b8`, `pad_b32` and `pad_b64` are `Pad<T: Word>`. A pointer to `const` is an input buffer,
+//! another pointer an output buffer, and a `u64` that is not a pointer is a `usize`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::build_kernels::Family;
 
-/// Widest line of a stub.
+/// The maximum line width of a stub.
 const WIDTH: usize = 100;
 
-/// The words in names that stand for element types, and the types in CUDA and in Rust.
+/// The words in names that stand for element types, with the types in CUDA and in Rust.
 const TAGS: &[(&str, &str, &str)] = &[
     ("f32", "float", "f32"),
     ("f64", "double", "f64"),
@@ -42,7 +42,7 @@ pub(crate) struct Signature {
 #[derive(Debug, Clone, PartialEq)]
 struct Parameter {
     mode: Mode,
-    /// The CUDA type, or what a pointer points to.
+    /// The CUDA type, or the pointee of a pointer.
     ty: String,
     name: String,
 }
@@ -64,7 +64,8 @@ impl Mode {
     }
 }
 
-/// The entry points of a source, in its order: functions, and invocations of macros that define one.
+/// Returns the entry points of a source, in order: functions, and invocations of macros that define
+/// one.
 pub(crate) fn signatures(source: &str) -> Result<Vec<Signature>> {
     let joined = source.replace("\\\n", " ");
     let mut macros: BTreeMap<&str, (Vec<&str>, &str)> = BTreeMap::new();
@@ -92,7 +93,7 @@ pub(crate) fn signatures(source: &str) -> Result<Vec<Signature>> {
     Ok(found)
 }
 
-/// Reads `.. __global__ void NAME(PARAMETERS)`.
+/// Parses `.. __global__ void NAME(PARAMETERS)`.
 fn signature(text: &str) -> Result<Signature> {
     let (_, rest) = text.split_once("__global__ void ").context("no entry point")?;
     let (name, rest) = rest.split_once('(').context("an entry point without `(`")?;
@@ -117,7 +118,7 @@ fn parse_parameter(kernel: &str, text: &str) -> Result<Parameter> {
     Ok(Parameter { mode, ty: ty.to_owned(), name: name.to_owned() })
 }
 
-/// The arguments of a macro, cut at the commas that no parenthesis encloses.
+/// Splits the arguments of a macro at top-level commas.
 fn arguments_of(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -135,7 +136,7 @@ fn arguments_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Replaces the formals of a macro in its body.
+/// Substitutes arguments for the parameters of a macro in its body.
 fn substitute(body: &str, formals: &[&str], arguments: &[&str]) -> String {
     let mut text = String::new();
     let mut word = String::new();
@@ -190,11 +191,12 @@ pub(crate) fn compare(family: &str, signatures: &[Signature], ptx: &str) -> Resu
 #[derive(Debug, PartialEq)]
 enum Compiled<'a> {
     Number(&'a str),
-    /// The size of a structure.
+    /// A structure of this size.
     Bytes(usize),
 }
 
-/// The parameters of all entry points: lines like `.param .u64 NAME,` and `.param .align 8 .b8 NAME[32]`.
+/// Returns the parameters of all entry points: lines like `.param .u64 NAME,` and
+/// `.param .align 8 .b8 NAME[32]`.
 fn ptx_parameters(ptx: &str) -> Result<BTreeMap<&str, Vec<Compiled<'_>>>> {
     let mut found = BTreeMap::new();
     let mut entry = None;
@@ -222,30 +224,31 @@ fn ptx_parameters(ptx: &str) -> Result<BTreeMap<&str, Vec<Compiled<'_>>>> {
     Ok(found)
 }
 
-/// A type of a stub's parameter.
+/// The type of a stub's parameter.
 #[derive(Debug, Clone, PartialEq)]
 enum Type {
     Concrete(String),
-    /// The type parameter of this number.
+    /// The type parameter with this index.
     Generic(usize),
     /// The unsigned integer as wide as the first type parameter.
     Key,
 }
 
-/// An entry point with the words for types in its name.
+/// An entry point with the type words of its name.
 type Tagged<'a> = (Vec<&'a str>, &'a Signature);
 
-/// Entry points that differ in element types alone.
+/// Entry points that differ only in element types.
 #[derive(Debug)]
 struct Stub<'a> {
     name: String,
-    /// The tags of each entry point, and its name.
+    /// The tags and the name of each entry point.
     entries: Vec<(Vec<&'a str>, &'a str)>,
     parameters: Vec<(Mode, &'a str, Type)>,
 }
 
 impl<'a> Stub<'a> {
-    /// One stub for entry points whose names have the same other words, if their parameters agree.
+    /// Makes one stub for entry points whose names share all other words, if their parameters
+    /// agree.
     fn new(name: String, group: &[Tagged<'a>]) -> Option<Stub<'a>> {
         let (first_tags, first) = group.first()?;
         let alone = group.len() == 1 && !first_tags.iter().all(|tag| ["f32", "b32"].contains(tag));
@@ -284,7 +287,7 @@ impl<'a> Stub<'a> {
         Some(Stub { name, entries, parameters })
     }
 
-    /// What each type parameter must be.
+    /// Returns the bounds of the type parameters.
     fn bounds(&self) -> Vec<&'static str> {
         let generics = self.entries[0].0.len();
         let keyed = self.parameters.iter().any(|(_, _, ty)| *ty == Type::Key);
@@ -343,7 +346,7 @@ fn stubs(signatures: &[Signature]) -> Result<Vec<Stub<'_>>> {
     Ok(found)
 }
 
-/// `["max", "pool"]` as `MaxPool`.
+/// Converts `["max", "pool"]` to `MaxPool`.
 fn camel(words: &[&str]) -> String {
     let mut name = String::new();
     for word in words {
@@ -354,7 +357,7 @@ fn camel(words: &[&str]) -> String {
     name
 }
 
-/// The Rust source of a family's stubs.
+/// Returns the Rust source of a family's stubs.
 pub(crate) fn render(
     family: &Family,
     signatures: &[Signature],
@@ -452,7 +455,7 @@ pub(crate) fn render(
     Ok(text)
 }
 
-/// Writes a list in one line, or an item in each.
+/// Writes a list on one line, or each item on its own line.
 fn wrapped(
     text: &mut String,
     head: &str,
@@ -477,12 +480,12 @@ fn wrapped(
     writeln!(text, "{row}\n{indent}{close}")
 }
 
-/// The folder of the stubs, and the module that lists them.
+/// Returns the folder of the stubs.
 pub(crate) fn folder() -> PathBuf {
     crate::root().join("crates/cuda-kernels/src/launch/kernels")
 }
 
-/// The module that lists the families.
+/// Returns the module that lists the families.
 pub(crate) fn render_index<'a>(families: impl Iterator<Item = &'a str>) -> String {
     let mut text = "//! A type for each kernel, with its parameters as fields.\n\
                     //!\n\

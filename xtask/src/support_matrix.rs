@@ -1,4 +1,5 @@
-//! `cargo xtask support-matrix`: the table of kernels in docs/determinism.md, from the registry.
+//! `cargo xtask support-matrix`: writes the table of kernels in docs/determinism.md from the
+//! registry.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 /// Flags of `cargo xtask support-matrix`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Fail if the table is not up to date, and change nothing.
+    /// Fail if the table is out of date, and change nothing.
     #[arg(long)]
     check: bool,
 }
@@ -30,7 +31,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     std::fs::write(&path, new).context("cannot write docs/determinism.md")
 }
 
-/// What the registry holds. Another program prints it, so that xtask need not link every kernel.
+/// Returns the table of the registry. Another program prints it, so that xtask need not link every
+/// kernel.
 fn table() -> Result<String> {
     let output = Command::new(crate::example("support_matrix")?)
         .output()

@@ -14,10 +14,10 @@ use crate::tools;
 /// Flags of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Run the CUDA tests on this machine's GPU and not on the emulated device.
+    /// Run the CUDA tests on this machine's GPU instead of the emulated device.
     #[arg(long)]
     gpu: bool,
-    /// Passed on to `cargo test`.
+    /// Arguments passed on to `cargo test`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Copies the output of test programs line by line, and returns the names of the tests that failed.
+/// Copies the output of test programs line by line and returns the names of failed tests.
 fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<String>> {
     let (mut failed, mut listed) = (Vec::new(), Vec::new());
     let mut line = Vec::new();
@@ -53,7 +53,8 @@ fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<Stri
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
         if text == "failures:" {
-            // A program prints this line twice: above what its tests printed, and above their names.
+            // A program prints this line twice: above the output of its tests, and above their
+            // names.
             listed.clear();
         } else if let Some(name) = text.strip_prefix("    ") {
             listed.push(name.to_owned());
@@ -65,7 +66,7 @@ fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<Stri
     Ok(failed)
 }
 
-/// The last words of a run with failures. Cargo has named the programs that failed just before.
+/// Returns the last lines of a run with failures. Cargo has just named the programs that failed.
 fn summary(failed: &[String]) -> String {
     match failed {
         [] => "a test program did not build, or ended before its tests did: see cargo's list above"
@@ -74,8 +75,7 @@ fn summary(failed: &[String]) -> String {
     }
 }
 
-/// Which SIMD levels the tests compared on a CPU that has this one: the last line of a run, so
-/// that nobody takes silence about a level for a comparison.
+/// Returns the last line of a run: the SIMD levels compared on this CPU, and those that were not.
 fn compared(supported: Level) -> String {
     let names = |has: bool| {
         let levels = Level::ALL.into_iter().filter(|&level| (level <= supported) == has);
@@ -87,7 +87,7 @@ fn compared(supported: Level) -> String {
     }
 }
 
-/// Builds the emulated CUDA driver, and makes `program` find it before any other, with the registers
+/// Builds the emulated CUDA driver and makes `program` find it before any other, with the registers
 /// of the committed kernels.
 pub(crate) fn use_emulated_driver(program: &mut Command) -> Result<()> {
     let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -100,7 +100,8 @@ pub(crate) fn use_emulated_driver(program: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// A line for each kernel: its name and the most registers that any architecture gives it.
+/// Returns a line for each kernel: its name and the maximum number of registers over all
+/// architectures.
 fn register_table(manifest: &Manifest) -> String {
     let entries = manifest.family.iter().flat_map(|family| &family.entry);
     let rows = entries.filter_map(|entry| {
@@ -110,7 +111,7 @@ fn register_table(manifest: &Manifest) -> String {
     rows.collect()
 }
 
-/// Builds the emulated CUDA driver and puts it, as `libcuda.so`, into a folder of its own: in one
+/// Builds the emulated CUDA driver and copies it, as `libcuda.so`, to a folder of its own: in one
 /// of Cargo's folders that name would shadow a real driver. Returns the folder.
 fn emulated_driver() -> Result<PathBuf> {
     let package = "samebits-cuda-driver-emulator";

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules that no compiler checks.
+//! `cargo xtask tidy`: checks the rules that the compiler does not check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// What each crate may use; the arrows of ARCHITECTURE.md.
+/// The crates that each crate may use: the arrows of ARCHITECTURE.md.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("numerics", &[]),
     ("rng", &["numerics"]),
@@ -60,7 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-driver-emulator", &["ptx-emulator"]),
 ];
 
-/// Where unsafe code may be: files, or folders that end in `/`.
+/// The places of unsafe code: files, or folders that end in `/`.
 const MAY_BE_UNSAFE: &[&str] = &[
     "crates/numerics/src/simd.rs",
     "crates/numerics/src/fpenv.rs",
@@ -73,8 +73,8 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "xtask/src/nvrtc.rs",
 ];
 
-/// Words of code that some folders keep to a few files, and why: invariants of ARCHITECTURE.md.
-/// Comments may hold them.
+/// Words that some folders allow in a few files only, and the reason: invariants of
+/// ARCHITECTURE.md. Comments may contain them.
 const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     (
         &["crates/cpu-kernels/src/"],
@@ -125,16 +125,16 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     ),
 ];
 
-/// Instructions whose block may promise `preserves_flags`. On x86 that speaks of the exception flags of
-/// MXCSR too, which arithmetic sets and `ldmxcsr` replaces.
+/// Instructions whose block may promise `preserves_flags`. On x86 that includes the exception flags
+/// of MXCSR, which arithmetic sets and `ldmxcsr` replaces.
 const KEEP_FLAGS: &[&str] = &["stmxcsr", "mrs", "msr"];
 
-/// Instructions whose block may promise `nomem`. `stmxcsr` writes memory, and the control word that
-/// `ldmxcsr` and `msr` load is ordered with other floating-point operations by memory alone
+/// Instructions whose block may promise `nomem`. `stmxcsr` writes memory. The control word that
+/// `ldmxcsr` and `msr` load is ordered with other floating-point operations only by memory
 /// (`fpenv::ieee`).
 const KEEP_MEMORY: &[&str] = &["mrs"];
 
-/// Files longer than this want a wall.
+/// The maximum number of lines of a file.
 const MOST_LINES: usize = 700;
 
 pub(crate) fn run(_: &Args) -> Result<()> {
@@ -163,7 +163,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     bail!("tidy: {} findings", findings.len())
 }
 
-/// Edges between our crates that the layers do not allow.
+/// Returns the edges between our crates that the layers forbid.
 fn dependency_edges() -> Result<Vec<String>> {
     let allowed: BTreeMap<&str, BTreeSet<&str>> =
         MAY_USE.iter().map(|&(name, uses)| (name, uses.iter().copied().collect())).collect();
@@ -188,8 +188,8 @@ fn dependency_edges() -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The crates of this workspace in the `[dependencies]` of a manifest. Dev-dependencies are free:
-/// tests may compare anything.
+/// Returns the workspace's crates in the `[dependencies]` of a manifest. Dev-dependencies are
+/// unrestricted: tests may compare anything.
 fn our_dependencies(manifest: &str) -> Vec<String> {
     let mut section = "";
     let mut found = Vec::new();
@@ -222,7 +222,7 @@ fn check_file(file: &Path, findings: &mut Vec<String>) -> Result<()> {
         if line.trim_end() != line {
             findings.push(format!("{shown}:{at}: trailing blanks"));
         }
-        // Split, so that this file does not find itself.
+        // Split, so that this file does not match itself.
         for mark in [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ign", "ore")] {
             // A role is a test that another test runs in a process of its own.
             let a_role = line.contains("ore = \"a role in ");
@@ -240,8 +240,8 @@ fn check_file(file: &Path, findings: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Requires that a document names what there is: a path in backticks whose first folder is one of
-/// the workspace's must exist, and of "`ITEM` in `PATH`" the file must hold the item.
+/// Checks the names in a document: a path in backticks whose first folder is one of the workspace's
+/// must exist, and for "`ITEM` in `PATH`" the file must contain the item.
 fn check_names(root: &Path, file: &Path, text: &str, findings: &mut Vec<String>) {
     let mut fenced = false;
     for (number, line) in text.lines().enumerate() {
@@ -316,14 +316,14 @@ fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
     }
 }
 
-/// Inline assembly whose options promise the compiler what its instructions do not keep, by line.
+/// Returns inline assembly whose options promise more than its instructions keep, by line.
 fn wrong_assembly(text: &str) -> Vec<(usize, String)> {
     let mut wrong = Vec::new();
     for (start, call) in text.match_indices(concat!("as", "m!(")) {
-        // The block of a template, its operands and, last, its options.
+        // The block has a template, its operands and, last, its options.
         let block = text[start + call.len()..].split(";\n").next().unwrap_or("");
         let (code, options) = block.split_once("options(").unwrap_or((block, ""));
-        // Of several, or of one that a macro names, nothing is known.
+        // Assume nothing about several instructions, or one that a macro names.
         let instruction = match code.trim_start().split('"').collect::<Vec<_>>()[..] {
             ["", line, _] => line.split(' ').next().unwrap_or(""),
             _ => "these instructions",
@@ -337,7 +337,7 @@ fn wrong_assembly(text: &str) -> Vec<(usize, String)> {
         };
         report("preserves_flags", KEEP_FLAGS);
         report("nomem", KEEP_MEMORY);
-        // Pure blocks may be left out, moved and merged.
+        // The compiler may drop, move and merge pure blocks.
         report("pure", &[]);
         if instruction.ends_with("mxcsr") {
             report("readonly", &[]);

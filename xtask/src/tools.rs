@@ -4,11 +4,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The exit status that says: the tools cannot be had here, so nothing was checked. Test runners
-/// read it as "skipped".
+/// The exit status for tools that cannot be had here, so nothing was checked. Test runners read it
+/// as "skipped".
 pub(crate) const SKIPPED: i32 = 77;
 
-/// Something that a command needs is not here and cannot be installed.
+/// A missing tool that cannot be installed.
 #[derive(Debug)]
 pub(crate) struct Missing(String);
 
@@ -20,25 +20,25 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Cargo of the toolchain in use, in the workspace's root.
+/// Returns Cargo of the toolchain in use, in the workspace's root.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(crate::root());
     command
 }
 
-/// Cargo of the nightly toolchain, in the workspace's root.
+/// Returns Cargo of the nightly toolchain, in the workspace's root.
 pub(crate) fn nightly_cargo() -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).current_dir(crate::root());
-    // The toolchain in use says with these that it is the one.
+    // These variables would select the toolchain in use.
     for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
         command.env_remove(variable);
     }
     command
 }
 
-/// Runs a step and says which one failed.
+/// Runs a step and, on failure, names it in the error.
 pub(crate) fn succeed(what: &str, command: &mut Command) -> Result<()> {
     println!("-- {what}");
     let status = command.status().with_context(|| format!("{what}: cannot start {command:?}"))?;

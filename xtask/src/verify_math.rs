@@ -1,19 +1,19 @@
-//! `cargo xtask verify-math`: every f32 function on every input, against an independent
+//! `cargo xtask verify-math`: compares every f32 function on every input with an independent,
 //! correctly rounded library.
 //!
-//! The oracle is a C library and the loop wants optimised code, so the work is behind the
-//! feature `verify-math`: without it this command runs itself again with it, in the release
-//! profile, and nobody else compiles either.
+//! The oracle is a C library and the loop needs optimised code, so both are behind the feature
+//! `verify-math`. Without it, this command runs itself again with the feature in the release
+//! profile; no other command compiles either.
 
 /// Flags of `cargo xtask verify-math`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The functions to check; all of them if none is named.
+    /// The functions to check; all by default.
     functions: Vec<String>,
-    /// The SIMD level to check: portable, avx2 or avx512; the best of this machine by default.
+    /// The SIMD level to check: portable, avx2 or avx512; by default the best of this machine.
     #[arg(long)]
     level: Option<String>,
-    /// Check this many inputs, spread over all, instead of all 4294967296.
+    /// Check this many inputs, spread evenly, instead of all 4294967296.
     #[arg(long)]
     sample: Option<u64>,
 }
@@ -58,10 +58,10 @@ mod exhaustive {
     use super::Args;
     use super::oracle::{Function, Mismatch, functions};
 
-    /// One call of the slice function.
+    /// The number of inputs of one call.
     const CHUNK: u64 = 1 << 16;
     const ALL: u64 = 1 << 32;
-    /// How many mismatches of a function are printed.
+    /// The maximum number of mismatches to print per function.
     const SHOWN: usize = 10;
 
     pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -126,10 +126,10 @@ mod exhaustive {
         Ok(mismatches)
     }
 
-    /// The `i`th input of `count`.
+    /// Returns input `i` of `count`.
     fn input(i: u64, count: u64) -> f32 {
-        // In order for an exhaustive check; else by the golden ratio, which spreads them evenly
-        // and, being odd, never twice.
+        // In order for an exhaustive check. Otherwise a multiple of the golden ratio, which spreads
+        // the inputs evenly and, being odd, never repeats one.
         f32::from_bits(if count == ALL { i as u32 } else { (i as u32).wrapping_mul(0x9e37_79b1) })
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments as a user of PyTorch has them.
+//! Arguments as users of PyTorch write them.
 
 use samebits_autograd::functional::{ClassLoss, Reduction};
 use samebits_autograd::nn::{
@@ -25,7 +25,7 @@ fn nothing_to_draw_needs_no_seed() {
         ("alpha_dropout", Box::new(AlphaDropout::new(0.0))),
         ("feature_alpha_dropout", Box::new(FeatureAlphaDropout::new(0.0))),
     ];
-    // What a thread may do that nobody seeded, though another was.
+    // An unseeded thread, although another thread was seeded.
     random::manual_seed(0);
     let unseeded = move || {
         for (name, layer) in layers {
@@ -50,7 +50,7 @@ fn nothing_to_draw_needs_no_seed() {
             rnn.forward(&rows, None)?;
             let encoder = TransformerEncoderLayer::options(2, 1).dropout(0.0);
             encoder.init_with(&mut generator)?.forward_with(&rows, Attend::default())?;
-            // Errors stay those of any other probability, and what draws is refused as before.
+            // Errors are those of any other probability, and calls that draw still fail.
             let error = Dropout::new(0.0).forward(&Tensor::arange(3)?).unwrap_err().to_string();
             assert!(error.starts_with("dropout: "), "{error}");
             let error = Dropout1d::new(0.0).forward(&x).unwrap_err().to_string();
@@ -66,7 +66,7 @@ fn nothing_to_draw_needs_no_seed() {
         .unwrap();
     };
     std::thread::spawn(unseeded).join().unwrap();
-    // Nor does a given generator move.
+    // A given generator does not advance, either.
     let (mut generator, x) = (Generator::new(3), Tensor::ones(&[2, 3, 4], DType::F32).unwrap());
     functional::dropout_with(&x, 0.0, &mut generator).unwrap();
     functional::dropout1d_with(&x, -0.0, &mut generator).unwrap();
@@ -84,7 +84,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
     x.to_vec().unwrap()
 }
 
-/// The gradient of `Σ y · (1, 2, 3, ..)` by `x`.
+/// Returns the gradient of `Σ y · (1, 2, 3, ..)` with respect to `x`.
 fn counted(y: &Tensor, x: &Tensor) -> Vec<f64> {
     let factors = Tensor::arange(y.numel()).unwrap().to_dtype(DType::F64).unwrap();
     let factors = factors.affine(1.0, 1.0).unwrap().reshape(y.shape()).unwrap();
@@ -92,8 +92,8 @@ fn counted(y: &Tensor, x: &Tensor) -> Vec<f64> {
     numbers(loss.backward().unwrap().of(x).unwrap())
 }
 
-/// Where each element of `x` is found with the given positions, one after the other: the oracle of
-/// `index`, without a tensor operation. `None` takes a dimension whole.
+/// Returns the positions in `x` that `index` reads, in order: an oracle without tensor operations.
+/// `None` takes a whole dimension.
 fn found(shape: &[usize], given: &[Option<Vec<i64>>]) -> Vec<usize> {
     let count = given.iter().flatten().map(Vec::len).max().unwrap();
     let indexed: Vec<usize> = (0..given.len()).filter(|&dim| given[dim].is_some()).collect();
@@ -131,7 +131,7 @@ fn indices_of_any_dimensions() {
     let x = x.set_requires_grad(true).unwrap();
     let of = |size: i64| vec![size - 1, 0, -1, -size, 0];
     let all: [Option<Vec<i64>>; 4] = [2, 3, 2, 4].map(|size| Some(of(size)));
-    // Every choice of dimensions, and for the last of them one index for all.
+    // Every choice of dimensions, and a single index for the last of them.
     for choice in 1..16usize {
         for single in [false, true] {
             let mut given: Vec<Option<Vec<i64>>> =
@@ -146,7 +146,7 @@ fn indices_of_any_dimensions() {
             let y = x.index(&indices).unwrap();
             let expected: Vec<f64> = places.iter().map(|&place| place as f64).collect();
             assert_eq!(numbers(&y), expected, "{given:?}");
-            // What is not named need not be written at the end.
+            // Trailing `None`s may be left out.
             assert_eq!(numbers(&x.index(&indices[..=last]).unwrap()), expected, "{given:?}");
             let mut grads = vec![0.0; 48];
             places.iter().enumerate().for_each(|(i, &place)| grads[place] += i as f64 + 1.0);
@@ -181,7 +181,7 @@ fn indices_of_any_dimensions() {
             }
         }
     }
-    // Broadcast values, as in `y[:, i, :, j] = v`; figures of PyTorch 2.15.
+    // Values broadcast, as in `y[:, i, :, j] = v`; figures of PyTorch 2.15.
     let x = Tensor::arange(24).unwrap().reshape([2, 3, 2, 2]).unwrap();
     let (i, j) = (Tensor::new([[0], [-1]]).unwrap(), ints(&[1, 0, -1]));
     assert_eq!(x.index(&[None, Some(&i), Some(&j)]).unwrap().shape(), [2, 2, 3, 2]);
@@ -189,7 +189,7 @@ fn indices_of_any_dimensions() {
     let y = x.index_put(&[None, Some(&i), None, Some(&j)], &rows, false).unwrap();
     let expected = [0, 0, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 1, 1, 1, 1, 16, 17, 18, 19, 1, 1, 1, 1];
     assert_eq!(y.to_vec::<i64>().unwrap(), expected);
-    // Owned tensors, references, and what is refused.
+    // Owned tensors, references, and rejected arguments.
     assert_eq!(x.index(&[ints(&[1])]).unwrap().to_vec::<i64>().unwrap()[0], 12);
     assert_eq!(x.index(&[&ints(&[1])]).unwrap().to_vec::<i64>().unwrap()[0], 12);
     let refused = |indices: &[Option<Tensor>]| x.index(indices).unwrap_err().to_string();
@@ -217,7 +217,7 @@ fn negative_indices_count_from_the_end_where_pytorch_counts_so() {
     assert_eq!(numbers(&y), [5.0, 0.0]);
     let y = x.put(&ints(&[-1]), &Tensor::new([7.0f64]).unwrap(), false).unwrap();
     assert_eq!(numbers(&y)[5], 7.0);
-    // The index is named as it was given.
+    // The error names the index as it was given.
     for (index, named) in [
         (-4, "-4"),
         (3, "3"),
@@ -230,7 +230,7 @@ fn negative_indices_count_from_the_end_where_pytorch_counts_so() {
         let error = x.take_along_dim(&index, 0).unwrap_err().to_string();
         assert!(error.starts_with("take_along_dim: ") && error.contains(named), "{error}");
     }
-    // PyTorch refuses these.
+    // PyTorch rejects these.
     let (last, row) = (ints(&[-1]), Tensor::ones(&[1, 2], DType::F64).unwrap());
     let corner = Tensor::new([[-1]]).unwrap();
     assert!(x.index_select(0, &last).is_err() && x.index_add(0, &last, &row, 1.0).is_err());
@@ -258,7 +258,7 @@ fn places_of_triangles() {
             expect(functional::triu_indices(rows, columns, offset).unwrap(), &|d| d >= offset_of);
         }
     }
-    // A corner of a matrix that no memory holds.
+    // The corner of a matrix that memory cannot hold.
     let y = functional::tril_indices(1 << 30, 1 << 30, 2 - (1 << 30)).unwrap();
     let rows = [(1 << 30) - 2, (1 << 30) - 1, (1 << 30) - 1];
     assert_eq!(y.to_vec::<i64>().unwrap(), [&rows[..], &[0, 0, 1]].concat());
@@ -320,7 +320,7 @@ fn lengths_are_numbers_or_a_tensor() {
     let byte = ints(&[1, 1]).to_dtype(DType::U8).unwrap();
     let expected = functional::ctc_loss(&log_probs, &targets, &[2, 3], &[1, 1], Default::default());
     assert_eq!(bits(&loss(&ints(&[2, 3]), &byte).unwrap()), bits(&expected.unwrap()));
-    // A single sequence, as PyTorch's users have it.
+    // A single sequence, as users of PyTorch write it.
     let one = log_probs.select(1, 0).unwrap();
     let (steps, label) = (Tensor::scalar(3i64), Tensor::scalar(1i64));
     functional::ctc_loss(&one, &ints(&[1]), &steps, &label, Default::default()).unwrap();
@@ -391,7 +391,7 @@ fn cross_entropy_takes_probabilities() {
     assert!(error.starts_with("cross_entropy: "), "{error}");
 }
 
-/// As PyTorch refuses them: one value per group in all.
+/// PyTorch rejects them: a single value per group overall.
 #[test]
 fn a_group_has_more_than_one_value() {
     let norm = |shape: &[usize], groups| {

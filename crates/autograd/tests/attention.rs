@@ -1,4 +1,4 @@
-//! Attention: which keys a query sees.
+//! Attention: the keys that a query attends to.
 
 use samebits_autograd::functional::{self, scaled_dot_product_attention};
 use samebits_autograd::nn::{
@@ -19,7 +19,7 @@ fn normal(shape: &[usize], seed: u64) -> Tensor {
     x
 }
 
-/// A query that no mask leaves a key finds zeros, and nothing that is not finite reaches a gradient.
+/// A query whose keys are all masked gets zeros, and no gradient becomes infinite or NaN.
 #[test]
 fn a_query_without_keys_finds_zeros_in_every_attention() {
     let bools = |x: &[bool], shape: &[usize]| Tensor::from_bools(x, shape).unwrap();
@@ -68,7 +68,7 @@ fn a_query_without_keys_finds_zeros_in_every_attention() {
             };
             let (y, weights) = layer.forward(&x, &x, &x, attend).unwrap();
             let weights = weights.unwrap().to_vec::<f32>().unwrap();
-            // Query 1 of both samples, and all of the second.
+            // Query 1 of both samples, and all queries of the second.
             assert_eq!(weights[3..6], [0.0; 3]);
             assert_eq!(weights[9..], [0.0; 9]);
             assert!(weights[0] > 0.0 && weights[6] == 1.0, "{weights:?}");
@@ -82,7 +82,7 @@ fn a_query_without_keys_finds_zeros_in_every_attention() {
     }
 }
 
-/// The loss of a sample does not suffer from another one whose keys are all padding: the input of
+/// A sample whose keys are all padding does not affect the loss of another sample: the input of
 /// pytorch#41508.
 #[test]
 fn padding_alone_leaves_the_gradients_of_transformer_layers_finite() {
@@ -116,7 +116,7 @@ fn padding_alone_leaves_the_gradients_of_transformer_layers_finite() {
     }
 }
 
-/// What a mask hides has no influence; what it does not hide has, if it is no number.
+/// A masked key has no influence; an unmasked NaN has.
 #[test]
 fn the_mask_alone_decides_what_is_hidden() {
     let attention = |k: &[f32], mask: &Tensor| {

@@ -1,4 +1,4 @@
-//! What `#[derive(Module)]` visits, and under which names.
+//! The fields that `#[derive(Module)]` visits, and their names.
 
 #![allow(dead_code, reason = "the derive reads fields that no test does")]
 
@@ -23,7 +23,7 @@ fn names(module: &dyn Module) -> Vec<String> {
     names
 }
 
-/// The same tensors by the other way of visiting.
+/// Returns the names of the tensors that `visit_mut` visits.
 fn names_mut(module: &mut dyn Module) -> Vec<String> {
     let mut names = Vec::new();
     module.visit_mut("", &mut |name, kind, _| {
@@ -39,7 +39,7 @@ fn expect(mut module: impl Module, expected: &[&str]) {
     assert_eq!(names_mut(&mut module), expected);
 }
 
-/// Not a `Module`.
+/// A type that is not a `Module`.
 struct Log;
 
 #[derive(Module)]
@@ -209,7 +209,8 @@ fn what_visit_mut_replaces_stays() {
     assert_eq!(module.0.b.item::<f32>().unwrap(), 7.0);
 }
 
-/// As `torch.nn.ModuleDict`: a key that is there keeps its place, one that went comes last.
+/// As in `torch.nn.ModuleDict`: replacing a key keeps its position; a removed key is added at the
+/// end.
 #[test]
 fn layers_by_name_keep_the_order_of_insertion() {
     let scale = |factor: f32| Tensor::from_slice(&[factor], &[1]).unwrap();
@@ -227,7 +228,7 @@ fn layers_by_name_keep_the_order_of_insertion() {
     assert_eq!(named, expected);
     assert_eq!(layers.keys().cloned().collect::<Vec<_>>(), expected);
     assert_eq!(layers["encoder_layer_7"].item::<f32>().unwrap(), -7.0);
-    // A state in another order, such as that of a file, is loaded by name and moves nothing.
+    // A state in another order, such as that of a file, is loaded by name and changes no order.
     let mut state: Vec<(String, Tensor)> =
         numbers.iter().map(|i| (format!("encoder_layer_{i}"), scale(*i as f32 * 10.0))).collect();
     state.sort_by(|a, b| a.0.cmp(&b.0));
@@ -235,7 +236,7 @@ fn layers_by_name_keep_the_order_of_insertion() {
     let values: Vec<f32> =
         layers.parameters().iter().map(|scale| scale.item::<f32>().unwrap()).collect();
     assert_eq!(values, numbers.map(|i| i as f32 * 10.0));
-    // What is not expected is named in the order of the state.
+    // Unexpected names are reported in the order of the state.
     state.insert(0, ("z".to_owned(), scale(0.0)));
     state.push(("a".to_owned(), scale(0.0)));
     let keys = layers.load_state_dict(&state, false).unwrap();

@@ -1,5 +1,4 @@
-//! Values at the edges: NaN and infinities among sorted elements, places that lie on an edge,
-//! sources that are overwritten.
+//! Edge cases: NaN and infinities among sorted elements, positions on an edge, overwritten sources.
 
 use samebits_autograd::{Tensor, functional as f};
 use samebits_tensor_core::DType;
@@ -16,7 +15,7 @@ fn variable(values: &[f32]) -> Tensor {
     tensor(values).set_requires_grad(true).unwrap()
 }
 
-/// The gradient of the sum of `y` by `x`.
+/// Returns the gradient of the sum of `y` with respect to `x`.
 fn gradient(y: &Tensor, x: &Tensor) -> Vec<f32> {
     y.sum_all().unwrap().backward().unwrap().of(x).unwrap().to_vec().unwrap()
 }
@@ -118,7 +117,7 @@ fn circular_padding_cuts_first() {
     for (pads, values, slopes) in rows {
         assert_eq!(pad(4, pads).unwrap(), (values, slopes.to_vec()), "{pads:?}");
     }
-    // Nothing, or too little, is left to wrap.
+    // Too little remains to wrap, or nothing.
     for pads in [[-4, 2], [2, -4], [-2, 3], [-5, 3], [4, -1]] {
         let error = pad(4, pads).unwrap_err().to_string();
         let [before, after] = pads;
@@ -142,7 +141,7 @@ fn numbers_on_an_edge_are_in_the_bin_above() {
             assert_eq!(counts.to_vec::<i64>().unwrap(), expected, "{n} bins of {dtype}");
         }
     }
-    // The range is no number of the type.
+    // The width of the range overflows the type.
     let x = tensor(&[-3e38, -1.0, 1.0, 3e38]);
     assert_eq!(f::histc(&x, 3, -3e38, 3e38).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 1.0]);
 }
@@ -160,7 +159,7 @@ fn weights_of_zero_take_nothing_from_infinities() {
         assert_eq!(y.to_vec::<f32>().unwrap(), image, "{mode:?}");
     }
     for n in 2..60 {
-        // The last output is the last input; its neighbour does not count.
+        // The last output equals the last input; its neighbour has weight 0.
         let mut values = vec![INF; n];
         values[n - 1] = 5.0;
         let mode = InterpolateMode::Linear { align_corners: true };
@@ -179,7 +178,7 @@ fn weights_of_zero_take_nothing_from_infinities() {
         let values = y.to_vec::<f32>().unwrap();
         assert_eq!(values[..3], [1.0, INF, 2.0], "{mode:?}");
         if mode == GridMode::Linear {
-            // In the middle of the left column, beside an infinite one.
+            // The middle of the left column, beside an infinite one.
             assert_eq!(values[3], 1.5);
             assert_eq!(gradient(&y.narrow(3, 3, 1).unwrap(), &grid)[7], 0.5);
         }

@@ -1,4 +1,4 @@
-//! All functions: which of them are methods too, and whose name their errors carry.
+//! All functions: those that are also methods, and the names in their errors.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use samebits_tensor_core::ops::{
     ScatterReduceKind,
 };
 
-/// Functions that are no methods, and why.
+/// Functions that are not methods, with the reason.
 const NO_METHODS: &[(&str, &str)] = &[
     (
         "torch.Tensor has no such method: the first argument is no tensor",
@@ -53,7 +53,7 @@ const NO_METHODS: &[(&str, &str)] = &[
     ("torch.Tensor has no such method: functions of torch", "normal"),
 ];
 
-/// The functions that `functional` exports.
+/// Returns the functions that `functional` exports.
 fn functions() -> BTreeSet<String> {
     let source = include_str!("../src/functional/mod.rs");
     let exports = source.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
@@ -61,7 +61,7 @@ fn functions() -> BTreeSet<String> {
     for export in exports {
         let (_, list) = export.split_once("::").unwrap();
         for name in list.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
-            // Types are written with a capital.
+            // Types begin with a capital letter.
             if name.starts_with(|c: char| c.is_ascii_lowercase()) {
                 names.insert(name.to_owned());
             }
@@ -70,7 +70,7 @@ fn functions() -> BTreeSet<String> {
     names
 }
 
-/// The methods that are functions of the same name.
+/// Returns the methods that are functions of the same name.
 fn methods() -> BTreeSet<String> {
     let source = include_str!("../src/functional/methods.rs");
     let lines = source.lines().map(|line| line.trim_start().trim_start_matches("pub fn "));
@@ -98,7 +98,7 @@ fn every_function_is_a_method_or_says_why_not() {
     assert!(gone.is_empty(), "there is no such function: {gone:?}");
 }
 
-/// Arguments that hardly any function takes.
+/// Arguments that hardly any function accepts.
 struct Hostile {
     x: Tensor,
     y: Tensor,
@@ -490,7 +490,7 @@ fn calls() -> Vec<(&'static str, Call)> {
     }
 }
 
-/// Functions that refuse nothing here: they take every tensor.
+/// Functions that reject nothing here: they accept every tensor.
 const UNREFUSED: &str = "full_like isfinite isinf isnan logical_not nonzero ones_like pad_packed_sequence sign \
                          to_dtype unique unique_consecutive zeros_like";
 
@@ -503,7 +503,7 @@ fn weights(h: &Hostile) -> Vec<f::Weights> {
     vec![f::Weights { weight_ih, weight_hh, bias_ih: None, bias_hh: None, weight_hr: None }]
 }
 
-/// Two sequences of f32 numbers, whatever is hostile.
+/// Returns two sequences of f32 numbers, without hostile values.
 fn packed(_: &Hostile) -> f::PackedSequence {
     let x = Tensor::zeros(&[3, 2, 4], DType::F32).unwrap();
     f::pack_padded_sequence(&x, &[3, 1], false, true).unwrap()

@@ -1,4 +1,4 @@
-//! Operations that do several steps in one pass have the bits of the steps.
+//! Fused operations have the bits of their separate steps.
 
 use samebits_autograd::functional::{self as f, ClassLoss, Reduction};
 use samebits_autograd::{DType, Result, Tensor};
@@ -8,7 +8,7 @@ use samebits_tensor_core::dispatch;
 use samebits_tensor_core::ops::Cast;
 
 type Function = fn(&Tensor) -> Result<Tensor>;
-/// What is made of x by means of a function.
+/// A computation with x that uses the function.
 type Use = fn(Function, &Tensor) -> Result<Tensor>;
 
 fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Tensor {
@@ -22,7 +22,7 @@ fn normal(shape: &[usize], seed: u64) -> Vec<f64> {
     drawn.to(DType::F64).unwrap().to_vec().unwrap()
 }
 
-/// Numbers of all sizes, and those that are none.
+/// Returns numbers of all magnitudes, infinities and NaN.
 fn varied(n: usize, dtype: DType, seed: u64) -> Tensor {
     let mut values = normal(&[n], seed);
     for (i, x) in values.iter_mut().enumerate() {
@@ -56,17 +56,17 @@ fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
 
 #[test]
 fn gelu_has_the_bits_of_its_composition() {
-    // More than a piece of work.
+    // More than one piece of work.
     let n = 40_003;
     for dtype in [DType::F32, DType::F64] {
         let grad = varied(n, dtype, 1).flip([0]).unwrap();
-        // Further out the composition multiplies 0 with what may be infinite.
+        // Beyond these bounds, the composition multiplies 0 by a possibly infinite number.
         let varied = |n, dtype, seed| f::clamp(&varied(n, dtype, seed), Some(-64.0), Some(64.0));
         for (name, fused, composed) in [
             ("gelu", f::gelu as Function, gelu as Function),
             ("gelu_tanh", f::gelu_tanh, gelu_tanh),
         ] {
-            // The gradient of x alone, and added to that of what used x before and after.
+            // The gradient of x alone, and added to the gradients of earlier and later uses of x.
             let alone = |g: Function, x: &Tensor| g(x);
             let among = |g: Function, x: &Tensor| {
                 let before = f::sigmoid(x)?;
@@ -100,7 +100,7 @@ fn cross_entropy_has_the_bits_of_its_composition() {
         let rows = 12;
         let mut logits = normal(&[rows, classes], 2);
         logits.iter_mut().for_each(|x| *x *= 5.0);
-        // Rows that are not all numbers.
+        // Rows with infinities and NaN.
         logits[classes] = f64::NAN;
         logits[2 * classes + 1] = f64::INFINITY;
         logits[3 * classes..4 * classes].fill(f64::NEG_INFINITY);
@@ -142,7 +142,7 @@ fn cross_entropy_has_the_bits_of_its_composition() {
     }
 }
 
-/// Zeros of `shape` but for a part, from `start` on along `dim`.
+/// Returns zeros of `shape` around a part, which starts at `start` along `dim`.
 fn padded(part: &Tensor, dim: usize, start: usize, shape: &[usize]) -> Tensor {
     let zeros = |size: usize| {
         let mut shape = shape.to_vec();
@@ -170,7 +170,7 @@ fn gradients_of_parts_have_the_bits_of_the_sum_of_padded_ones() {
     ];
     for dtype in [DType::F32, DType::F64] {
         for uses in uses {
-            // After which part the whole is used too.
+            // The part after which the whole tensor is used, too.
             for whole in [None, Some(0), Some(1)] {
                 let x = Tensor::zeros(&shape, dtype).unwrap().set_requires_grad(true).unwrap();
                 let (mut results, mut grads) = (Vec::new(), Vec::new());
@@ -211,12 +211,12 @@ fn a_weight_of_classes_has_no_gradient() {
     assert_eq!(error, "nll_loss: there is no gradient for the weight");
 }
 
-/// The optimiser reads the gradient of a weight as the weight lies: in the transposed order it would
+/// The optimiser reads the gradient of a weight in the weight's layout; a transposed gradient would
 /// be copied first.
 #[test]
 fn the_gradient_of_a_factor_seen_transposed_lies_as_the_factor_does() {
     let numbers = |shape: &[usize], seed| floats(&normal(shape, seed), shape, DType::F32);
-    // More than a block of steps, and a batch whose gradients are added up.
+    // More than a block of steps, and a batch whose gradients are added.
     for (left, weight) in
         [(&[300, 5][..], &[7, 5][..]), (&[2, 300, 5], &[7, 5]), (&[4, 5], &[1, 5])]
     {

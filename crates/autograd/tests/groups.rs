@@ -1,4 +1,4 @@
-//! Groups of parameters, and states that leave one out.
+//! Groups of parameters, and states that leave out a parameter.
 
 use samebits_autograd::nn::{Module, ModuleDict};
 use samebits_autograd::optim::{Adam, Optimizer, Sgd};
@@ -6,7 +6,7 @@ use samebits_autograd::{Error, Gradients, Tensor, backward};
 
 const START: [f32; 3] = [0.3, -1.7, 2.5];
 
-/// Parameters of these names and shapes.
+/// Returns parameters with these names and shapes.
 fn bag(parameters: &[(&str, &[usize])]) -> ModuleDict<Tensor> {
     let leaf = |shape: &[usize]| {
         let values = &START[..shape.iter().product()];
@@ -15,7 +15,7 @@ fn bag(parameters: &[(&str, &[usize])]) -> ModuleDict<Tensor> {
     parameters.iter().map(|&(name, shape)| (name.to_owned(), leaf(shape))).collect()
 }
 
-/// A gradient of ones for each of these parameters.
+/// Returns a gradient of ones for each of these parameters.
 fn gradients(bag: &ModuleDict<Tensor>, of: &[&str]) -> Gradients {
     let ones = |name: &&str| (&bag[*name], bag[*name].detach().ones_like().unwrap());
     backward(&of.iter().map(ones).collect::<Vec<_>>(), false).unwrap()
@@ -25,7 +25,7 @@ fn values(bag: &ModuleDict<Tensor>) -> Vec<Vec<f32>> {
     bag.parameters().iter().map(|parameter| parameter.to_vec().unwrap()).collect()
 }
 
-/// PyTorch users leave what has one dimension, biases and norms, out of the decay.
+/// Users of PyTorch exclude one-dimensional tensors (biases and norms) from the decay.
 #[test]
 fn groups_are_told_by_name_and_shape() {
     let mut bag = bag(&[("matrix", &[1, 2]), ("vector", &[2]), ("head.vector", &[2])]);
@@ -54,7 +54,7 @@ fn a_state_without_a_parameter_is_refused_by_the_next_step() {
     let some = gradients(&saved, &["a", "b"]);
     optimizer.step(&mut saved, &some).unwrap();
     let state = optimizer.state().unwrap();
-    // What has had no gradient is there, so that it is not missing later.
+    // A parameter that has had no gradient is in the state, so it is not missing later.
     assert!(state.iter().any(|(name, _)| name == "late.step"));
     let step = |without: &[&str]| {
         let kept = state.iter().filter(|(name, _)| !without.contains(&name.as_str()));
@@ -81,7 +81,7 @@ fn a_state_without_a_parameter_is_refused_by_the_next_step() {
         assert!(matches!(error, Error::InvalidState { op: "adam", .. }), "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
-    // A parameter that begins anew is named with no steps.
+    // A parameter that begins anew is listed with 0 steps.
     let mut begun: Vec<_> =
         state.iter().filter(|(name, _)| !name.starts_with("a.")).cloned().collect();
     begun.push(("a.step".to_owned(), Tensor::scalar(0i64)));
@@ -92,7 +92,7 @@ fn a_state_without_a_parameter_is_refused_by_the_next_step() {
     loaded.step(&mut bag, &all).unwrap();
 }
 
-/// A momentum that a schedule has set to 0 keeps its velocity, as in PyTorch, and can be saved.
+/// A rule whose momentum a schedule set to 0 keeps its velocity, as in PyTorch, and can be saved.
 #[test]
 fn a_momentum_of_zero_can_be_saved() {
     let run = |save: bool| {
@@ -113,7 +113,7 @@ fn a_momentum_of_zero_can_be_saved() {
     assert_eq!(run(true), run(false));
 }
 
-/// What `restore` goes back to is all that later steps depend on.
+/// A snapshot restores everything that later steps depend on.
 #[test]
 fn a_snapshot_undoes_a_step() {
     let mut bag = bag(&[("w", &[3])]);

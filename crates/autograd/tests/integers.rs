@@ -1,4 +1,4 @@
-//! Arithmetic of integers against 128-bit arithmetic, and types without arithmetic.
+//! Integer arithmetic against 128-bit arithmetic, and types without arithmetic.
 
 use samebits_autograd::{Error, Result, Tensor, bf16, f16, functional as f};
 use samebits_tensor_core::ops::ScatterReduceKind;
@@ -22,7 +22,7 @@ const EXTREMES: [i64; 15] = [
     7,
 ];
 
-/// What is left of an exact result in 64 bits.
+/// Truncates an exact result to 64 bits.
 fn wrap(x: i128) -> i64 {
     x as i64
 }
@@ -31,7 +31,7 @@ fn whole(x: Result<Tensor>) -> Vec<i64> {
     x.unwrap().to_vec().unwrap()
 }
 
-/// The quotient rounded down by the definition.
+/// Divides and rounds down, by the definition.
 fn floor(a: i128, b: i128) -> i128 {
     let quotient = a / b;
     if quotient * b != a && (a < 0) != (b < 0) { quotient - 1 } else { quotient }
@@ -75,7 +75,7 @@ fn division_has_the_rules_of_python() {
     assert_eq!(whole(none.remainder(0)), [0i64; 0]);
     let error = Tensor::scalar(1.0f32).floor_divide(2.0).unwrap_err();
     assert!(matches!(error, Error::DTypeMismatch { expected: DType::I64, .. }), "{error}");
-    // True division is that of floats.
+    // True division converts to floats.
     let y = (Tensor::new([1, -7, 0]).unwrap() / Tensor::new([3, 2, 0]).unwrap()).unwrap();
     let y = y.to_vec::<f32>().unwrap();
     assert_eq!(y[..2], [1.0 / 3.0, -3.5]);
@@ -143,7 +143,7 @@ fn scattered_integers_are_added_multiplied_and_compared() {
         (Prod, [-320, i64::MAX, -5], [-32, 1, -5]),
         (Amax, [10, i64::MAX, -5], [-1, 1, -5]),
         (Amin, [-8, 1, -5], [-8, 1, -5]),
-        // Rounded down: −3 / 4 and −13 / 3. The sum that wraps around is divided.
+        // Rounded down: −3 / 4 and −13 / 3. The division uses the wrapped sum.
         (Mean, [-1, i64::MIN / 2, -5], [-5, 1, -5]),
     ] {
         for (include_self, expected) in [(true, with), (false, without)] {
@@ -157,7 +157,7 @@ fn scattered_integers_are_added_multiplied_and_compared() {
     assert!(matches!(error, Err(Error::IndexOutOfRange { index: 3, .. })));
 }
 
-/// Each move of six elements, as a user writes it, against the same on lists.
+/// Compares each rearrangement of six elements with the same on lists.
 fn moves<T: Element>(values: [T; 6], fill: f64) {
     let of = |places: &[usize]| places.iter().map(|&i| values[i]).collect::<Vec<_>>();
     let check = |x: Result<Tensor>, places: &[usize]| {
@@ -190,7 +190,7 @@ fn moves<T: Element>(values: [T; 6], fill: f64) {
     assert_eq!(x.eq(&x.flip(0).unwrap()).unwrap().to_bools().unwrap(), [false; 6]);
     let ordered = values.iter().map(|_| true).collect::<Vec<_>>();
     assert_eq!(x.eq(&x).unwrap().to_bools().unwrap(), ordered);
-    // Text and sums of what has no arithmetic are errors or another type, never a panic.
+    // Printing types without arithmetic works; adding them is an error, never a panic.
     assert!(x.to_string().starts_with("tensor([["));
     let error = (&x + &x).unwrap_err();
     assert!(matches!(error, Error::DTypeMismatch { op: "add", .. }), "{error}");
@@ -218,7 +218,7 @@ fn halves_compare_and_cast_as_numbers() {
     let unsigned = Tensor::new([u32::MAX, 1]).unwrap();
     assert_eq!(unsigned.gt(2).unwrap().to_bools().unwrap(), [true, false]);
     assert_eq!(whole(unsigned.sum(())), [1 << 32]);
-    // A gradient passes through a half.
+    // A gradient passes through a half-precision type.
     let leaf = Tensor::new([1.0f32, 2.0]).unwrap().set_requires_grad(true).unwrap();
     let y = leaf.to_dtype(DType::BF16).unwrap().to_dtype(DType::F32).unwrap();
     let gradients = y.sum(()).unwrap().backward().unwrap();

@@ -1,5 +1,5 @@
-//! Values and gradients at infinities, at NaN and at the borders of functions: inputs of public bug
-//! reports, each with its figures.
+//! Values and gradients at infinities, at NaN and at the bounds of functions: inputs of public bug
+//! reports, with their figures.
 
 use samebits_autograd::functional::{self as f, BatchReduction, ClassLoss, CtcOptions, Reduction};
 use samebits_autograd::{DType, Result, Tensor};
@@ -7,7 +7,7 @@ use samebits_autograd::{DType, Result, Tensor};
 const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::NAN;
 
-/// The value and, for a gradient of ones, that of `x`.
+/// Returns the value of `function` and the gradient of `x` for an incoming gradient of ones.
 fn run(function: impl Fn(&Tensor) -> Result<Tensor>, x: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let x = Tensor::from_slice(x, &[x.len()]).unwrap().set_requires_grad(true).unwrap();
     let y = function(&x).unwrap();
@@ -29,7 +29,7 @@ fn gradient(function: impl Fn(&Tensor) -> Result<Tensor>, x: &[f32], expected: &
     same(&run(function, x).1, expected);
 }
 
-/// pytorch#31829.
+/// The input of pytorch#31829.
 #[test]
 fn logsumexp_of_infinities_has_gradients() {
     let of_all = |x: &Tensor| f::logsumexp(x, 0, false);
@@ -38,13 +38,13 @@ fn logsumexp_of_infinities_has_gradients() {
     gradient(of_all, &[INF, 1.0, INF, -INF], &[0.5, 0.0, 0.5, 0.0]);
     gradient(of_all, &[-INF, 2.0], &[0.0, 1.0]);
     gradient(of_all, &[NAN, INF], &[NAN, NAN]);
-    // No digit is left of the logarithm of 2.
+    // The logarithm of 2 is lost beside such numbers.
     gradient(of_all, &[1e30, 1e30, 1.0], &[0.5, 0.5, 0.0]);
     gradient(of_all, &[-1e30, -1e30, -INF], &[0.5, 0.5, 0.0]);
     gradient(|x| f::logaddexp(x, x), &[-INF, INF], &[1.0, 1.0]);
 }
 
-/// As the gradients of [`f::logaddexp`] of each element and those before.
+/// The gradients are those of [`f::logaddexp`], applied element by element.
 #[test]
 fn logcumsumexp_of_infinities_has_gradients() {
     let running = |x: &Tensor| f::logcumsumexp(x, 0);
@@ -65,7 +65,7 @@ fn logcumsumexp_of_infinities_has_gradients() {
     }
 }
 
-/// The second derivatives of rows without infinities are not those of a row with.
+/// A row without infinities keeps its second derivatives beside a row with infinities.
 #[test]
 fn logsumexp_has_second_derivatives_beside_infinities() {
     let x = [0.0, 1.0, INF, 0.0];
@@ -86,7 +86,7 @@ fn a_logit_outside_of_its_domain_has_no_gradient() {
     let (y, grad) = run(|x| f::logit(x, None), &x);
     same(&y, &[NAN, NAN, -INF, INF, NAN, 0.0, NAN]);
     same(&grad, &[NAN, NAN, INF, INF, NAN, 4.0, NAN]);
-    // Kept within bounds there is one, at the bounds too, as PyTorch has it.
+    // With bounds there is a gradient, also at the bounds, as in PyTorch.
     gradient(|x| f::logit(x, Some(0.5)), &[0.5, 2.0, -INF, NAN], &[4.0, 0.0, 0.0, NAN]);
 }
 
@@ -126,7 +126,7 @@ fn the_gradient_of_an_activation_is_nan_where_its_value_is() {
     }
 }
 
-/// As PyTorch from 2.15 on.
+/// As in PyTorch since 2.15.
 #[test]
 fn a_bound_has_no_gradient() {
     gradient(|x| f::clamp(x, Some(0.0), Some(6.0)), &[0.0, 6.0, 3.0, -1.0], &[0.0, 0.0, 1.0, 0.0]);
@@ -134,7 +134,7 @@ fn a_bound_has_no_gradient() {
     gradient(|x| f::clamp_max(x, 0.0), &[0.0, -0.0, -1.0], &[0.0, 0.0, 1.0]);
     gradient(f::relu6, &[0.0, 6.0, 3.0], &[0.0, 0.0, 1.0]);
     gradient(|x| f::hardtanh(x, -1.0, 1.0), &[-1.0, 1.0, 0.0], &[0.0, 0.0, 1.0]);
-    // Bounds the wrong way round leave the upper one.
+    // If the bounds are swapped, the upper one applies.
     gradient(|x| f::clamp(x, Some(2.0), Some(1.0)), &[0.0, 1.0, 1.5, 2.0], &[0.0; 4]);
     gradient(f::selu, &[0.0], &[1.758_099_3]);
     gradient(|x| f::celu(x, 1.0), &[0.0], &[1.0]);
@@ -143,7 +143,7 @@ fn a_bound_has_no_gradient() {
 #[test]
 fn activations_have_limits_at_infinities() {
     for gate in [f::gelu as fn(&Tensor) -> _, f::gelu_tanh, f::silu, f::mish, f::hardswish] {
-        // 2^100, which hardswish multiplies with 6 and divides by it without rounding.
+        // 2^100, which hardswish multiplies by 6 and divides by 6 without rounding.
         let far = f32::from_bits((127 + 100) << 23);
         let (y, grad) = run(gate, &[-INF, -far, far, INF]);
         same(&y, &[0.0, 0.0, far, INF]);
@@ -181,7 +181,7 @@ fn losses_have_limits_at_infinite_logits() {
     same(&y, &[0.0]);
     same(&grad, &[0.0, 0.0]);
 
-    // A target of 0 counts nothing, however unlikely it is.
+    // A target of 0 adds nothing, however unlikely it is.
     let t = Tensor::from_slice(&[0.0f32, 1.0], &[2]).unwrap();
     let of = BatchReduction::Of(Reduction::None);
     let (y, grad) = run(|x| f::kl_div(x, &t, of, false), &[-INF, -INF]);

@@ -1,5 +1,4 @@
-//! Memory that is not there is an error under the name of the function; the stack is enough for any
-//! graph.
+//! A shortage of memory is an error that names the function; the stack suffices for any graph.
 
 use samebits_autograd::functional::{
     add, affine_grid, bincount, histc, mul, neg, repeat_interleave,
@@ -17,9 +16,9 @@ static COUNTING: Counting = Counting;
 fn a_small_operation_asks_for_its_result_alone() {
     let x = Tensor::from_slice(&[1.5f32; 10], &[10]).unwrap();
     let times = || asked(|| add(&x, &x).unwrap())[0];
-    // What is made once for a process or a thread is there after the first call.
+    // The first call allocates what is made once per process or thread.
     times();
-    // The elements, and the tensor's share in them.
+    // The elements, and the tensor's reference count.
     assert_eq!(times(), 2);
 }
 
@@ -74,7 +73,7 @@ fn sizes_that_values_and_parameters_ask_for_are_refused_as_all_others() {
     missing("to_csr", empty.unwrap().to_csr().err());
 }
 
-/// With a call for each link, the 2 MiB of stack that a test's thread has would be too little.
+/// With one call per link, a test thread's 2 MiB of stack would overflow.
 #[test]
 fn long_graphs_are_walked_and_freed() {
     const LINKS: usize = 100_000;
@@ -87,9 +86,9 @@ fn long_graphs_are_walked_and_freed() {
     // A link that keeps its inputs, and each of them twice.
     assert_eq!(gradient(&chain(&|y| mul(y, &x))), [1.0 + LINKS as f32]);
     assert_eq!(gradient(&chain(&|y| mul(y, y))), [f32::INFINITY]);
-    // A graph of gradients, which also holds the one of the values.
+    // A graph of gradients, which also holds the graph of the values.
     let gradients = chain(&|y| mul(y, &x)).backward_from(Tensor::scalar(1.0f32), true).unwrap();
     assert!(gradients.of(&x).unwrap().requires_grad());
-    // Never walked.
+    // A graph that is never walked.
     drop(chain(&neg));
 }

@@ -8,7 +8,7 @@ use ndarray::{
 use samebits_autograd::ndarray::ArrayElement;
 use samebits_autograd::{DType, Error, Tensor, bf16, f16};
 
-/// There and back, for an element type and a few layouts.
+/// Converts to a tensor and back, for an element type and several layouts.
 fn round_trip<A: ArrayElement + PartialEq + Debug>(dtype: DType, of: impl Fn(u8) -> A) {
     let whole = Array::from_shape_fn((4, 3, 2), |(i, j, k)| of((i * 6 + j * 2 + k) as u8 % 7));
     let views = [
@@ -46,7 +46,7 @@ fn elements_are_in_the_order_of_their_indices() {
     let columns_first = Array2::from_shape_vec((2, 3).f(), vec![1i64, 4, 2, 5, 3, 6]).unwrap();
     let x = Tensor::try_from(columns_first).unwrap();
     assert_eq!(x.to_vec::<i64>().unwrap(), [1, 2, 3, 4, 5, 6]);
-    // Of a tensor that is not dense, too.
+    // From a strided tensor, too.
     let turned = Array2::<i64>::try_from(&x.transpose(0, 1).unwrap()).unwrap();
     assert_eq!(turned, array![[1, 4], [2, 5], [3, 6]]);
     let repeated = ArrayView2::from(&[[7.0f32, 8.0]]).broadcast((3, 2)).unwrap().to_owned();
@@ -73,12 +73,12 @@ fn what_does_not_fit_is_refused() {
     for error in [
         Array2::<f64>::try_from(&x).unwrap_err(),
         ArrayD::<bool>::try_from(&x).unwrap_err(),
-        // A byte is no truth value, though it is stored as one.
+        // A byte is not a boolean, although it is stored as one.
         ArrayD::<u8>::try_from(Tensor::from_bools(&[true], &[1]).unwrap()).unwrap_err(),
     ] {
         assert!(matches!(error, Error::DTypeMismatch { op: "ndarray", .. }), "{error}");
     }
-    // No memory holds it: one element, seen from everywhere.
+    // Memory cannot hold the copy: one element, broadcast.
     let huge = Array::<f32, _>::zeros(IxDyn(&[1]));
     let error = Tensor::try_from(huge.broadcast(IxDyn(&[1 << 30, 1 << 30])).unwrap()).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { op: "ndarray", .. }), "{error}");

@@ -30,7 +30,7 @@ fn bits(x: &Tensor) -> Vec<u8> {
     x.to_bytes().unwrap()
 }
 
-/// The names and shapes that `torch.nn` 2.x gives.
+/// The names and shapes of `torch.nn` 2.x.
 #[test]
 fn state_has_the_names_of_torch() {
     #[track_caller]
@@ -239,7 +239,7 @@ fn a_given_generator_moves_on_by_what_is_drawn() {
 
     let mut generator = Generator::new(3);
     let y = nn::train_with(&mut generator, || {
-        // Another scope inside takes nothing from this one.
+        // An inner scope takes nothing from this one.
         nn::draw_from(&mut Generator::new(9), || dropout.forward(&x))?;
         dropout.forward(&x)
     });
@@ -252,9 +252,9 @@ fn a_given_generator_moves_on_by_what_is_drawn() {
     }));
     assert!(caught.is_err());
     assert_eq!(generator, expected);
-    // Evaluating draws nothing and needs no generator.
+    // Evaluation draws nothing and needs no generator.
     assert_eq!(bits(&dropout.forward(&x).unwrap()), bits(&x));
-    // Without one, the default generators refuse a thread that nobody seeded.
+    // Without one, the default generators return an error on an unseeded thread.
     let error = std::thread::spawn(move || nn::train(|| dropout.forward(&x)).unwrap_err());
     let error = error.join().unwrap();
     assert!(matches!(error, Error::Unseeded { .. } | Error::ForeignThread { .. }), "{error}");
@@ -296,7 +296,7 @@ fn initial_values_have_their_scale() {
         (f64::from(most), (squares / values.len() as f64).sqrt())
     };
     let close = |a: f64, b: f64| (a - b).abs() < 0.03 * b;
-    // Fans 96 and 192.
+    // Fans of 96 and 192.
     let bound = (6.0f64 / 288.0).sqrt();
     assert!(close(moments(&|w| init::xavier_uniform(w, init::Gain::Linear)).0, bound));
     let std = (2.0f64 / 288.0).sqrt();
@@ -308,14 +308,14 @@ fn initial_values_have_their_scale() {
     assert!(close(moments(&|w| init::kaiming_normal(w, init::Fan::Out, relu)).1, std));
     assert!(moments(&|w| init::trunc_normal(w, 0.0, 1.0, -2.0, 2.0)).0 <= 2.0);
     assert_eq!(moments(&|w| init::constant(w, 0.5)), (0.5, 0.5));
-    // Orthonormal rows: mean square 1 / columns.
+    // Orthonormal rows have the mean square 1 / columns.
     let std = (1.0f64 / 96.0).sqrt();
     assert!(close(moments(&|w| init::orthogonal(w, init::Gain::Linear)).1, std));
     let error = init::xavier_normal(&mut Tensor::scalar(1.0f32), init::Gain::Linear).unwrap_err();
     assert!(error.to_string().starts_with("xavier_normal: "), "{error}");
 }
 
-/// Every parameter is uniform within 1 / √fan_in, of a width that fills most of it.
+/// Every parameter is uniform within ±1 / √fan_in, and nearly reaches the bounds.
 #[test]
 fn layers_begin_within_the_bound_of_their_inputs() {
     let layers = drawn(5, || {
@@ -358,7 +358,7 @@ fn attention_is_what_its_formula_says() {
     let mut expected = Vec::new();
     for sample in x.chunks(length * width) {
         let rows: Vec<&[f64]> = sample.chunks(width).collect();
-        // Of queries, keys and values: number 0, 1 or 2.
+        // Queries (0), keys (1) or values (2).
         let part = |which: usize, row: &[f64], unit: usize| {
             dot(row, &project[(which * width + unit) * width..][..width])
         };
@@ -397,7 +397,7 @@ fn masks_of_truth_values_and_of_numbers_agree() {
     assert_eq!(masked, run(Attend { attn_mask: Some(&numbers), ..Attend::default() }));
     assert_eq!(masked, run(Attend { is_causal: true, ..Attend::default() }));
     assert_ne!(masked, run(Attend::default()));
-    // A key that is padding counts as if it were not there.
+    // A padded key counts as if it were missing.
     let padding = Tensor::from_bools(&[false, false, true, false, false, true], &[2, 3]).unwrap();
     let shorter = functional::narrow(&x, 0, 0, 2).unwrap();
     let attend = Attend { key_padding_mask: Some(&padding), ..Attend::default() };
@@ -526,7 +526,7 @@ fn a_model_is_converted_without_its_counts() {
     assert_eq!(types(&model), expected);
 }
 
-/// The defaults in the signatures of `torch.nn`, version 2.11. Sizes are in no default.
+/// The defaults in the signatures of `torch.nn` 2.11. Sizes have no default.
 #[test]
 fn defaults_are_those_of_pytorch() {
     let adaptive = nn::AdaptiveLogSoftmaxWithLoss::options(1, 2, [1]);
@@ -618,7 +618,7 @@ fn defaults_are_those_of_pytorch() {
     }
 }
 
-/// Before the first is drawn: else a call would not end.
+/// Fails before the first draw; otherwise the call would not end.
 #[test]
 fn more_layers_than_memory_holds_are_refused() {
     let refused = |expected: &str, draw: &dyn Fn(usize) -> Result<()>| {
@@ -647,7 +647,7 @@ fn softmax2d_is_over_the_channels() {
     assert_eq!(bits(&nn::Softmax2d.forward(&image).unwrap()), over(&image, 0));
 }
 
-/// Recorded to be differentiated again, the gradient is another computation.
+/// If it is recorded to be differentiated again, the gradient is computed differently.
 #[test]
 fn the_recorded_gradient_of_layer_norm_is_its_gradient() {
     let [x, weight, bias] = [(&[3, 2, 4][..], 1), (&[2, 4], 2), (&[2, 4], 3)]

@@ -1,4 +1,4 @@
-//! Operators, dimensions and shapes as a user writes them, against written figures.
+//! Operators, dimensions and shapes as users write them, against written figures.
 
 use samebits_autograd::{Error, Result, Tensor, functional as f};
 use samebits_tensor_core::DType;
@@ -23,7 +23,7 @@ fn operators_take_tensors_numbers_and_results() {
     assert_values(&x * 2.0, &[2.0, 4.0, 6.0, 8.0]);
     assert_values(1.0 - &x, &[0.0, -1.0, -2.0, -3.0]);
     assert_values(6 / x.clone(), &[6.0, 3.0, 2.0, 1.5]);
-    // One question mark for a whole expression.
+    // A single question mark serves a whole expression.
     assert_values(&x * 2.0 + &y, &[12.0, 24.0, 16.0, 28.0]);
     assert_values(&y - &x * 2.0, &[8.0, 16.0, 4.0, 12.0]);
     assert_values(&x * &x * &x, &[1.0, 8.0, 27.0, 64.0]);
@@ -42,7 +42,7 @@ fn an_operator_that_cannot_be_computed_is_an_error() {
     let (x, y) = (matrix(), Tensor::zeros(&[3], DType::F32).unwrap());
     let error = (&x + &y).unwrap_err();
     assert!(matches!(error, Error::Broadcast { .. }), "{error}");
-    // The first error of a chain is the one that is reported.
+    // The first error of a chain is reported.
     assert_eq!((&x + &y - &x).unwrap_err(), error);
     assert_eq!((&x - (&x + &y)).unwrap_err(), error);
     let whole = Tensor::arange(3).unwrap();
@@ -84,7 +84,7 @@ fn dimensions_count_from_both_ends() {
     assert_eq!(x.unsqueeze(-1).unwrap().shape(), [2, 3, 4, 1]);
     assert_eq!(f::stack(&[x.clone(), x.clone()], -1).unwrap().shape(), [2, 3, 4, 2]);
     assert_eq!(f::cat(&[x.clone(), x.clone()], -2).unwrap().shape(), [2, 6, 4]);
-    // A tensor without dimensions has a dimension 0, which is also the last.
+    // A tensor without dimensions has dimension 0, which is also the last.
     assert_eq!(Tensor::scalar(2.0f32).sum(-1).unwrap().item::<f32>().unwrap(), 2.0);
 }
 

@@ -1,12 +1,12 @@
-//! Norms and what is made of them: where a slope is infinite or a number in between leaves the range
-//! of the type, values and gradients are right.
+//! Norms and functions built on them: values and gradients are right even if a slope is infinite or
+//! an intermediate number leaves the range of the type.
 
 use samebits_autograd::{Result, Tensor, functional as f};
 use samebits_numerics::math::f64::pow;
 use samebits_tensor_core::ops::PoolParams;
 use samebits_tensor_core::{DType, Element};
 
-/// The value of a function of some leaves, and the gradients of its sum.
+/// Returns the value of a function of some leaves, and the gradients of its sum.
 fn graded<const N: usize>(
     leaves: [Tensor; N],
     function: impl Fn(&[Tensor; N]) -> Result<Tensor>,
@@ -29,7 +29,7 @@ fn near(found: &[f64], expected: &[f64]) {
     assert!(found.iter().zip(expected).all(close), "{found:?}, expected {expected:?}");
 }
 
-/// The gradient of a norm of a vector.
+/// Returns the gradient of a vector's norm.
 fn norm_gradient<T: Element>(x: &[T], p: f64) -> Vec<f64> {
     let x = Tensor::from_slice(x, &[x.len()]).unwrap();
     graded([x], |[x]| f::norm(x, p, 0, false)).1[0].clone()
@@ -51,7 +51,7 @@ fn gradients_of_norms_that_are_tiny_or_zero() {
         near(&norm_gradient(&[0.0f64, -0.0], p), &[0.0, 0.0]);
     }
     near(&norm_gradient(&[1e-42f32, 0.0], -1.0), &[0.0, 0.0]);
-    // Quotients with the norm that are below the range, but whose powers are not.
+    // Quotients with the norm underflow, but their powers do not.
     near(&norm_gradient(&[1e-40f32, 1.0], 1.5), &[f64::from(1e-40f32).sqrt(), 1.0]);
     near(&norm_gradient(&[1e-320f64, 1.0], 1.5), &[f64::sqrt(1e-320), 1.0]);
 }
@@ -112,7 +112,7 @@ fn roots_of_means_of_squares_that_leave_the_range() {
         let (y, [gradient]) = graded([x], |[x]| rms(x, Some(0.0)));
         let tolerance = if scale == 1e-40 { 1e-4 } else { 1e-6 };
         assert!(y.iter().zip(expected).all(|(a, b)| (a - b).abs() < tolerance), "{y:?}");
-        // (1 - h · mean(h)) / rms with h the result.
+        // (1 - h · mean(h)) / rms, where h is the result.
         for (h, slope) in expected.iter().zip(gradient) {
             let slope = slope * f64::from(scale) * 7.5f64.sqrt();
             assert!(scale == 1e-40 || (slope - (1.0 - h * 0.9128709)).abs() < 1e-5);
@@ -123,7 +123,7 @@ fn roots_of_means_of_squares_that_leave_the_range() {
         let y = rms(&x, Some(0.0)).unwrap().to_vec::<f64>().unwrap();
         assert!(y.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{y:?}");
     }
-    // `eps` outweighs what is tiny, and zeros have the slope that it leaves.
+    // `eps` dominates tiny numbers, and determines the slope of zeros.
     let x = Tensor::new([0.0f32, 1e-30, 0.0, 0.0]).unwrap();
     let (y, [gradient]) = graded([x], |[x]| rms(x, Some(1e-6)));
     near(&y, &[0.0, 1e-27, 0.0, 0.0]);
@@ -144,13 +144,13 @@ fn standard_deviations_whose_squares_leave_the_range() {
         assert!((y[0] / scale - 1.0).abs() < 1e-3, "{y:?}");
         near(&gradient, &[-0.5, 0.5]);
     }
-    // Deviations that are small beside what they deviate from.
+    // Deviations that are small relative to the numbers.
     let x = Tensor::new([1e-13f32, 1e-13f32.next_up()]).unwrap();
     let y = f::std(&x, 0, 0.0, false).unwrap().item::<f32>().unwrap();
     assert_eq!(y, (1e-13f32.next_up() - 1e-13) / 2.0);
 }
 
-/// What is scaled keeps the bits that it has without a scale where nothing leaves the range.
+/// Scaled functions have the bits of unscaled ones unless a number leaves the range.
 #[test]
 fn scales_change_no_bit_of_ordinary_numbers() {
     samebits_cpu_kernels::install();
@@ -186,7 +186,7 @@ fn scales_change_no_bit_of_ordinary_numbers() {
             };
             let plain = graded(leaf(), |[x]| pool(x));
             assert_eq!(graded(leaf(), |[x]| f::lp_pool(x, 2.0, &params)), plain);
-            // Nor in windows beside those that are scaled.
+            // The same holds for windows beside scaled ones.
             let huge =
                 Tensor::full(&[40, 4], if dtype == DType::F64 { 1e200 } else { 1e30 }, dtype);
             let more = f::cat(&[x.detach(), huge.unwrap()], 1).unwrap();
@@ -214,7 +214,7 @@ fn windows_of_zeros_and_of_powers_outside_the_range() {
         let (y, gradient) = pool(row(&[0.0; 4]), p, &pairs);
         assert_eq!((y, gradient), (vec![0.0; 2], vec![0.0; 4]), "{p}");
     }
-    // Huge, tiny, ordinary and vanishing windows that overlap, the last one half of its size.
+    // Huge, tiny, ordinary and zero windows that overlap; the last has half the size.
     let x = [3e30f32, 4e30, 0.0, 3.0, 4.0, 0.0, 3e-30, 4e-30, 0.0];
     let along = PoolParams { stride: vec![1], ceil_mode: true, ..PoolParams::square(1, 2) };
     let (y, gradient) = pool(row(&x), 2.0, &along);

@@ -1,4 +1,4 @@
-//! -0 stays -0 where nothing is added to it.
+//! -0 stays -0 if nothing is added to it.
 
 use samebits_autograd::Tensor;
 use samebits_autograd::functional::{self as f, addmm, baddbmm, conv, index_add};
@@ -13,7 +13,7 @@ fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Tensor {
     Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
 }
 
-/// The bits as f64, in which every f32 has its own.
+/// Returns the bits as f64, which represents every f32.
 fn bits(x: &Value) -> Vec<u64> {
     let wide = dispatch(&Cast { x: x.clone(), to: DType::F64 }).unwrap();
     wide.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
@@ -125,7 +125,7 @@ fn convolution_has_one_sign_of_zero_in_both_types() {
     }
 }
 
-/// Factors of 1 and 0 among others; every number here is exact in both types.
+/// Factors including 1 and 0; every number here is exact in both types.
 #[test]
 fn addmm_and_baddbmm_keep_the_sign_of_zero_and_spread_nan_as_written() {
     const NAN: f64 = f64::NAN;
@@ -135,7 +135,7 @@ fn addmm_and_baddbmm_keep_the_sign_of_zero_and_spread_nan_as_written() {
     let power = |exponent: u64| f64::from_bits(exponent << 52);
     // Powers of two, far above the subnormal numbers of their type.
     for (dtype, tiny) in [(DType::F32, power(1023 - 100)), (DType::F64, power(1023 - 600))] {
-        // One product each. The first underflows.
+        // One product each; the first underflows.
         let (a, products) = ([-tiny, 3.0 / tiny, NAN, INF], [-0.0, 3.0, NAN, INF]);
         for input in [[-0.0; 4], [0.0, -3.0, 1.0, -INF], [INF, -INF, 1.0, 0.0], [NAN; 4]] {
             for (beta, alpha) in [1.0, 0.0, 2.0, -1.0]

@@ -1,4 +1,4 @@
-//! What a PyTorch user looks for on a tensor, against written figures.
+//! Tensor functions that users of PyTorch look for, against written figures.
 
 use samebits_autograd::functional::{Ellipsis, NewAxis};
 use samebits_autograd::sparse::SparseCoo;
@@ -25,7 +25,7 @@ fn message(x: Result<Tensor>) -> String {
     error.to_string()
 }
 
-/// The gradient of the sum of `y · weights` by `x`.
+/// Returns the gradient of the sum of `y · weights` with respect to `x`.
 #[track_caller]
 fn gradient(x: &Tensor, y: &Tensor, weights: &[f32]) -> Vec<f32> {
     let weights = Tensor::from_slice(weights, y.shape()).unwrap();
@@ -47,7 +47,7 @@ fn comparisons_take_tensors_and_numbers() {
     assert_bools(x.gt(1), &[false, true, false, false]);
     assert_bools(x.ge(1u8), &[true, true, false, false]);
     assert_bools(x.eq(false), &[false, false, false, true]);
-    // A number is rounded to the type of the tensor first, as PyTorch has it.
+    // A number is first rounded to the tensor's type, as in PyTorch.
     assert_bools(Tensor::new([0.1f32]).unwrap().eq(0.1), &[true]);
     let (row, column) = (Tensor::new([1, 2]).unwrap(), Tensor::new([[1], [2]]).unwrap());
     let table = row.lt(&column).unwrap();
@@ -100,7 +100,7 @@ fn casts_pass_gradients_between_floats_alone() {
     let grad = gradients.of(&x).unwrap();
     assert_eq!((grad.dtype(), grad.to_vec::<f32>().unwrap()), (DType::F32, vec![3.0, -5.0]));
     assert_eq!(gradient(&x, &x.to_dtype(DType::F32).unwrap(), &[2.0, 3.0]), [2.0, 3.0]);
-    // An integer on the way to the result has no gradient, and says so.
+    // A conversion to integers on the way to the result has no gradient; the error says so.
     let steps = x.to_dtype(DType::I64).unwrap().to_dtype(DType::F32).unwrap();
     assert_eq!(steps.to_vec::<f32>().unwrap(), [1.0, -2.0]);
     let error = steps.sum(()).unwrap().backward().unwrap_err().to_string();
@@ -146,7 +146,7 @@ fn where_keeps_the_tensor_under_the_condition() {
     assert!(f::where_(&condition, &x, &whole).is_err());
 }
 
-/// `[[[0, 1, 2, 3], [4, ..], ..], ..]` of shape `[2, 3, 4]`.
+/// Returns `[[[0, 1, 2, 3], [4, ..], ..], ..]` of shape `[2, 3, 4]`.
 fn block() -> Tensor {
     let numbers: Vec<f32> = (0..24).map(|i| i as f32).collect();
     leaf(&numbers, &[2, 3, 4])
@@ -172,7 +172,7 @@ fn indices_are_integers_ranges_and_markers() {
     assert_eq!(x.i((.., NewAxis, 0, NewAxis)).unwrap().shape(), [2, 1, 1, 4]);
     assert_eq!(x.i((Ellipsis, NewAxis)).unwrap().shape(), [2, 3, 4, 1]);
     assert_eq!(x.i((NewAxis, 0, .., NewAxis, 0, NewAxis)).unwrap().shape(), [1, 3, 1, 1]);
-    // A range stops at the end, and one that ends before it starts is empty.
+    // A range stops at the end, and a range that ends before it starts is empty.
     assert_eq!(x.i((.., 2..100)).unwrap().shape(), [2, 1, 4]);
     assert_eq!(x.i((.., -100..2)).unwrap().shape(), [2, 2, 4]);
     assert_eq!(x.i((.., i64::MIN..i64::MAX)).unwrap().shape(), [2, 3, 4]);
@@ -229,7 +229,7 @@ fn chunks_are_of_one_size_but_for_the_last() {
         parts.iter().map(Tensor::numel).collect()
     };
     assert_eq!(sizes(7, 3), [3, 3, 1]);
-    // Four parts of two are enough.
+    // Four parts of two suffice.
     assert_eq!(sizes(8, 5), [2, 2, 2, 2]);
     assert_eq!(sizes(2, 5), [1, 1]);
     assert_eq!(sizes(2, usize::MAX), [1, 1]);
@@ -281,7 +281,7 @@ fn flips_reverse_dimensions() {
     assert_f32(x.flip([-1]), &[2, 3], &[3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);
     assert_f32(x.flip(()), &[2, 3], &[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
     let y = x.flip(-1).unwrap();
-    // The sign of a zero stays.
+    // Zeros keep their sign.
     let grad = gradient(&x, &y, &[7.0, 8.0, -0.0, 10.0, 11.0, 12.0]);
     assert_eq!(grad, [0.0, 8.0, 7.0, 12.0, 11.0, 10.0]);
     assert!(grad[0].is_sign_negative());
@@ -449,7 +449,7 @@ fn grids_vary_along_one_dimension_each() {
 
 #[test]
 fn affine_grids_span_corners_or_centres() {
-    // The identity leaves the points themselves, x before y.
+    // The identity keeps the points; x comes before y.
     let identity = leaf(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], &[1, 2, 3]);
     let corners = [-1.0, -1.0, 0.0, -1.0, 1.0, -1.0, -1.0, 1.0, 0.0, 1.0, 1.0, 1.0];
     assert_f32(f::affine_grid(&identity, &[1, 1, 2, 3], true), &[1, 2, 3, 2], &corners);
@@ -505,7 +505,7 @@ fn sums_of_products_are_those_of_the_equation() {
     let e = |equation: &str, operands: &[&Tensor]| f::einsum(equation, operands);
     assert_f32(e("ij,jk", &[&a, &b]), &[2, 2], &[7.0, 7.5, 16.0, 15.0]);
     assert_f32(e(" i j , j k -> k i ", &[&a, &b]), &[2, 2], &[7.0, 16.0, 7.5, 15.0]);
-    // Implicit: capitals first, each in the order of the alphabet.
+    // Implicit results: capitals first, each group in alphabetical order.
     assert_f32(e("ba", &[&a]), &[3, 2], &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     assert_f32(e("aB", &[&a]), &[3, 2], &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     assert_f32(e("ij->", &[&a]), &[], &[21.0]);
@@ -522,7 +522,7 @@ fn sums_of_products_are_those_of_the_equation() {
     // A product without a sum keeps the sign of zero.
     let zero = e("i,i->i", &[&Tensor::new([-0.0f32]).unwrap(), &Tensor::new([1.0f32]).unwrap()]);
     assert_eq!(zero.unwrap().to_vec::<f32>().unwrap()[0].to_bits(), (-0.0f32).to_bits());
-    // Nothing to sum, and nothing at all.
+    // Nothing to sum, and no elements at all.
     let none = Tensor::zeros(&[2, 0], DType::F32).unwrap();
     assert_f32(e("ij,kj->ik", &[&none, &none]), &[2, 2], &[0.0; 4]);
     assert_f32(e("ij->j", &[&none]), &[0], &[]);

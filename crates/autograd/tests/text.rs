@@ -1,4 +1,4 @@
-//! Tensors from arrays and back, and as text; the texts are PyTorch's.
+//! Conversions between tensors and arrays, and the text form, which is PyTorch's.
 
 use samebits_autograd::{Error, Result, Tensor, functional};
 use samebits_tensor_core::{DType, Device, bf16, f16};
@@ -95,7 +95,7 @@ fn long_tensors_are_shortened_and_long_rows_wrapped() -> Result<()> {
     Ok(())
 }
 
-/// What users do wrong first: the message names both sides, or says what to do.
+/// Mistakes of new users: the message names both sides, or states what to do.
 #[test]
 fn common_mistakes_are_explained() {
     let x = Tensor::zeros(&[2, 3], DType::F32).unwrap().set_requires_grad(true).unwrap();

@@ -1,4 +1,4 @@
-//! A parameter that two layers share is one parameter, through every step and every move.
+//! A parameter shared by two layers is one parameter, through every step and every move.
 
 extern crate samebits_autograd as samebits;
 
@@ -12,7 +12,7 @@ use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::{DType, Device, Error, Result};
 
-/// Two layers with one weight, and a bias of the second.
+/// Two layers with a common weight, and a bias of the second.
 #[derive(Module)]
 struct Tied {
     first: Linear,
@@ -39,7 +39,7 @@ impl Layer for Tied {
     }
 }
 
-/// The same with one slot for the weight.
+/// The same model with one field for the weight.
 #[derive(Module)]
 struct Single(Linear);
 
@@ -62,7 +62,7 @@ fn bits(x: &Tensor) -> Vec<u8> {
     x.to_bytes().unwrap()
 }
 
-/// Makes an optimiser that has not taken a step.
+/// A constructor of an optimiser that has not taken a step.
 type Make = fn() -> Box<dyn Optimizer>;
 
 fn optimizers() -> [(&'static str, Make); 9] {
@@ -90,7 +90,7 @@ fn every_optimiser_steps_a_shared_weight_once() {
         train(&mut single, &mut *reference, 4);
         assert!(tied.are_tied(), "{name}");
         assert_eq!(bits(&tied.first.weight), bits(&tied.second.weight), "{name}");
-        // Both uses have contributed once: a model that has the weight once agrees.
+        // Each use has contributed once: a model that has the weight once agrees.
         assert_eq!(bits(&tied.second.weight), bits(&single.0.weight), "{name}");
         assert_ne!(bits(&tied.second.weight), bits(&Tied::new().second.weight), "{name}");
         let names: Vec<String> =
@@ -196,7 +196,7 @@ fn partial_states_keep_a_weight_shared() {
         assert!(model.are_tied());
         assert_eq!(bits(&model.second.weight), bits(&saved[0].1), "{name}");
     }
-    // None of its names: it is missing under each of them, and stays.
+    // With none of its names, it is reported missing under each and stays unchanged.
     let mut model = Tied::new();
     let found = model.load_state_dict(&named("second.bias"), false).unwrap();
     assert_eq!(found, keys(&["first.weight", "second.weight"], &[]));
@@ -252,14 +252,14 @@ fn a_weight_that_is_frozen_in_one_place_is_refused() {
     let expected = "adamw: first.weight and second.weight are one parameter, but only one of them \
                     is frozen: freeze or thaw both";
     assert_eq!(error, expected);
-    // In both places it is passed over, and the bias is not.
+    // If both places are frozen, the weight is skipped and the bias is not.
     model.second.weight = model.second.weight.set_requires_grad(false).unwrap();
     let bias = bits(model.second.bias.as_ref().unwrap());
     step(&mut model, &mut optimizer).unwrap();
     assert_eq!(bits(&model.second.weight), before);
     assert_ne!(bits(model.second.bias.as_ref().unwrap()), bias);
     assert!(model.summary().to_string().contains("12 parameters, 3 of them trained"));
-    // Thawed in both places, it is one parameter again.
+    // If both places are unfrozen, it is one parameter again.
     model.first.requires_grad_(true).unwrap();
     model.second.requires_grad_(true).unwrap();
     step(&mut model, &mut optimizer).unwrap();
@@ -285,7 +285,7 @@ fn a_weight_that_is_initialised_in_one_place_is_refused_until_it_is_shared_again
     assert!(model.are_tied());
 }
 
-/// A table of words that is the weight of the last layer, too.
+/// A word table that is also the weight of the last layer.
 #[derive(Module)]
 struct Words {
     table: Embedding,

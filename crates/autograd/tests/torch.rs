@@ -1,5 +1,5 @@
-//! Activations, losses, schedules and optimisers against figures that PyTorch has computed, with its
-//! defaults wherever a case names no option: `torch/generate.py` writes `torch/figures.json`.
+//! Activations, losses, schedules and optimisers against figures computed by PyTorch, with its
+//! defaults unless a case names an option. `torch/generate.py` writes `torch/figures.json`.
 
 extern crate samebits_autograd as samebits;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 static FIGURES: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("torch/figures.json")).unwrap());
 
-/// The cases of one kind.
+/// Returns the cases of one kind.
 fn cases(kind: &str) -> &'static [Value] {
     FIGURES[kind].as_array().unwrap()
 }
@@ -30,7 +30,7 @@ fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap()
 }
 
-/// JSON has no NaN and no infinities: they are texts.
+/// Reads a number. JSON has no NaN and no infinities, so they are strings.
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
 }
@@ -39,7 +39,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(number).collect()
 }
 
-/// An option of a case.
+/// Returns an option of a case.
 fn option(case: &Value, key: &str) -> Option<f64> {
     case["options"].get(key).map(number)
 }
@@ -66,12 +66,12 @@ fn leaf(values: &[f64], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape).unwrap().set_requires_grad(true).unwrap()
 }
 
-/// Function, method and layer.
+/// The results of function, method and layer.
 type Forms = [Result<Tensor>; 3];
 
 fn activation(name: &str, parameters: &[f64], x: &Tensor) -> Forms {
     let a = parameters.first().copied();
-    // The layer's defaults where they are the case's.
+    // The layer's defaults, if the case uses them.
     match name {
         "celu" => {
             [f::celu(x, a.unwrap()), x.celu(a.unwrap()), nn::CELU::new(a.unwrap()).forward(x)]
@@ -107,8 +107,8 @@ fn activations() {
     for case in cases("activations") {
         let (name, parameters) = (text(case, "name"), numbers(&case["parameters"]));
         let expected = numbers(&case["y"]);
-        // PyTorch's formulas take NaN for one number or another, and some give NaN at an infinity; ours
-        // keep NaN and give the limit.
+        // PyTorch's formulas treat NaN as some number, and some give NaN at an infinity; ours keep
+        // NaN and give the limit.
         let figures = |found: &[f64], key: &str| {
             let mut figures = case[key].as_array().unwrap().clone();
             for ((figure, &x), &found) in figures.iter_mut().zip(&special).zip(found) {
@@ -132,7 +132,7 @@ fn activations() {
             let signs = (a.is_sign_negative(), b.is_sign_negative());
             assert!(b.is_nan() || signs.0 == signs.1, "{name}({}): {a} and {b}", special[i]);
         }
-        // Some of PyTorch's constants are f32s.
+        // Some of PyTorch's constants are f32.
         let gradients = y.backward_from(y.ones_like().unwrap(), false).unwrap();
         let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
         close(&found, &figures(&found, "grad"), 1e-6, &format!("gradient of {name}"));
@@ -183,7 +183,7 @@ fn loss(case: &Value, x: &[Tensor]) -> Result<Tensor> {
         let weight = numbers(case["options"].get("weight")?);
         Some(Tensor::from_slice(&weight, &[weight.len()]).unwrap())
     };
-    // A default wherever the case has no option.
+    // A default for each option that the case lacks.
     macro_rules! built {
         ($name:ident { $($field:ident: $value:expr),* }) => {{
             let mut loss = nn::$name::default();
@@ -412,7 +412,7 @@ fn one() -> One {
     One { weight: leaf(&START, &[4]) }
 }
 
-/// A step along a gradient.
+/// Takes a step along a gradient.
 fn step(model: &mut One, optimizer: &mut dyn Optimizer, gradient: [f64; 4]) -> Result<()> {
     let gradient = Tensor::from_slice(&gradient, &[4])?;
     let gradients = model.weight.mul(&gradient)?.sum(())?.backward()?;
@@ -506,7 +506,7 @@ fn optimizers() {
     assert_eq!(Adagrad::default().lr(), 1e-2);
 }
 
-/// The momentum of a schedule is that of the steps, and part of the state.
+/// The momentum of a schedule is used by the steps, and saved in the state.
 #[test]
 fn a_cycled_momentum_is_used_and_saved() {
     let run = |momentum: Option<f64>, cut: bool| {

@@ -9,7 +9,7 @@ use samebits_autograd::optim::{
 use samebits_autograd::{Error, Gradients, Tensor, backward};
 use samebits_tensor_core::DType;
 
-/// Parameters by name, and nothing else.
+/// A module that is only a list of named parameters.
 struct Bag(Vec<(&'static str, Tensor)>);
 
 impl Bag {
@@ -22,7 +22,7 @@ impl Bag {
         self.0[at].1.to_vec().unwrap()
     }
 
-    /// Gradients of the parameters as they are given; `None` for a parameter without one.
+    /// Returns gradients of the parameters in order; `None` for a parameter without one.
     fn gradients(&self, given: &[Option<&[f32]>]) -> Gradients {
         let results: Vec<(&Tensor, Tensor)> = self
             .0
@@ -64,7 +64,7 @@ const GRADIENTS: [[f32; 4]; 4] = [
     [0.3, 0.3, -0.1, -0.2],
 ];
 
-/// The parameter after a step for each of [`GRADIENTS`].
+/// Returns the parameter after a step for each of [`GRADIENTS`].
 fn trained(optimizer: &mut dyn Optimizer) -> Vec<f32> {
     let mut bag = Bag::new(&[("w", &START)]);
     for gradient in &GRADIENTS {
@@ -74,7 +74,7 @@ fn trained(optimizer: &mut dyn Optimizer) -> Vec<f32> {
     bag.values(0)
 }
 
-/// The same by `step`, which moves one element: (step from 1, parameter, gradient, kept).
+/// Returns the same by `step`, which updates one element: (step from 1, parameter, gradient, kept).
 fn expected<const KEPT: usize>(
     initial: f32,
     step: impl Fn(i32, f32, f32, &mut [f32; KEPT]) -> f32,
@@ -127,7 +127,7 @@ fn adagrad_follows_its_written_order() {
     assert_eq!(bits(&trained(&mut options.init().unwrap())), bits(&full));
 }
 
-/// `beta^t` as the contract has it, for the few steps of these tests.
+/// Returns `beta^t` as the contract defines it, for the few steps of these tests.
 fn power(beta: f64, t: i32) -> f64 {
     match t {
         1 => beta,
@@ -234,7 +234,7 @@ fn groups_have_their_own_settings_and_rates() {
         optimizer.step(bag, &gradients).unwrap();
     };
     step(&mut optimizer, &mut bag);
-    // The first group that matches decides: head.bias is a bias.
+    // The first matching group decides: head.bias is a bias.
     assert_eq!([0, 1, 2].map(|at| bag.values(at)[0]), [0.25, 0.625, 0.5]);
     // Schedules scale each group's own rate.
     ExponentialLr::new(0.5).apply(1, &mut optimizer).unwrap();
@@ -293,7 +293,7 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_changes() {
     }
     let after = optimizer.state().unwrap();
     assert_eq!(format!("{after:?}"), format!("{state:?}"));
-    // A tensor of another shape is seen when its parameter is.
+    // A tensor of another shape is detected when its parameter is visited.
     optimizer.load_state(with("w.mean", floats(&[0.0]))).unwrap();
     let before = bag.values(0);
     let gradients = bag.gradients(&[Some(&GRADIENTS[1])]);
@@ -338,7 +338,7 @@ fn the_largest_count_stays_and_can_be_saved() {
         *count = Tensor::scalar(i64::MAX);
         plateau.load_state(state).unwrap();
     }
-    // No metric is better than the first; the second step begins a cooldown.
+    // No metric beats the first; the second step begins a cooldown.
     let mut plateau = ReduceLrOnPlateau::new().patience(0).cooldown(u64::MAX);
     for _ in 0..2 {
         plateau.step(1.0, &mut optimizer).unwrap();
@@ -349,7 +349,7 @@ fn the_largest_count_stays_and_can_be_saved() {
 #[test]
 fn a_metric_at_the_threshold_is_no_improvement() {
     let mut optimizer = Sgd::new(0.1).unwrap();
-    // The first metric, the last that is not better, and one that is.
+    // The first metric, the last that does not improve on it, and one that does.
     for (mode, threshold, [first, limit, better]) in [
         (Mode::Min, Threshold::Rel(0.5), [8.0, 4.0, 3.9]),
         (Mode::Min, Threshold::Abs(0.5), [8.0, 7.5, 7.4]),
@@ -401,7 +401,7 @@ fn settings_out_of_range_are_refused() {
 
 #[test]
 fn the_norm_does_not_depend_on_any_order() {
-    // Squares of very different sizes: a rounded sum would depend on the order.
+    // Squares of very different magnitudes: a rounded sum would depend on the order.
     let power = |times| (0..times).fold(1.0f32, |product, _| product * 1.5);
     let values: Vec<f32> = (0..999).map(|i| power(i % 67) * (i as f32 - 500.0)).collect();
     let norm = |parts: &[&[f32]]| {
@@ -452,7 +452,7 @@ fn clipping_by_norm_scales_all_gradients_by_one_number() {
         let found = clip_grad_norm(&parameters, &mut gradients, 10.0, p).unwrap();
         assert!((found - norm).abs() < 1e-14, "{p}: {found}");
         let of = |gradients: &Gradients, at: usize| gradients.of(&bag.0[at].1).unwrap().to_vec();
-        // The norm is small enough.
+        // The norm is small enough already.
         assert_eq!(
             (of(&gradients, 0).unwrap(), of(&gradients, 1).unwrap()),
             (a.to_vec(), b.to_vec())
@@ -515,14 +515,14 @@ fn close(schedule: &dyn Schedule, initial: f64, figures: &[(u64, f64)]) {
     }
 }
 
-/// PyTorch's documented formulas, worked out by hand.
+/// PyTorch's documented formulas, computed by hand.
 #[test]
 fn schedules_have_the_figures_of_pytorch() {
     close(&StepLr::new(30), 0.05, &[(0, 0.05), (29, 0.05), (30, 0.005), (59, 0.005), (60, 0.0005)]);
     close(&StepLr::new(2).gamma(0.5), 1.0, &[(5, 0.25)]);
     close(&MultiStepLr::new([30, 80]), 0.05, &[(29, 0.05), (30, 0.005), (79, 0.005), (80, 0.0005)]);
     close(&ExponentialLr::new(0.9), 0.1, &[(0, 0.1), (1, 0.09), (2, 0.081), (3, 0.0729)]);
-    // 1/3 of 0.05, then a 10th of 2/3 more in each of 5 steps, as in PyTorch's own example.
+    // 1/3 of 0.05, then a tenth of 2/3 more in each of 5 steps, as in PyTorch's own example.
     let warm_up = LinearLr::new();
     close(&warm_up, 0.05, &[(0, 0.05 / 3.0), (1, 0.05 * 7.0 / 15.0), (4, 0.05 * 13.0 / 15.0)]);
     close(&warm_up, 0.05, &[(5, 0.05), (100, 0.05)]);
@@ -536,7 +536,7 @@ fn schedules_have_the_figures_of_pytorch() {
     close(&both, 1.0, &[(0, 0.5), (1, 0.75), (2, 1.0), (3, 0.5), (4, 0.25)]);
     let boxed: Box<dyn Schedule> = Box::new(both);
     close(&boxed, 1.0, &[(3, 0.5)]);
-    // 20 steps of which 6 rise: from 1/25 at step 0 to 1 at step 5, to 1/250,000 at step 19.
+    // 20 steps, of which 6 rise: from 1/25 at step 0 to 1 at step 5, then to 1/250,000 at step 19.
     let cycle = OneCycleLr::new(1.0, 20);
     close(&cycle, 9.0, &[(0, 0.04), (5, 1.0), (19, 4e-6), (12, 0.500002), (1000, 4e-6)]);
     let line = OneCycleLr::new(2.0, 11)
@@ -562,7 +562,7 @@ fn a_schedule_without_meaning_is_an_error_and_no_rate_changes() {
         assert!(error.to_string().starts_with(message), "{error}");
     }
     assert_eq!(optimizer.lr(), 0.1);
-    // The ends of what can be asked for.
+    // The extremes of steps and totals.
     for step in [0, 1, u64::MAX] {
         for total in [1, 2, 3, u64::MAX] {
             assert!(OneCycleLr::new(1.0, total).lr(0.1, step).unwrap().is_finite());
@@ -575,7 +575,7 @@ fn a_schedule_without_meaning_is_an_error_and_no_rate_changes() {
 fn a_plateau_lowers_the_rates_and_its_state_goes_on() {
     let metrics = [1.0, 0.5, 0.5, 0.49999, 0.6, f64::NAN, 0.6, 0.6, 0.6, 0.6, 0.1, 0.2, 0.3, 0.4];
     let make = || ReduceLrOnPlateau::new().patience(1).factor(0.5).cooldown(1).min_lr(0.03);
-    // 0.49999 is not better by a 10,000th. After a reduction one metric cools down.
+    // 0.49999 does not improve by a 10,000th. After a reduction, one metric falls in the cooldown.
     let expected =
         [0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03];
     let mut optimizer = Sgd::new(0.1).unwrap();
@@ -654,7 +654,7 @@ fn gradients_from_before_a_step_or_a_load_are_refused() {
     let gradients = loss(&bag);
     bag.to_dtype(DType::F64).unwrap();
     assert!(sgd.step(&mut bag, &gradients).is_err());
-    // A parameter without a gradient is no fault, nor is a gradient of something else.
+    // A parameter without a gradient is no error, nor is a gradient of something else.
     let gradients = loss(&bag);
     sgd.step(&mut bag, &gradients).unwrap();
     let other = Bag::new(&[("x", &[1.0, 2.0])]);

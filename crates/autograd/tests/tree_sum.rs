@@ -1,4 +1,4 @@
-//! The sum over micro-batches has the same bits, whoever adds up which part.
+//! The sum over micro-batches has the same bits, whoever computes which part.
 
 use samebits_autograd::optim::{TreeNode, TreeSum};
 use samebits_autograd::{Error, Gradients, Result, Tensor, backward};
@@ -9,7 +9,7 @@ fn add(a: f32, b: f32) -> Result<f32> {
     Ok(canonical(a + b))
 }
 
-/// The definition, as it is written.
+/// Computes the sum by its written definition.
 fn recursion(values: &[f32]) -> f32 {
     match values {
         [value] => *value,
@@ -20,7 +20,7 @@ fn recursion(values: &[f32]) -> f32 {
     }
 }
 
-/// The sum of those numbers alone.
+/// Sums those values alone.
 fn part(first: usize, values: &[f32]) -> Vec<TreeNode<f32>> {
     let mut sum = TreeSum::starting_at(first as u64);
     for &value in values {
@@ -30,7 +30,7 @@ fn part(first: usize, values: &[f32]) -> Vec<TreeNode<f32>> {
     sum.into_nodes()
 }
 
-/// Numbers of both signs, over forty powers of two.
+/// Returns numbers of both signs, over forty powers of two.
 fn values(count: usize, seed: u64) -> Vec<f32> {
     let mut generator = Generator::new(seed);
     let value = |bits: u32| {
@@ -49,7 +49,7 @@ fn the_sum_is_that_of_the_recursion_however_the_numbers_are_dealt_out() {
             let expected = recursion(&values);
             let left = values.iter().copied().reduce(|a, b| a + b).unwrap();
             left_folds_that_differ += usize::from(left.to_bits() != expected.to_bits());
-            // As many places for numbers as there are, and more: the last step of an epoch is short.
+            // As many places as values, and more: the last step of an epoch is short.
             for places in [count, count + 1, 2 * count + 1, 64] {
                 for ranks in 1..=places {
                     let mut joined = TreeSum::default();
@@ -123,7 +123,7 @@ fn nodes_that_do_not_follow_are_refused() {
     assert!(last.push(1.0f32, add).is_err());
 }
 
-/// The gradient of a micro-batch that may not use a parameter.
+/// Returns the gradient of a micro-batch that may not use a parameter.
 fn gradients(parameters: &[Tensor], values: &[Option<f32>]) -> Gradients {
     let results = parameters.iter().zip(values);
     let results = results.filter_map(|(x, value)| Some((x, Tensor::scalar((*value)?))));
@@ -157,7 +157,7 @@ fn a_parameter_that_some_micro_batches_do_not_use_has_the_sum_of_the_others() {
                 joined.push_node(node, Gradients::plus).unwrap();
             }
             let sum = joined.finish(Gradients::plus).unwrap().unwrap();
-            // An absent addend is the identity, -0.
+            // A missing addend is the identity, -0.
             let twice = |x: &f32| x + x;
             let expected = recursion(&all.iter().map(twice).collect::<Vec<_>>());
             assert_eq!(of(&sum, 0).map(f32::to_bits), Some(expected.to_bits()));
@@ -165,7 +165,7 @@ fn a_parameter_that_some_micro_batches_do_not_use_has_the_sum_of_the_others() {
             let expected = recursion(&(0..count).map(present).collect::<Vec<_>>());
             let expected = (count > 1).then_some(expected.to_bits());
             assert_eq!(of(&sum, 1).map(f32::to_bits), expected);
-            // No gradient is not a gradient of zero.
+            // A missing gradient is not a gradient of zero.
             assert_eq!(of(&sum, 2), None);
         }
     }
@@ -178,7 +178,7 @@ fn a_gradient_is_set_for_a_parameter_alone_and_like_it() {
     let mut gradients = Gradients::default();
     gradients.set(&x, Some(like(&[3.0, 4.0]))).unwrap();
     assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>().unwrap(), [3.0, 4.0]);
-    // It is added to like any other.
+    // It is added like any other.
     let more = x.sum_all().unwrap().backward().unwrap();
     gradients = gradients.plus(more).unwrap();
     assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>().unwrap(), [4.0, 5.0]);

@@ -1,4 +1,4 @@
-//! A cache saves races, shows nothing, and is never in the way.
+//! A cache saves races, changes no result, and never causes an error.
 
 #![expect(clippy::print_stdout, reason = "a child process answers on its output")]
 
@@ -28,7 +28,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The algorithm for a call of `n` at `Portable`, where it comes from, and how many runs that took.
+/// Returns the algorithm for a call of `n` at `Portable`, its source, and the number of runs.
 fn chosen(
     (tuner, runs): &(Tuner<Toy>, Arc<AtomicUsize>),
     n: usize,
@@ -38,7 +38,7 @@ fn chosen(
     (decision.candidate.name(), decision.source, runs.load(Ordering::SeqCst) - before)
 }
 
-/// Counts warnings of the thread that it is the default of.
+/// A subscriber that collects the warnings of its thread.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -72,7 +72,7 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// What `f` gives, and the warnings of this thread meanwhile.
+/// Returns the result of `f` and the warnings of this thread meanwhile.
 fn warnings<R>(f: impl FnOnce() -> R) -> (R, Vec<String>) {
     let warnings = Warnings::default();
     let result = tracing::subscriber::with_default(warnings.clone(), f);
@@ -83,7 +83,7 @@ fn warnings<R>(f: impl FnOnce() -> R) -> (R, Vec<String>) {
 #[test]
 fn the_second_process_needs_no_race() {
     let folder = tempfile::tempdir().unwrap();
-    // A folder that is not there yet is made.
+    // A missing folder is created.
     let folder = folder.path().join("a/b");
     let (name, source, runs) = chosen(&tuner(cache(&folder)), 16);
     assert!((name, source) == ("tiled", Source::Raced) && runs > 0);
@@ -103,7 +103,7 @@ fn a_choice_that_shows_is_never_cached_nor_taken_from_a_cache() {
     assert_eq!(level(&cached).candidate.name(), level(&off).candidate.name());
     assert_eq!((level(&cached).source, runs.load(Ordering::SeqCst)), (Source::Heuristic, 0));
     assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
-    // Somebody puts another choice there.
+    // Another process stores another choice.
     chosen(&(tuner(cache(folder.path()))), 16);
     let path = &files(folder.path())[0];
     let text = std::fs::read_to_string(path).unwrap().replace("\"Portable\"", "\"RunToRun\"");
@@ -165,7 +165,7 @@ fn a_stale_line_is_raced_again_and_replaced() {
     }
     let path = &files(folder.path())[0];
     let text = std::fs::read_to_string(path).unwrap();
-    // The first line alone: the algorithm has gone since.
+    // The first line alone: the algorithm no longer exists.
     std::fs::write(path, text.replacen("tiled\"", "gone\"", 2)).unwrap();
     let opened = tuner(cache(folder.path()));
     assert_eq!(opened.0.stale().len(), 1);
@@ -179,7 +179,7 @@ fn a_folder_that_cannot_be_used_costs_a_warning_and_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a file");
     std::fs::write(&file, "").unwrap();
-    // A folder cannot be where a file is.
+    // A folder cannot be at the path of a file.
     let (opened, said) = warnings(|| tuner(cache(&file)));
     assert_eq!(said.len(), 1, "{said:?}");
     for n in [16, 17] {
@@ -187,7 +187,7 @@ fn a_folder_that_cannot_be_used_costs_a_warning_and_the_cache() {
         assert_eq!((choice.0, choice.1, said.len()), ("tiled", Source::Raced, 0), "{said:?}");
     }
 
-    // One that goes while the tuner is at work.
+    // A folder that disappears while the tuner works.
     let gone = folder.path().join("gone");
     let opened = tuner(cache(&gone));
     std::fs::remove_dir_all(&gone).unwrap();
@@ -226,7 +226,8 @@ fn without_memory_nothing_is_cached() {
     assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 }
 
-/// In a process of another test's: tunes keys `FROM..TO` with a cache, and says where each choice comes from.
+/// Runs in a child of another test: tunes keys `FROM..TO` with a cache, and prints the source of
+/// each choice.
 #[test]
 fn user() {
     let Some(folder) = std::env::var_os("CACHE").map(PathBuf::from) else { return };
@@ -246,7 +247,7 @@ fn two_processes_at_once_share_a_cache() {
         let role = [("CACHE", path), ("SEED", seed), ("FROM", from), ("TO", to)];
         child("user", &role).stdout(Stdio::piped()).spawn().unwrap()
     };
-    // Keys 20 to 39 are wanted by both.
+    // Both children need keys 20 to 39.
     for child in [start("1", "1", "40"), start("2", "20", "60")] {
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! What a choice file says, and what is said of one that is wrong.
+//! The content of a choice file, and the errors for invalid ones.
 
 mod common;
 
@@ -13,7 +13,7 @@ use samebits_autotune::{
     prune,
 };
 
-/// A file with one choice for each level, its folder and its text.
+/// Returns a file with one choice per level, with its folder and its text.
 fn recorded() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("choices.toml");
@@ -25,8 +25,8 @@ fn recorded() -> (tempfile::TempDir, PathBuf, String) {
     (folder, path, text)
 }
 
-/// What a tuner says of the file or of a choice in it, pinned and recording; the file must stay as it
-/// is.
+/// Returns the tuner's error for the file or for a choice in it, pinned and recording; the file
+/// must not change.
 fn refusal(path: &Path, text: &str) -> Error {
     std::fs::write(path, text).unwrap();
     let open = |mode| {
@@ -244,7 +244,7 @@ fn a_hand_edit_to_another_candidate_is_obeyed() {
 #[test]
 fn every_mistake_is_named_with_its_line() {
     let (_folder, path, text) = recorded();
-    // What is replaced by what; where it shows (a part of that line); the words.
+    // Old text, new text, a part of the line that the error names, words of the error.
     let cases = [
         ("format = 1", "format = 2", "format = 2", "format version 2, this program has 1"),
         ("numerics = 1", "numerics = 7", "numerics = 7", "numerics version 7, this program has 1"),
@@ -302,8 +302,8 @@ fn every_mistake_is_named_with_its_line() {
     ];
     for (from, to, at, words) in cases {
         assert!(text.contains(from), "{from}");
-        // The levels' own tables come in the order of the file; the last one is the one meant
-        // for "tiled", which comes once as a choice.
+        // The levels' own tables come in the order of the file; the last one is meant for "tiled",
+        // which occurs once as a choice.
         let edited =
             if from == "\"tiled\"" { text.replace(from, to) } else { text.replacen(from, to, 1) };
         let error = refusal(&path, &edited);
@@ -385,19 +385,19 @@ fn what_is_no_text_is_named_with_its_line() {
     assert!(matches!(error, Error::Damaged { line: l, .. } if l == line), "{error}");
 }
 
-/// A file of any size takes no more memory than a choice file may.
+/// A file of any size takes no more memory than the limit of a choice file.
 #[test]
 fn a_file_that_is_too_large_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large.toml");
-    // One without content: nothing is written.
+    // A file without content: nothing is written.
     std::fs::File::create(&path).unwrap().set_len(1 << 25).unwrap();
     let error = ChoiceFile::<ToyKey>::read(&path).unwrap_err();
     assert!(matches!(&error, Error::Read { .. }), "{error}");
     assert!(error.to_string().contains("more than 16777216 bytes"), "{error}");
 }
 
-/// What was recorded is not read again, unless somebody else wrote to the file.
+/// Recorded choices are not read again unless another process wrote to the file.
 #[test]
 fn recording_reads_no_choice_twice() {
     let folder = tempfile::tempdir().unwrap();
@@ -413,7 +413,7 @@ fn recording_reads_no_choice_twice() {
     for (verdict, (key, choice)) in tuner.verify().unwrap().iter().zip(file.choices()) {
         assert_eq!((&verdict.key, verdict.line), (key, choice.line));
     }
-    // What another recorder adds is seen, and holds.
+    // The tuner sees and uses the choices that another recorder adds.
     noisy_tuner(Mode::Record(path.clone()), 3).0.choose(&key(RunToRun, 300)).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("device", "# by hand\ndevice", 1)).unwrap();

@@ -1,4 +1,4 @@
-//! What can happen to a file while it is recorded: kills, other recorders, no room, no access.
+//! Faults of a file during recording: kills, other recorders, no space, no access.
 
 #![expect(clippy::print_stdout, reason = "a child process answers on its output")]
 
@@ -14,8 +14,8 @@ use common::*;
 use samebits_autotune::Determinism::*;
 use samebits_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
 
-/// In a process of another test's: records keys `FROM..TO` under a noise of its own, and says each one
-/// that is recorded.
+/// Runs in a child of another test: records keys `FROM..TO` under its own noise, and prints each
+/// recorded one.
 #[test]
 fn recorder() {
     let Ok(path) = std::env::var("RECORD_FILE") else { return };
@@ -30,7 +30,7 @@ fn recorder() {
     }
 }
 
-/// In a process of another test's: takes the lock and keeps it.
+/// Runs in a child of another test: takes the lock and keeps it.
 #[test]
 fn lock_holder() {
     let Ok(path) = std::env::var("HOLD_FILE") else { return };
@@ -40,7 +40,7 @@ fn lock_holder() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-/// A process that does not outlive the test, even one that fails.
+/// A process that is killed when dropped, even if the test fails.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -56,7 +56,7 @@ fn recorder_of(path: &Path, seed: usize, from: usize, to: usize) -> std::process
     child("recorder", &[("RECORD_FILE", file), ("SEED", &seed), ("FROM", &from), ("TO", &to)])
 }
 
-/// The lines `recorded n name` of a recorder's output.
+/// Returns the lines `recorded n name` of a recorder's output.
 fn acknowledged(output: impl std::io::Read) -> BTreeMap<usize, String> {
     BufReader::new(output)
         .lines()
@@ -98,7 +98,7 @@ fn a_recorder_killed_at_any_moment_loses_nothing_it_acknowledged() {
         for (n, name) in &all {
             assert_eq!(on_disk.get(n), Some(name), "round {round}");
         }
-        // At most the one choice that was in the making when the process died is more.
+        // At most one more: the choice in progress when the process died.
         assert!(on_disk.len() <= all.len() + round + 1);
     }
     assert!(all.len() > 20, "the recorders hardly got to work: {}", all.len());
@@ -110,7 +110,7 @@ fn two_recorders_at_once_lose_nothing_and_agree() {
     let path = folder.path().join("choices.toml");
     let start =
         |seed, from, to| recorder_of(&path, seed, from, to).stdout(Stdio::piped()).spawn().unwrap();
-    // Keys 20 to 39 are wanted by both, under different noise.
+    // Both children need keys 20 to 39, under different noise.
     let children = [start(1, 1, 40), start(2, 20, 60)];
     let said: Vec<_> = children
         .into_iter()
@@ -174,7 +174,7 @@ fn a_lock_left_behind_locks_nobody_out_and_a_held_one_is_named() {
     assert!(start.elapsed() < Duration::from_secs(10));
 }
 
-/// A folder that nobody can write to, root included.
+/// Returns a folder that nobody can write to, not even root.
 fn read_only_folder(folder: &Path) -> PathBuf {
     let locked = folder.join("locked");
     std::fs::create_dir(&locked).unwrap();
@@ -202,19 +202,19 @@ fn a_folder_that_becomes_unwritable_costs_the_new_choice_only() {
     let (tuner, _) = tuner(Mode::Record(path.clone()));
     tuner.choose(&key(RunToRun, 1)).unwrap();
     let before = std::fs::read(&path).unwrap();
-    // The name of the new file is taken by a folder: root cannot write there either.
+    // A folder has the name of the new file: root cannot write there, either.
     std::fs::create_dir(folder.path().join("choices.toml.tmp")).unwrap();
     let error = tuner.choose(&key(RunToRun, 2)).unwrap_err();
     assert!(matches!(&error, Error::Write { action: "create the new file", .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
-    // The old choice still stands, and the new one can be made once there is room.
+    // The old choice stands, and the new one can be made once there is space.
     tuner.choose(&key(RunToRun, 1)).unwrap();
     std::fs::remove_dir(folder.path().join("choices.toml.tmp")).unwrap();
     tuner.choose(&key(RunToRun, 2)).unwrap();
     assert_eq!(on_disk(&path).len(), 2);
 }
 
-/// A link, an odd mode and another owner are somebody's intention.
+/// Links, unusual modes and other owners are intentional and are kept.
 #[cfg(unix)]
 #[test]
 fn recording_keeps_links_mode_and_owner() {
@@ -228,7 +228,7 @@ fn recording_keeps_links_mode_and_owner() {
     };
     record(&real, 1);
     std::fs::set_permissions(&real, PermissionsExt::from_mode(0o640)).unwrap();
-    // Who may give files away is tested with another owner, who may not with himself.
+    // Processes that may give files away test with another owner; the others cannot.
     let _ = chown(&real, Some(12345), Some(54321));
     let before = std::fs::metadata(&real).unwrap();
     symlink("real.toml", &second).unwrap();
@@ -240,7 +240,7 @@ fn recording_keeps_links_mode_and_owner() {
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     assert!(link.is_symlink() && second.is_symlink() && !real.is_symlink());
 
-    // A link to nothing yet is followed too, and a circle is an error.
+    // A link to a missing file is followed, too; a cycle is an error.
     symlink("target.toml", &dangling).unwrap();
     record(&dangling, 3);
     assert!(dangling.is_symlink());
@@ -252,7 +252,7 @@ fn recording_keeps_links_mode_and_owner() {
     let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
     assert!(matches!(&error, Error::Write { .. }), "{error}");
 
-    // A link that somebody put in the way of the new file is not followed.
+    // A link in place of the temporary file is not followed.
     let victim = folder.path().join("victim");
     std::fs::write(&victim, "untouched").unwrap();
     symlink(&victim, folder.path().join("real.toml.tmp")).unwrap();
@@ -260,7 +260,7 @@ fn recording_keeps_links_mode_and_owner() {
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
 }
 
-/// Whoever comes by another name of the file waits for the same lock.
+/// A process that uses another name of the file waits for the same lock.
 #[cfg(unix)]
 #[test]
 fn a_file_and_a_link_to_it_have_one_lock() {
@@ -278,7 +278,7 @@ fn a_file_and_a_link_to_it_have_one_lock() {
     }
 }
 
-/// A rename would put a file in the place of a device, and a pipe has no end.
+/// A rename would replace a device by a file, and a pipe has no end.
 #[cfg(unix)]
 #[test]
 fn a_device_a_pipe_and_a_folder_are_refused_and_stay() {
@@ -295,7 +295,8 @@ fn a_device_a_pipe_and_a_folder_are_refused_and_stay() {
         let ended = std::process::Command::new(program).arg(&made).args(numbers).status();
         ended.is_ok_and(|status| status.success()).then_some(made)
     };
-    // Devices of the test's own where it may make some: who may not cannot replace the system's either.
+    // Use devices of the test's own if it may create them; a process that may not cannot replace
+    // the system's, either.
     let null = made("mknod", "null", &["c", "1", "3"]).unwrap_or("/dev/null".into());
     let full = made("mknod", "full", &["c", "1", "7"]).unwrap_or("/dev/full".into());
     let pipe = made("mkfifo", "pipe", &[]).unwrap();
@@ -338,8 +339,8 @@ fn a_device_a_pipe_and_a_folder_are_refused_and_stay() {
     assert_eq!(names(), before);
 }
 
-/// The shell's limit on the size of files stands for a disk that is full: a write fails half-way,
-/// in the system and not in a stand-in for it.
+/// The shell's limit on file sizes simulates a full disk: a write fails halfway, in the system
+/// itself and not in a mock.
 #[cfg(unix)]
 #[test]
 fn a_disk_that_fills_up_leaves_the_last_whole_file() {
@@ -347,7 +348,7 @@ fn a_disk_that_fills_up_leaves_the_last_whole_file() {
     let path = folder.path().join("choices.toml");
     let recorder = recorder_of(&path, 1, 1, 30);
     let mut shell = std::process::Command::new("sh");
-    // Two blocks of 512 or 1024 bytes, and no signal but an error.
+    // Two blocks of 512 or 1024 bytes, and an error instead of a signal.
     shell.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$0\" \"$@\""]);
     shell.arg(recorder.get_program()).args(recorder.get_args());
     shell.envs(recorder.get_envs().filter_map(|(name, value)| Some((name, value?))));

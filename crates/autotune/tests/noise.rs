@@ -11,7 +11,8 @@ use common::*;
 use samebits_autotune::Determinism::*;
 use samebits_autotune::{Mode, Source};
 
-/// The choices for thirty keys and a digest of all results, under the clock noise of `seed`.
+/// Returns the choices for thirty keys and a digest of all results, under the clock noise of
+/// `seed`.
 fn choices(mode: Mode, seed: u64) -> (String, Source) {
     let (tuner, _) = noisy_tuner(mode, seed);
     let mut text = String::new();
@@ -26,7 +27,7 @@ fn choices(mode: Mode, seed: u64) -> (String, Source) {
     (text, source)
 }
 
-/// In a process of another test's: replays the choices of its file.
+/// Runs in a child of another test: replays the choices of its file.
 #[test]
 fn replay_pinned_in_this_process() {
     let (Ok(path), Ok(seed)) = (std::env::var("TUNE_FILE"), std::env::var("TUNE_SEED")) else {
@@ -56,7 +57,7 @@ fn recorded_here_and_pinned_in_another_process_the_choices_and_bits_are_the_same
     for seed in [2, 3, 4] {
         assert_eq!(replayed(&path, seed), recorded, "noise {seed}");
     }
-    // Recording goes on from what is recorded, whatever the noise is now.
+    // Recording continues from the recorded choices, whatever the noise is now.
     let (again, source) = choices(Mode::Record(path), 5);
     assert_eq!((again, source), (recorded, Source::Recorded));
 }

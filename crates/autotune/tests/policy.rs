@@ -1,4 +1,4 @@
-//! Who may race, who wins, and who is sent off.
+//! The candidates that may race, the winner, and those that are disqualified.
 
 mod common;
 
@@ -156,7 +156,7 @@ fn a_forced_candidate_runs_what_it_may() {
         assert_eq!((decision.candidate.name(), decision.source), ("skewed", Source::Forced));
     }
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    // Its bits are not those of the definition.
+    // Its bits differ from those of the definition.
     assert_eq!(tuner.choose(&key(Portable, 8)).unwrap().candidate.name(), "tiled");
 
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn a_race_ends_with_its_budget() {
         let config = Config { budget, ..config(mode, &clock) };
         Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap()
     };
-    // The reference, two runs of the heuristic's choice and one for its digest, and no more.
+    // The reference, two runs of the heuristic's choice, one for its digest, and no more.
     let nothing = Budget { key: Duration::ZERO, ..Budget::default() };
     let decision = tuner(Mode::Off, nothing).choose(&key(NotGuaranteed, 8)).unwrap();
     assert_eq!((decision.candidate.name(), decision.source), ("tiled", Source::Raced));
@@ -196,7 +196,7 @@ fn a_race_ends_with_its_budget() {
     let decision = tuner(Mode::Off, some).choose(&key(NotGuaranteed, 8)).unwrap();
     assert_eq!((decision.candidate.name(), decision.measured.len()), ("tiled", 4));
 
-    // In all: the first race is the last. What is recorded has been run once more.
+    // The total budget: the first race is the last. A recorded choice has one more run.
     let total = Budget { total: ns(7000), ..Budget::default() };
     for (mode, source) in [(Mode::Off, Source::Heuristic), (record(), Source::Raced)] {
         let recording = mode != Mode::Off;
@@ -310,7 +310,7 @@ fn a_hopeless_candidate_is_timed_twice() {
     assert_eq!(decision.measured[1].outcome, Outcome::Time(Duration::from_nanos(301)));
 }
 
-/// One sample that takes a thousand times as long, or no time at all, whichever it is.
+/// A single sample that takes a thousand times as long, or no time at all, changes no choice.
 #[test]
 fn one_disturbed_sample_changes_no_choice() {
     let race = |clock: &Arc<ManualClock>| {
@@ -388,7 +388,7 @@ fn exact_shapes_are_tuned_apart() {
     assert_eq!(runs.load(Ordering::SeqCst), 2 * of_one_race);
 }
 
-/// A candidate that panics when `when` says so of the number of its call.
+/// Returns a candidate that panics if `when` holds for the number of its call.
 fn bomb(id: u32, name: &'static str, when: fn(usize) -> bool) -> Candidate<Toy> {
     let calls = runs();
     Candidate::canonical(id, name, move |toy: &Toy| {
@@ -436,8 +436,8 @@ fn a_panic_that_leaves_no_choice_is_an_error_for_every_waiting_thread() {
     assert!(matches!(&error, Error::Probe { .. }), "{error}");
 }
 
-/// Two candidates; while `short` says so there is no memory for the second, which is the faster
-/// one, and `error` says so.
+/// Returns two candidates. While `short` is set, there is no memory for the second, faster one, and
+/// it returns `error`.
 fn hungry(
     short: &Arc<AtomicBool>,
     clock: &Arc<ManualClock>,
@@ -471,20 +471,20 @@ fn free_memory_decides_nothing() {
             let candidates = hungry(&short, &clock, error);
             Tuner::new(Toy::probe, candidates, config(mode, &clock)).unwrap()
         };
-        // Where the choice shows, none is made.
+        // If the choice shows in the bits, none is made.
         let tuner = open(Mode::Record(path.clone()));
         for _ in 0..2 {
             let error = tuner.choose(&key(RunToRun, 8)).unwrap_err();
             assert!(matches!(&error, Error::OutOfMemory { .. }), "{error}");
             assert!(error.to_string().contains("\"hungry\" ran out of memory"), "{error}");
         }
-        // Where it need not be kept, the key alone decides.
+        // If the choice need not be kept, the key alone decides.
         for mode in [Mode::Off, Mode::Record(path.clone())] {
             let decision = open(mode).choose(&key(NotGuaranteed, 8)).unwrap();
             assert_eq!((decision.candidate.name(), decision.source), ("plain", Source::Heuristic));
         }
         assert!(!path.exists(), "a choice was recorded");
-        // With memory, the same tuner has its race.
+        // With memory, the same tuner races.
         short.store(false, Ordering::SeqCst);
         let decision = tuner.choose(&key(RunToRun, 8)).unwrap();
         assert_eq!((decision.candidate.name(), decision.source), ("hungry", Source::Raced));
@@ -517,7 +517,7 @@ fn a_problem_knows_missing_memory_by_default() {
 
 #[test]
 fn races_do_not_disturb_each_other() {
-    // One clock for all, which a second race at the same time would move.
+    // One clock for all; a second race at the same time would move it.
     let clock = ManualClock::noisy(0);
     let slow = |id, name, cost| {
         let clock = clock.clone();

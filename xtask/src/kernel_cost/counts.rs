@@ -1,14 +1,14 @@
-//! What the emulated device has counted, and what that is at another size.
+//! Counts of the emulated device, and their extrapolation to other sizes.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Figures of a launch by their names, as the emulated device writes them.
+/// The figures of a launch by name, as the emulated device writes them.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-/// Figures that are the largest of something; the others are sums.
+/// Figures that are maxima; the others are sums.
 const LARGEST: [&str; 4] = ["longest", "chain", "waits", "atomic_hottest"];
 /// Figures that belong to the kernel.
 const FIXED: [&str; 2] = ["threads", "dynamic_shared"];
@@ -16,9 +16,9 @@ const FIXED: [&str; 2] = ["threads", "dynamic_shared"];
 /// The launches of one kernel.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Launches {
-    /// How many there are.
+    /// The number of launches.
     pub(crate) count: f64,
-    /// Sums over them, or the largest.
+    /// The sums or maxima over the launches.
     pub(crate) figures: Figures,
 }
 
@@ -40,32 +40,32 @@ fn is_sum(name: &str) -> bool {
     !LARGEST.contains(&name) && !FIXED.contains(&name)
 }
 
-/// A case at one size: its kernels in the order of their names.
+/// A case at one size, with its kernels by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) name: String,
     pub(crate) form: String,
     pub(crate) size: f64,
-    /// The size that the measured ones stand for.
+    /// The real size that the measured ones stand for.
     pub(crate) real: f64,
-    /// Bytes that the operation cannot avoid to move at that size, and its operations if it is a
-    /// product.
+    /// The bytes that the operation must move at that size, and its arithmetic operations if it is
+    /// a product.
     pub(crate) bytes: f64,
     pub(crate) flops: f64,
-    /// How many times as many blocks the real operation has beside that, and how much longer each.
+    /// The factors from the measured blocks to the real ones: their number, and the length of each.
     pub(crate) times: [f64; 2],
     pub(crate) kernels: BTreeMap<String, Launches>,
 }
 
 impl Measured {
-    /// A sum or the largest over all kernels.
+    /// Returns a sum or maximum over all kernels.
     pub(crate) fn total(&self, names: &[&str]) -> f64 {
         let values = self.kernels.values().flat_map(|k| names.iter().map(|name| k.get(name)));
         if is_sum(names[0]) { values.sum() } else { values.fold(0.0, f64::max) }
     }
 }
 
-/// Reads what a run has written.
+/// Parses the counts of a run.
 pub(crate) fn read(text: &str) -> Result<Vec<Measured>> {
     let mut found: Vec<Measured> = Vec::new();
     let mut open = false;
@@ -102,7 +102,8 @@ fn figure(word: &str) -> Result<(String, f64)> {
     Ok((name.to_owned(), value.parse().with_context(|| format!("{word:?} has no number"))?))
 }
 
-/// The case at its real size: each figure on the straight line through the two that were measured.
+/// Returns the case at its real size: each figure lies on the straight line through the two
+/// measured ones.
 pub(crate) fn extrapolate(small: &Measured, large: &Measured) -> Result<Measured> {
     let same = small.name == large.name && small.form == large.form;
     ensure!(same && small.size < large.size, "{} has no two sizes", small.name);
@@ -113,7 +114,8 @@ pub(crate) fn extrapolate(small: &Measured, large: &Measured) -> Result<Measured
     let mut kernels = BTreeMap::new();
     for (kernel, after) in &large.kernels {
         let before = small.kernels.get(kernel).unwrap_or(&nothing);
-        // Passes over the digits of a key do not become more with the size; levels of a tree may.
+        // The number of passes over the digits of a key does not grow with the size; that of tree
+        // levels may.
         let count = after.count;
         let figures = after.figures.iter().map(|(name, &value)| {
             let value = match name.as_str() {

@@ -1,23 +1,23 @@
-//! How long a launch takes on a GPU, from what it does.
+//! Time estimates of launches on a GPU, from their counts.
 //!
-//! A launch takes as long as the busiest part of the GPU. The figures are those of the makers'
-//! documents and of published measurements, rounded: they rank kernels, and no more.
+//! A launch takes as long as the busiest part of the GPU. The figures come from the makers'
+//! documents and published measurements, rounded: they rank kernels, and no more.
 
 use super::counts::{Launches, Measured};
 
-/// What a kind of GPU can do.
+/// The capabilities of a GPU model.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) name: &'static str,
     multiprocessors: f64,
-    /// In cycles per second.
+    /// Cycles per second.
     clock: f64,
     /// Bytes per second, of memory and of the second-level cache.
     memory: f64,
     cache: f64,
-    /// Operations of f64 by a multiprocessor in a cycle.
+    /// f64 operations of a multiprocessor per cycle.
     doubles: f64,
-    /// Bytes of shared memory of a multiprocessor, and blocks and threads that it holds.
+    /// Bytes of shared memory of a multiprocessor, and the blocks and threads that it holds.
     shared: f64,
     blocks: f64,
     threads: f64,
@@ -53,25 +53,25 @@ pub(crate) const RTX: Gpu = Gpu {
 const SECTOR: f64 = 32.0;
 /// Registers of a multiprocessor.
 const REGISTERS: f64 = 65536.0;
-/// Cycles that a load from memory takes.
+/// Cycles of a load from memory.
 const LATENCY: f64 = 600.0;
-/// Cycles between two instructions of a warp that is alone.
+/// Cycles between two instructions of a warp that runs alone.
 const ALONE: f64 = 4.0;
 /// Cycles between two atomics on one address.
 const SAME_ADDRESS: f64 = 2.0;
-/// Atomics on different addresses in a cycle, by the whole GPU.
+/// Atomics on different addresses per cycle, by the whole GPU.
 const ATOMICS: f64 = 64.0;
-/// Seconds from the end of a launch to the begin of the next one.
+/// Seconds from the end of a launch to the start of the next.
 const LAUNCH: f64 = 2e-6;
 
-/// What a kernel takes of a multiprocessor.
+/// The multiprocessor resources of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Resources {
     pub(crate) registers: f64,
     pub(crate) shared: f64,
 }
 
-/// A time and what bounds it.
+/// A time and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Time {
     pub(crate) seconds: f64,
@@ -79,16 +79,17 @@ pub(crate) struct Time {
 }
 
 impl Gpu {
-    /// The least time for an operation: its bytes from memory, its operations at full speed.
+    /// Returns the minimum time of an operation: its bytes from memory, its operations at full
+    /// speed.
     pub(crate) fn roofline(&self, case: &Measured) -> f64 {
         let peak = 256.0 * self.multiprocessors * self.clock;
         (case.bytes / self.memory).max(case.flops / peak)
     }
 
-    /// The blocks of a kernel that a multiprocessor holds at once.
+    /// Returns the number of blocks of a kernel that a multiprocessor holds at once.
     pub(crate) fn resident(&self, kernel: &Launches, resources: Resources) -> f64 {
         let threads = kernel.get("threads").max(32.0);
-        // A warp's registers come in portions of 256.
+        // A warp's registers are allocated in units of 256.
         let registers = (resources.registers.max(16.0) * 32.0 / 256.0).ceil() * 256.0;
         let shared = resources.shared + kernel.get("dynamic_shared") + 1024.0;
         let by_registers = (REGISTERS / registers / (threads / 32.0).ceil()).floor();
@@ -97,14 +98,14 @@ impl Gpu {
         by_registers.min(by_threads).min(by_shared).clamp(1.0, self.blocks)
     }
 
-    /// The time of all launches of a kernel.
+    /// Returns the time of all launches of a kernel.
     pub(crate) fn time(&self, kernel: &Launches, resources: Resources) -> Time {
         let each = |name: &str| kernel.get(name) / kernel.count;
         let blocks = each("blocks").max(1.0);
         let busy = blocks.min(self.multiprocessors);
         // Cycles of a multiprocessor, which issues four instructions in each: 128 operations of
         // f32, 64 of integers, 16 conversions or approximate functions, 32 lanes of loads. A
-        // division is a sequence of others.
+        // division is a sequence of other operations.
         let float = each("float") + 8.0 * each("divide_float");
         let double = each("double") + 10.0 * each("divide_double");
         let word = each("word")
@@ -149,7 +150,7 @@ impl Gpu {
         Time { seconds: kernel.count * (seconds + LAUNCH), bound }
     }
 
-    /// The time of a case, and what bounds the longest of its kernels.
+    /// Returns the time of a case, and the bound of its longest kernel.
     pub(crate) fn total(&self, case: &Measured, of: impl Fn(&str) -> Resources) -> Time {
         let mut sum = Time { seconds: 0.0, bound: "nothing" };
         let mut longest = 0.0;

@@ -1,4 +1,4 @@
-//! Functions beside activations and losses, and the adaptive softmax.
+//! Functions other than activations and losses, and the adaptive softmax.
 
 use samebits::functional::{self as f, Windows};
 use samebits::nn::{
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{FIGURES, cases, close, leaf, numbers, text};
 
-/// The inputs of a case, floats as leaves.
+/// Returns the inputs of a case, with floats as leaves.
 fn inputs(case: &Value) -> Vec<Tensor> {
     let parts = |key: &str| case[key].as_array().unwrap();
     let input = |i: usize| {
@@ -125,7 +125,7 @@ fn function(name: &str, x: &[Tensor]) -> Result<Tensor> {
     }
 }
 
-/// Values, signs of zeros, types and gradients.
+/// Compares values, signs of zeros, types and gradients.
 #[test]
 fn functions() {
     samebits_tensor_core::random::manual_seed(0);
@@ -153,7 +153,7 @@ fn functions() {
         });
         for (x, expected) in x.iter().zip(grads).filter(|(_, expected)| !expected.is_null()) {
             let found = gradients.as_ref().and_then(|gradients| gradients.of(x));
-            // Where there is no gradient, PyTorch's is 0.
+            // Where we have no gradient, PyTorch's is 0.
             let found = found.map_or(vec![0.0; x.numel()], |grad| grad.to_vec::<f64>().unwrap());
             let mut expected = expected.clone();
             if name == "rrelu" {
@@ -184,7 +184,7 @@ fn drawn_slopes_lie_between_the_bounds_and_repeat() {
     assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>().unwrap(), slopes);
     assert_eq!(draw(7).to_bytes().unwrap(), y.to_bytes().unwrap());
     assert_ne!(draw(8).to_bytes().unwrap(), y.to_bytes().unwrap());
-    // The layer draws in training alone, from the generator that is given.
+    // The layer draws only in training, from the given generator.
     let layer = nn::RReLU::new(0.125, 0.5);
     let mut generator = samebits_rng::Generator::new(7);
     let trained = nn::train_with(&mut generator, || layer.forward(&x)).unwrap();
@@ -194,7 +194,7 @@ fn drawn_slopes_lie_between_the_bounds_and_repeat() {
     assert_eq!(error, "rrelu_with: expected lower <= upper, got 0.5 and NaN");
 }
 
-/// The parameters of a case's module.
+/// Returns the parameters of a case's module.
 fn state(case: &Value) -> Vec<(String, Tensor)> {
     let tensors = case["state"].as_object().unwrap().iter();
     tensors

@@ -1,4 +1,4 @@
-//! A toy computation to tune, and a clock that shows what a test wants it to show.
+//! A toy computation to tune, and a clock that the test controls.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use samebits_autotune::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Doubles `n` numbers.
+/// A computation that doubles `n` numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToyKey {
@@ -24,7 +24,7 @@ pub(crate) struct ToyKey {
 }
 
 thread_local! {
-    /// Keys that this thread has read from files.
+    /// The keys that this thread has read from files.
     pub(crate) static READ: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -83,7 +83,7 @@ impl Problem for Toy {
     }
 }
 
-/// What the toy library says if there is no memory.
+/// The toy library's error for a shortage of memory.
 #[derive(Debug, thiserror::Error)]
 #[error("toy: {bytes} bytes are missing")]
 pub(crate) struct ToyShort {
@@ -94,13 +94,12 @@ pub(crate) fn key(level: Determinism, n: usize) -> ToyKey {
     ToyKey { level, n }
 }
 
-/// Moves only when a candidate runs.
+/// A clock that moves only when a candidate runs.
 #[derive(Debug, Default)]
 pub(crate) struct ManualClock {
     now: AtomicU64,
     noise: AtomicU64,
-    /// How many calls are still to come before the disturbed one, and how many times as long that
-    /// one seems to take.
+    /// The number of calls before the disturbed one, and the factor by which that one seems longer.
     disturbance: Mutex<Option<(usize, u64)>>,
 }
 
@@ -109,13 +108,13 @@ impl ManualClock {
         Arc::new(ManualClock { noise: AtomicU64::new(seed), ..ManualClock::default() })
     }
 
-    /// A clock without noise but for the call number `at`, which takes `factor` times as long.
+    /// Returns a clock without noise, except that call number `at` takes `factor` times as long.
     pub(crate) fn disturbed(at: usize, factor: u64) -> Arc<ManualClock> {
         let disturbance = Mutex::new(Some((at, factor)));
         Arc::new(ManualClock { disturbance, ..ManualClock::default() })
     }
 
-    /// `ns` pass; with noise, up to four times as many.
+    /// Lets `ns` pass; with noise, up to four times as many.
     pub(crate) fn pass(&self, ns: u64) {
         let noise = self.noise.load(Ordering::Relaxed);
         let factor = if noise == 0 {
@@ -139,22 +138,22 @@ impl Clock for ManualClock {
     }
 }
 
-/// What a test's candidate does beside doubling.
+/// The behaviour of a test's candidate beside doubling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Twist {
-    /// Nothing: the bits of the definition.
+    /// The bits of the definition.
     None,
-    /// One bit off in each element, always the same.
+    /// One bit wrong in each element, always the same.
     OneBit,
-    /// One bit off in every other run.
+    /// One bit wrong in every other run.
     Flicker,
     /// A wrong first element.
     Wrong,
-    /// Fails.
+    /// An error.
     Fail,
 }
 
-/// A candidate that takes `cost` ns on `clock`, and counts its runs.
+/// Returns a candidate that takes `cost` ns on `clock` and counts its runs.
 pub(crate) fn candidate(
     clock: &Arc<ManualClock>,
     runs: &Arc<AtomicUsize>,
@@ -189,8 +188,8 @@ pub(crate) fn candidate(
     }
 }
 
-/// The usual four: a slow reference, a canonical one that is faster, a deterministic one that is
-/// faster still, and the fastest, which promises nothing.
+/// Returns the usual four: a slow reference, a faster canonical one, an even faster deterministic
+/// one, and the fastest, which is `NotGuaranteed`.
 pub(crate) fn usual(clock: &Arc<ManualClock>, runs: &Arc<AtomicUsize>) -> Vec<Candidate<Toy>> {
     use Determinism::*;
     vec![
@@ -217,7 +216,7 @@ pub(crate) fn config(mode: Mode, clock: &Arc<ManualClock>) -> Config {
     }
 }
 
-/// A tuner of the usual candidates, and the count of their runs.
+/// Returns a tuner of the usual candidates, and the count of their runs.
 pub(crate) fn tuner(mode: Mode) -> (Tuner<Toy>, Arc<AtomicUsize>) {
     noisy_tuner(mode, 0)
 }
@@ -237,8 +236,8 @@ pub(crate) fn tuner_of(
     (Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap(), runs)
 }
 
-/// Runs one test of this test program in a process of its own, which finds `role` in the environment.
-/// Without it such a test does nothing.
+/// Returns a command that runs one test of this program in a child process, with `role` in its
+/// environment. Without a role, such a test does nothing.
 pub(crate) fn child(test: &str, role: &[(&str, &str)]) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
