@@ -314,8 +314,8 @@ impl Log<'_> {
         let left_out = self.passed_over.map(|(count, first)| {
             let whats = if what == "line" { "lines" } else { "entries" };
             match count {
-                1 => format!("{what} {first}, which tells of no operation"),
-                _ => format!("{count} {whats} that tell of no operation, {what} {first} the first"),
+                1 => format!("{what} {first}, which has no operation"),
+                _ => format!("{count} {whats} without an operation, {what} {first} the first"),
             }
         });
         Opened::foreign(self.translation, left_out.into_iter().collect())

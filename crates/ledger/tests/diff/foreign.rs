@@ -186,7 +186,7 @@ fn kernels_of_triton() {
     // Inputs of the second kernel and of the sum.
     assert_eq!(report.ranks[0].counts.without_digest, 2);
     assert!(report.sentence.starts_with("Equal in what was compared: all 6 records"), "{report}");
-    let said = "of A, 3 lines that tell of no operation, line 12 the first";
+    let said = "of A, 3 lines without an operation, line 12 the first";
     assert!(report.sentence.contains(said), "{report}");
 
     let report = edited(COMPILED, "out_ptr0: 77", "out_ptr0: 78");
@@ -223,10 +223,7 @@ fn logs_as_json() {
     let report = dumps(&json, &json).diff();
     assert!(report.equal, "{report}");
     assert_eq!(report.ranks[0].counts.compared, 6);
-    assert!(
-        report.sentence.contains("of B, 2 entries that tell of no operation, entry 7"),
-        "{report}"
-    );
+    assert!(report.sentence.contains("of B, 2 entries without an operation, entry 7"), "{report}");
     // Text and JSON of one run hold the same.
     let report = dumps(COMPILED, &json).diff();
     assert!(report.equal, "{report}");
@@ -235,7 +232,7 @@ fn logs_as_json() {
     assert_eq!(report.cause, Some(Cause::Operation), "{report}");
     let kind = json.replace("\"triton_kernel\"", "\"another\"");
     let report = dumps(&kind, &kind).diff();
-    assert!(report.sentence.contains("4 entries that tell of no operation, entry 3"), "{report}");
+    assert!(report.sentence.contains("4 entries without an operation, entry 3"), "{report}");
 
     for (from, to, problem) in [
         ("\"version\":1", "\"version\":2", "expected version 1, found 2"),
