@@ -59,8 +59,7 @@ pub struct JsonLines<T> {
 /// Positions of the lines.
 #[derive(Debug, Default)]
 struct Index {
-    /// The end of each line, including its `
-    /// `.
+    /// The end of each line, including its `\n`.
     ends: Vec<u64>,
     /// For each blank line, the number of samples before it.
     blank: Vec<usize>,

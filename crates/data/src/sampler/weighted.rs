@@ -121,8 +121,8 @@ fn check(weights: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Binary tree of sums over a power of two of leaves; node `i` has the children `2 i` and `2 i +
-/// 1`.
+/// Binary tree of sums over a power of two of leaves; node `i` has the children `2 i` and
+/// `2 i + 1`.
 struct Tree {
     nodes: Vec<f64>,
     leaves: usize,

@@ -16,9 +16,8 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// Dataset of the lines of text files, one shard per file. Files whose names end in `.gz` are
 /// decompressed while they are read.
 ///
-/// A sample is a line without its end (`
-/// ` or `\r
-/// `); an empty line is also a sample. Lines must be UTF-8. A leading byte order mark is dropped.
+/// A sample is a line without its end (`\n` or `\r\n`); an empty line is also a sample. Lines must
+/// be UTF-8. A leading byte order mark is dropped.
 #[derive(Clone, Debug)]
 pub struct Lines {
     files: Files,
@@ -83,9 +82,7 @@ pub(crate) fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Strips the end of a line, `
-/// ` or `\r
-/// `.
+/// Strips the end of a line, `\n` or `\r\n`.
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
 }

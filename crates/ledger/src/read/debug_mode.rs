@@ -337,8 +337,8 @@ fn annotation(text: &str) -> Option<(&str, &str)> {
     (header != "triton").then_some((header, tag))
 }
 
-/// Splits a Triton kernel call into name and arguments: `[triton] name(in_ptr0=t: f32[3],
-/// xnumel=3)`.
+/// Splits a Triton kernel call into name and arguments:
+/// `[triton] name(in_ptr0=t: f32[3], xnumel=3)`.
 fn kernel_call(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix("[triton] ")?.strip_suffix(')')?.split_once('(')
 }
