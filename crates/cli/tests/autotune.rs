@@ -1,4 +1,4 @@
-//! Files of convolution choices and the report of the environment, from outside.
+//! Files of convolution choices and the report of the environment, tested through the program.
 
 use std::path::Path;
 use std::process::{Command, Output};

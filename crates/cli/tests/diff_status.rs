@@ -1,4 +1,4 @@
-//! `samebits diff` as scripts see it: its status is that of `diff` and `cmp`.
+//! `samebits diff` for scripts: its exit status is that of `diff` and `cmp`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -55,7 +55,8 @@ fn status_and_forms() {
         ledger(&folder.path().join(name), loss);
     }
     std::fs::write(folder.path().join("broken.jsonl"), "{}\n").expect("it can be written");
-    // The second frame has the records; the size of its first block is on the byte after its header.
+    // The second frame holds the records; the size of its first block is in the byte after its
+    // header.
     let packed = folder.path().join("packed.jsonl.zst");
     ledger(&packed, 1);
     let mut bytes = std::fs::read(&packed).expect("a file");
@@ -71,7 +72,7 @@ fn status_and_forms() {
         std::fs::write(folder.path().join("damaged.jsonl.zst"), &bytes).expect("a file");
         bytes[at] ^= 0x40;
         let (status, out, error) = diff(folder.path(), &["a.jsonl", "damaged.jsonl.zst"]);
-        // Some bits of a header mean nothing.
+        // Some bits of a header have no meaning.
         assert!(matches!(status, Some(0 | 2)), "byte {at}: {status:?} {out}{error}");
     }
 

@@ -1,13 +1,13 @@
-//! The program, from outside: bits, interruptions, mistakes.
+//! The program, tested from outside: bits, interruptions, mistakes.
 
 #![allow(clippy::print_stderr, reason = "a test says what it could not do")]
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The digest of the weights after `STEPS`. It is part of the numerics contract: a change is a
-/// change of values, needs a new `NUMERICS_VERSION` and an entry in the changelog. In a file,
-/// because `cargo xtask cross` compares with it too.
+/// The digest of the weights after `STEPS`. It is part of the numerics contract: if it changes,
+/// values have changed, which needs a new `NUMERICS_VERSION` and an entry in the changelog. It is
+/// in a file because `cargo xtask cross` compares with it, too.
 const GOLDEN: &str = include_str!("train.digest").trim_ascii();
 const STEPS: &str = "8";
 /// Images for devices that are slow because they are emulated.
@@ -42,7 +42,7 @@ impl Run {
             .unwrap()
     }
 
-    /// The digest that a run prints.
+    /// Returns the digest that a run prints.
     #[track_caller]
     fn digest(&self, environment: &[(&str, &str)], arguments: &[&str]) -> String {
         let output = self.output(environment, arguments);
@@ -53,7 +53,7 @@ impl Run {
         row.split_whitespace().last().unwrap().to_owned()
     }
 
-    /// What a run says when it must fail, and with which status.
+    /// Returns the exit status and the message of a run that must fail.
     #[track_caller]
     fn refusal(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.output(&[], arguments);
@@ -83,7 +83,7 @@ fn the_digest_is_golden_for_any_number_of_threads_and_loader_workers() {
     assert_eq!(digest[..16], *GOLDEN, "no workers");
 }
 
-/// What `cargo xtask cross --quick` runs on an emulated processor, with unoptimised kernels.
+/// Runs on an emulated processor with unoptimised kernels, by `cargo xtask cross --quick`.
 #[test]
 fn the_digest_of_few_images_is_golden() {
     let run = Run::new();
@@ -119,7 +119,7 @@ fn ranks_share_a_step_and_change_no_bit() {
     );
     let rest = ["--resume", "part", "--max-steps", STEPS, "--ranks", "2", "--save", "rest"];
     assert_eq!(run.digest(&[], &rest), expected);
-    // Micro-batches are not the whole batch.
+    // Micro-batches give other bits than the whole batch.
     assert_ne!(expected[..16], *GOLDEN);
     let (_, problem) = run.refusal(&["--max-steps", "1", "--ranks", "3"]);
     assert!(problem.contains("a step of 1 batches can have as many ranks, got 3"), "{problem}");
@@ -127,8 +127,8 @@ fn ranks_share_a_step_and_change_no_bit() {
     assert!(problem.contains("a batch of 64 images has no 7 equal parts"), "{problem}");
 }
 
-/// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch refuses
-/// the others. The program sees what it says, and no bit depends on it.
+/// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch rejects
+/// others. The program reports the value, and no bit depends on it.
 #[test]
 fn the_cublas_workspace_does_not_show() {
     let run = Run::new();
@@ -160,7 +160,7 @@ fn a_misspelt_instruction_set_is_refused() {
     assert!(report.contains("\"avx-2\"; operations on tensors are refused"), "{report}");
 }
 
-/// A check that is misspelt must not pass for one that was made.
+/// A misspelt check must not count as passed.
 #[test]
 fn a_number_of_runs_that_is_none_is_refused() {
     let run = Run::new();
@@ -224,7 +224,7 @@ fn a_gpu_gives_the_digest_of_the_cpu() {
     let steps = [&few[..], &["--max-steps", "20"]].concat();
     let cpu = run.digest(&[], &steps);
     assert_eq!(run.digest(&[], &[&steps[..], &["--device", "cuda"]].concat()), cpu);
-    // The rest under other schedules of the emulated device, from a checkpoint of the other one.
+    // The rest under other schedules of the emulated device, from a checkpoint of the other device.
     let save = ["--save", "cut.safetensors"];
     for (first, cut, second) in [("cpu", "17", "cuda:0"), ("cuda:0", "3", "cpu")] {
         let half = [&few[..], &["--max-steps", cut, "--device", first], &save].concat();
@@ -235,11 +235,11 @@ fn a_gpu_gives_the_digest_of_the_cpu() {
     }
 }
 
-/// The negative control: what the levels are for.
+/// The negative control: without a level, bits differ.
 #[test]
 fn on_a_gpu_the_schedule_shows_where_nothing_is_guaranteed() {
     let run = Run::new();
-    // The gradient of a bias has an order once more than two of its additions meet.
+    // The gradient of a bias depends on the order only if more than two of its additions meet.
     let Some(few) = few_images_on_a_gpu(&run, "8") else { return };
     let rest = ["--max-steps", "2", "--device", "cuda", "--determinism", "not-guaranteed"];
     let arguments = [&few[..], &rest].concat();
@@ -253,7 +253,7 @@ fn on_a_gpu_the_schedule_shows_where_nothing_is_guaranteed() {
 
 const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
 
-/// Arguments for few images in small batches, because an emulated device is slow; nothing if
+/// Returns arguments for few images in small batches, because an emulated device is slow; `None` if
 /// there is no device.
 fn few_images_on_a_gpu(run: &Run, batch_size: &'static str) -> Option<[&'static str; 4]> {
     std::fs::write(run.path("few.csv"), FEW).unwrap();
@@ -326,7 +326,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
     let mut flipped = good.clone();
     *flipped.last_mut().unwrap() ^= 1;
     write("flipped.safetensors", &flipped);
-    // The metadata is text; the same length keeps the header's length right.
+    // The metadata is text; an edit of equal length keeps the header's length right.
     let edit = |from: &str, to: &str| {
         assert_eq!(from.len(), to.len());
         let at = good.windows(from.len()).position(|bytes| bytes == from.as_bytes()).expect(from);

@@ -1,4 +1,4 @@
-//! `samebits verify`, from outside.
+//! `samebits verify`, tested from outside.
 
 use std::process::{Command, Output};
 

@@ -1,7 +1,7 @@
-//! The tuned choice against the written heuristic over thirty real layers, at one image.
+//! The tuned choice against the heuristic, over thirty real layers with one image each.
 //!
-//! Prints the table of `docs/autotuning.md`. The race and the comparison are measured apart: the
-//! times of the table are medians of calls that alternate between the two choices.
+//! Prints the table of `docs/autotuning.md`. The race and the comparison are measured separately:
+//! the times in the table are medians of calls that alternate between the two choices.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ fn main() {
     }
 }
 
-/// The median time of each candidate, over rounds in which they alternate.
+/// Returns the median time of each candidate, over rounds in which they alternate.
 fn measure(
     candidates: &[&std::sync::Arc<samebits_conv_autotune::Candidate<ConvCall>>],
     call: &ConvCall,

@@ -1,6 +1,6 @@
-//! A choice file with any numbers in its keys, for the algorithms of the host.
+//! Choice files with arbitrary numbers in their keys, for the host's algorithms.
 //!
-//! In a program of its own: it limits the memory of the process.
+//! A program of its own, because it limits the memory of the process.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -10,7 +10,7 @@ use samebits_conv_autotune::{
 use samebits_numerics::memory;
 use samebits_tensor_core::{DType, Determinism, Device};
 
-/// Small sizes, which go together now and then, and sizes whose products do not fit.
+/// Returns small sizes, which are compatible now and then, and sizes whose products overflow.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
         6 => 0usize..4,
@@ -78,7 +78,7 @@ proptest! {
             );
             prop_assert!(known, "{error}");
         }
-        // What the inputs take is limited, so that they are made or there is no memory for them.
+        // Inputs are limited in size: they are made, or memory runs out.
         let _ = ConvCall::probe(&key, Device::Cpu);
     }
 }

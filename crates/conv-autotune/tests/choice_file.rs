@@ -18,7 +18,7 @@ fn a_convolution_key_reads_back_as_it_was_written() {
     }
 }
 
-/// What reading `bytes` says, which is a typed error with a line of the file or a whole file.
+/// Reads `bytes`. Any error is typed and names a line of the file or the whole file.
 fn reads(bytes: &[u8]) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("choices.toml");
@@ -63,7 +63,7 @@ const PIECES: [&str; 26] = [
     "\0",
 ];
 
-/// A part of a choice file, or something hostile in its place.
+/// Returns a part of a choice file, or something hostile in its place.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let not_utf8 = vec![&b"\xc0\x80"[..], b"\xed\xa0\x80", b"\xf5\xbf", b"\xe2\x82"];
     let repeated = prop::sample::select(vec!["[", "{", "a.", "[a.", "'", "\n", "a=[", "x"]);

@@ -61,7 +61,7 @@ fn whatever_candidate_is_forced_the_portable_bits_are_the_same() {
             assert!(bits(&got) == want, "{} on {key}", candidate.name());
             forced += 1;
         }
-        // And by the race itself, whose winner nobody can foresee.
+        // Also by the race itself, whose winner cannot be predicted.
         assert!(bits(&tuner.run(&call, Portable).unwrap()) == want);
     }
     assert!(forced >= 25, "{forced}");
@@ -107,7 +107,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
     }
 }
 
-/// Calls that are worth a race go to the tuner, and their operands may be views.
+/// Calls worth a race go to the tuner, and their operands may be views.
 #[test]
 fn large_calls_of_any_strides_are_tuned() {
     samebits_cpu_kernels::install();

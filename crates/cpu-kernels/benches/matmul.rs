@@ -14,7 +14,7 @@ fn values<T: Real + From<f32>>(n: usize) -> Vec<T> {
         .collect()
 }
 
-/// Name, rows, columns, inner size, whether `b` is given transposed, number of products.
+/// Name, rows, columns, inner size, true if `b` is transposed, number of products.
 type Shape = (&'static str, usize, usize, usize, bool, usize);
 
 const SHAPES: [Shape; 10] = [

@@ -1,4 +1,4 @@
-//! Reductions in the written order, beside plain loops that add as they come.
+//! Reductions in the written order, beside plain loops that add in sequence.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::reduce::{

@@ -18,7 +18,7 @@ fn indices(n: usize, size: usize) -> Vec<i64> {
         .collect()
 }
 
-/// Sums of four uniform numbers: roughly normal, with small values as well as large ones.
+/// Returns sums of four uniform numbers: roughly normal, with small and large values.
 fn values(n: usize) -> Vec<f32> {
     let mut state = 7u64;
     let mut uniform = || {
@@ -67,8 +67,8 @@ fn benches(c: &mut Criterion) {
     group.finish();
 }
 
-/// `scatter_reduce`, `index_reduce` and added `index_put`. Products and extrema have one variant:
-/// there are no atomics for the former, and the latter have no order.
+/// `scatter_reduce`, `index_reduce` and `index_put` with accumulation. Products and extrema have
+/// one variant: products have no atomics, and extrema do not depend on the order.
 fn reductions(group: &mut BenchmarkGroup<'_, WallTime>) {
     use Reduce::{Amax, Amin, Mean, Prod, Sum};
     for (name, n, dim) in [("4M -> 1M", 4_000_000, 1_000_000), ("8M -> 1000", 8_000_000, 1000)] {

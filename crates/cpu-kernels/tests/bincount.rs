@@ -43,7 +43,7 @@ fn the_edges_of_histc() {
     let values = [0.0, 4.0, 3.999, 1.0, -0.1, 4.1, f32::NAN, 2.5];
     histc(&mut out, &values, 0.0, 4.0).unwrap();
     assert_eq!(out, [1.0, 1.0, 1.0, 2.0]);
-    // No range given: that of the data.
+    // Without a range, that of the data.
     histc(&mut out, &[1.0, 2.0, 5.0], 0.0, 0.0).unwrap();
     assert_eq!(out, [1.0, 1.0, 0.0, 1.0]);
     histc(&mut out, &[3.0, 3.0], 0.0, 0.0).unwrap();

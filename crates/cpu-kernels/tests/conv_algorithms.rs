@@ -1,12 +1,12 @@
-//! Every algorithm of every pass, forced: canonical ones have the contract's bits, the others
-//! keep to their bound.
+//! Every algorithm of every pass, forced: canonical ones have the contract's bits, the others stay
+//! within their bound.
 
 use samebits_cpu_kernels::conv::{Convolution, Params};
 use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
 use samebits_rng::Generator;
 use test_support::at_every_level;
 
-// Unit tests in the library would make a second compilation of it necessary, which takes minutes.
+// Unit tests in the library would need a second compilation of it, which takes minutes.
 #[path = "../src/conv_algorithms/zeros.rs"]
 mod zeros;
 
@@ -34,7 +34,7 @@ fn case(input: &[usize], weight: &[usize], two: [[usize; 2]; 3], groups: usize) 
 
 fn cases() -> Vec<Case> {
     vec![
-        // Padding none, one, two; sizes that fill no tile; several images.
+        // Padding of 0, 1 and 2; sizes that fill no tile; several images.
         case(&[2, 3, 9, 11], &[5, 3, 3, 3], [[1, 1], [1, 1], [1, 1]], 1),
         case(&[1, 40, 17, 35], &[9, 40, 3, 3], [[1, 1], [0, 0], [1, 1]], 1),
         case(&[3, 4, 6, 5], &[8, 4, 3, 3], [[1, 1], [2, 2], [1, 1]], 1),
@@ -58,7 +58,7 @@ fn cases() -> Vec<Case> {
         case(&[1, 4, 50], &[6, 4, 3], [[1, 3], [0, 1], [1, 2]], 1),
         case(&[1, 2, 5, 6, 7], &[3, 2, 3, 3, 3], [[1, 1], [1, 1], [1, 1]], 1),
         case(&[1, 3, 6, 9, 8], &[3, 1, 2, 3, 3], [[1, 2], [1, 1], [1, 1]], 3),
-        // A kernel that is as large as the padded input.
+        // A kernel as large as the padded input.
         case(&[1, 1, 2, 2], &[1, 1, 4, 4], [[1, 1], [1, 1], [1, 1]], 1),
     ]
 }
@@ -98,7 +98,7 @@ impl Data {
 }
 
 fn run(plan: &Plan, case: &Case, data: &Data, algorithm: Algorithm, pass: Pass) -> Vec<f32> {
-    // Whatever was in the output must not show.
+    // Old content of the output must not show.
     let fresh = |shape: &[usize]| vec![f32::NAN; product(shape)];
     match pass {
         Pass::Forward => {
@@ -145,7 +145,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Every case, algorithm and pass that go together.
+/// Calls `f` with every compatible case, algorithm and pass.
 fn every(mut f: impl FnMut(&Plan, &Case, Algorithm, Pass)) {
     for case in cases() {
         let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
@@ -188,8 +188,8 @@ fn every_canonical_algorithm_has_the_bits_of_the_contract() {
     assert!(forced > 100, "{forced}");
 }
 
-/// Data on which multiplying with zero is not the same as skipping: products that underflow to
-/// −0, zeros of both signs, infinities and NaNs among the weights and elsewhere.
+/// Data for which multiplying by zero differs from skipping: products that underflow to −0, zeros
+/// of both signs, infinities and NaNs among the weights and elsewhere.
 #[test]
 fn canonical_means_canonical_on_awkward_data_too() {
     every(|plan, case, algorithm, pass| {
@@ -245,7 +245,7 @@ fn every_bounded_algorithm_keeps_to_its_bound() {
         assert!(bound > 0.0);
         for (i, (want, got)) in want.iter().zip(&got).enumerate() {
             let error = (f64::from(*want) - f64::from(*got)).abs();
-            // A NaN is no error below the bound.
+            // A NaN is not below the bound.
             assert!(
                 error <= bound,
                 "{} {pass:?} of {:?} by {:?}: element {i} is {got}, not {want}",
@@ -284,7 +284,8 @@ fn threads_change_no_bit_of_any_algorithm() {
     });
 }
 
-/// All that promises `Portable`, Winograd included, though no choice at that level takes it.
+/// Everything that promises `Portable`, including Winograd, although no choice at that level uses
+/// it.
 #[test]
 fn the_instruction_set_changes_no_bit_of_what_is_portable() {
     let mut lowest = Vec::new();

@@ -56,7 +56,7 @@ fn embedding_names_a_bad_index() {
     assert_eq!(error, Error::IndexOutOfRange { op: "embedding", position: 1, index: 3, size: 3 });
 }
 
-/// Places of each bag, without padding.
+/// Returns the positions of each bag, without padding.
 fn members(index: &[i64], offsets: &[i64], last: bool, padding: Option<usize>) -> Vec<Vec<usize>> {
     let mut ends: Vec<usize> = offsets.iter().map(|&o| o as usize).collect();
     if !last {
@@ -198,7 +198,7 @@ fn bags_that_make_no_sense_are_refused() {
     let bounds = BagBounds::new("embedding_bag", 2, &[0], false).unwrap();
     assert!(Bags::new(3, &[0, 3], &bounds, None).is_err());
     assert!(Bags::new(3, &[0], &bounds, None).is_err());
-    // Nothing looks at a place behind the last bag.
+    // Positions after the last bag are not read.
     let first = BagBounds::new("embedding_bag", 2, &[0, 1], true).unwrap();
     assert_eq!(Bags::new(3, &[0, 3], &first, None).unwrap().len(), 1);
     let bags = Bags::new(3, &[0, 1], &bounds, None).unwrap();

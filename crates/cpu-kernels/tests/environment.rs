@@ -1,4 +1,4 @@
-//! Threads that another library has left flushing subnormals to zero: the same bits.
+//! Threads that another library left flushing subnormals to zero give the same bits.
 
 mod invariance;
 
@@ -15,7 +15,7 @@ fn on_spoilt_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
     pool.start_handler(|_| test_support::flush_to_zero()).build().expect("threads").install(&f)
 }
 
-/// Compares on the calling thread, which keeps subnormals.
+/// Compares with the calling thread, which keeps subnormals.
 #[track_caller]
 fn unchanged<T: Float>(f: impl Fn() -> Vec<Vec<T>> + Sync) {
     let bits = |all: Vec<Vec<T>>| all.iter().map(|values| bits(values)).collect::<Vec<_>>();
@@ -26,7 +26,7 @@ fn unchanged<T: Float>(f: impl Fn() -> Vec<Vec<T>> + Sync) {
     }
 }
 
-/// Zeros, subnormal numbers, and numbers whose products are subnormal or vanish.
+/// Returns zeros, subnormal numbers, and numbers whose products are subnormal or underflow.
 fn tiny<T: Float>(random: &mut Random, n: usize) -> Vec<T> {
     let (half, least) = if size_of::<T>() == 4 {
         (5e-23, f64::from(f32::from_bits(1)))
@@ -56,7 +56,7 @@ fn the_mode_is_planted() {
     assert_eq!((on_threads(1, least), on_spoilt_threads(1, least)), (2, 0));
 }
 
-/// A product that underflows to −0 and a tap in the padding: skipping the tap keeps the sign.
+/// A product underflows to −0 beside a tap in the padding: skipping the tap keeps the sign.
 #[test]
 fn the_sign_of_a_zero_beside_the_padding_is_kept() {
     let least = -f32::from_bits(1);

@@ -1,6 +1,6 @@
-//! Memory that is not there, planted: an error that names the operation, and the next operation
-//! works. Reductions and products of tensors that repeat elements need memory for their results
-//! alone.
+//! A planted shortage of memory gives an error that names the operation, and the next operation
+//! works. Reductions and products of tensors that repeat elements need memory only for their
+//! results.
 
 use samebits_numerics::memory::set_limit;
 use samebits_tensor_core::ops::{
@@ -9,7 +9,7 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Op, Result, Tensor, dispatch};
 
-/// Runs `f` while no buffer may be larger than `bytes`. One test at a time.
+/// Runs `f` while no buffer may be larger than `bytes`. Only one test at a time.
 fn limited<R>(bytes: usize, f: impl FnOnce() -> R) -> R {
     set_limit(Some(bytes));
     let result = f();
@@ -21,7 +21,7 @@ fn sum(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     dispatch(&Reduce { kind: ReduceKind::Sum, x: x.clone(), dims: dims.to_vec() })
 }
 
-/// Every reduction of `x` over `dims`, as bits.
+/// Returns every reduction of `x` over `dims`, as bits.
 fn reductions(x: &Tensor, dims: &[usize]) -> Vec<Vec<u64>> {
     let bits = |x: Tensor| -> Vec<u64> {
         match x.dtype() {
@@ -70,7 +70,7 @@ fn reductions_and_products_of_expanded_tensors_need_no_copy() {
     let total = limited(1 << 20, || sum(&many, &[0, 1])).unwrap();
     assert_eq!(total.to_vec::<i64>().unwrap(), [((1i64 << 40) - 3).wrapping_mul(1 << 21)]);
 
-    // Factors of a product are read where they are.
+    // Factors of a product are read in place.
     let factor = |shape: &[usize]| Tensor::scalar(1.0f32).expand(shape).unwrap();
     let product = |m, k, n| dispatch(&Matmul { a: factor(&[m, k]), b: factor(&[k, n]) });
     let ones = limited(1 << 17, || product(3, 1 << 20, 5)).unwrap();
@@ -78,7 +78,7 @@ fn reductions_and_products_of_expanded_tensors_need_no_copy() {
     let error = product(1 << 22, 1 << 22, 1 << 22).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { op: "matmul", .. }), "{error}");
 
-    // A result that memory cannot hold, and one that it may not.
+    // A result that memory cannot hold, and one beyond the limit.
     let huge = x.narrow(0, 0, 1).unwrap().expand(&[1 << 20, 1 << 24]).unwrap();
     let add = |a: &Tensor, b: &Tensor| {
         dispatch(&Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() })

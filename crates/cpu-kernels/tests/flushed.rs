@@ -1,4 +1,4 @@
-//! The same bits on threads that flush subnormal numbers to zero, the caller's and the pool's.
+//! The same bits on threads that flush subnormals to zero, both the caller's and the pool's.
 #![cfg(target_arch = "x86_64")]
 
 mod invariance;
@@ -51,8 +51,8 @@ use samebits_cpu_kernels::sparse::{Elements, mm, mm_fast, sampled_product};
 use samebits_numerics::fpenv;
 use samebits_tensor_core::ops::{AdamParams, BinaryKind, CompareKind, SgdParams, UnaryKind};
 
-/// Asserts that `f` gives the same on one thread of a pool that keeps subnormal numbers and on
-/// threads that flush them.
+/// Asserts that `f` returns the same on a one-thread pool that keeps subnormals and on threads that
+/// flush them.
 #[track_caller]
 fn same<R: PartialEq + std::fmt::Debug + Send>(f: impl Fn() -> R + Sync) {
     let f = &f;
@@ -71,7 +71,7 @@ fn same<R: PartialEq + std::fmt::Debug + Send>(f: impl Fn() -> R + Sync) {
     }
 }
 
-/// Numbers around the least normal one, some with a sign.
+/// Returns numbers around the smallest normal one, some negative.
 fn tiny<T: Float>(n: usize) -> Vec<T> {
     let mut random = Random(n as u64);
     let scale = if size_of::<T>() == 4 { 1e-38 } else { 1e-308 };
@@ -82,7 +82,7 @@ fn bits<T: Float>(values: &[T]) -> Vec<u64> {
     fpenv::ieee(|| invariance::bits(values))
 }
 
-/// f32 numbers for functions that take no others.
+/// Converts to f32, for functions that take no other type.
 fn narrow<T: Float>(x: &[T]) -> Vec<f32> {
     fpenv::ieee(|| x.iter().map(|&x| x.into() as f32).collect())
 }
@@ -93,8 +93,8 @@ fn run<T: Float>(n: usize, f: impl FnOnce(&mut [T])) -> Vec<u64> {
     bits(&out)
 }
 
-/// A test that calls a family's function on few elements, which stay on the calling thread, and
-/// on many.
+/// Defines a test that calls a family's function on few elements, which stay on the calling thread,
+/// and on many.
 macro_rules! families {
     ($($name:ident: $many:literal;)*) => {$(
         #[test]
@@ -248,7 +248,7 @@ mod family {
                 all.push(sum(&|out| index_reduce(out, shape, &index, x, reduce, true).unwrap()));
             }
         }
-        // Wide rows; and each output of its own, so that atomics have one order.
+        // Wide rows; and each output separately, so that atomics have one order.
         let index = Random(2).indices(n / 16, 4);
         all.push(run(64, |out: &mut [T]| index_add(out, [1, 4, 16], &index, x, T::ONE).unwrap()));
         let single = narrow(x);

@@ -1,4 +1,4 @@
-//! Grid sampling: the values and gradients by definition, the same bits everywhere.
+//! Grid sampling: values and gradients by definition, and the same bits everywhere.
 
 mod invariance;
 #[path = "shapes/sampling.rs"]
@@ -15,7 +15,7 @@ use sampling::sampling;
 const PADDINGS: [GridPadding; 3] =
     [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection];
 
-/// Linear sampling of one image, tap by tap; the taps of every point, for the gradient too.
+/// Samples one image linearly, tap by tap; also returns the taps of every point, for the gradient.
 fn linear_taps(
     point: &[f32],
     size: [usize; 2],
@@ -78,7 +78,7 @@ fn linear_sampling_equals_the_definition() {
         )
         .unwrap();
         let input: Vec<f32> = random.wide(sample.input_len());
-        // Multiples of 1/16, so that mirroring is exact in any way it is done.
+        // Multiples of 1/16, so that any way of mirroring is exact.
         let grid: Vec<f32> =
             (0..sample.grid_len()).map(|_| random.below(64) as f32 / 16.0 - 2.0).collect();
         let grad: Vec<f32> = random.wide(sample.output_len());
@@ -108,10 +108,10 @@ fn linear_sampling_equals_the_definition() {
     }
 }
 
-/// A sampling, its input, grid and output gradient.
+/// A sampling with its input, grid and output gradient.
 type Case = (Sampling, Vec<f64>, Vec<f64>, Vec<f64>);
 
-/// A case of every mode, with its own random input.
+/// Returns a case of every mode, with its own random input.
 fn cases() -> Vec<Case> {
     let mut random = Random(2);
     let mut cases = Vec::new();

@@ -1,5 +1,5 @@
-//! Sizes, strides and parameters that nobody would ask for: a result or an error that names the
-//! operation, never a panic, a crash or a computation without end.
+//! Absurd sizes, strides and parameters give a result or an error that names the operation; never a
+//! panic, a crash or an endless computation.
 
 mod invariance;
 
@@ -12,7 +12,7 @@ use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
 use samebits_cpu_kernels::linalg;
 use samebits_cpu_kernels::matmul::{Matrix, Real, matmul, matmul_batched};
 
-/// Numbers whose products and sums wrap around, to small numbers above all.
+/// Numbers whose products and sums wrap around, especially to small numbers.
 const NUMBERS: [usize; 18] = [
     0,
     1,
@@ -53,7 +53,7 @@ fn a_number_of_outputs_that_wraps_around_is_refused() {
     check::<f64>();
 }
 
-/// Inner sizes are small, because a product of expanded operands takes as long as they are large.
+/// Inner sizes are small, because the time of a product of expanded operands grows with them.
 #[test]
 fn products_of_hostile_matrices_are_right_or_refused() {
     fn check<T: Real + Float>(random: &mut Random) -> bool {
@@ -121,7 +121,7 @@ fn decompositions_refuse_sizes_that_wrap_around() {
     named(linalg::qr_backward([&x, &x], [&x, &x], [huge, huge], &mut a).unwrap_err(), "qr: ");
 }
 
-/// One convolution with what the definition makes of it.
+/// A convolution with the result of its definition.
 #[derive(Debug)]
 struct Case {
     input: Vec<usize>,
@@ -152,7 +152,7 @@ impl Case {
         let (stride, dilation) = (pick(random, 1), pick(random, 1));
         let mut padding = pick(random, 0);
         if random.below(3) == 0 {
-            // Often of a size at which the kernel fits, and has most taps in the padding.
+            // Often a size at which the kernel fits and has most taps in the padding.
             padding = dilation.iter().map(|d| d.wrapping_add(random.below(2))).collect();
         }
         let params = Params { stride, padding, dilation, groups };
@@ -160,7 +160,7 @@ impl Case {
         Ok(Case { input, weight, params, output })
     }
 
-    /// Calls `f(input, weight, output)` with the places of each product in ascending order.
+    /// Calls `f(input, weight, output)` with the positions of each product in ascending order.
     fn visit(&self, mut f: impl FnMut(usize, usize, usize)) {
         let groups = self.params.groups;
         let (inputs, outputs) = (self.weight[1], self.weight[0] / groups);
@@ -217,7 +217,7 @@ fn numel(shape: &[usize]) -> usize {
     shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).unwrap_or(usize::MAX)
 }
 
-/// Small enough for the definition, and for one block of the contract.
+/// Returns whether a case is small enough for the definition and for one block of the contract.
 fn is_small(case: &Case) -> bool {
     numel(&case.output) <= 1000
 }
@@ -300,7 +300,7 @@ fn algorithms_agree(case: &Case, values: [&Vec<f64>; 3], wants: &[Vec<f64>; 3]) 
     }
 }
 
-/// What the padding holds takes no memory.
+/// Padding takes no memory.
 #[test]
 fn a_kernel_that_meets_little_but_padding_costs_little() {
     for far in [1 << 20, 1 << 40, 1 << 56] {

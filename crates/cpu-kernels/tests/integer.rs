@@ -1,4 +1,4 @@
-//! Integer kernels against loops over 128-bit numbers, on any number of threads and at every SIMD
+//! Integer kernels against loops over 128-bit numbers, for any number of threads and every SIMD
 //! level.
 
 mod invariance;
@@ -14,7 +14,7 @@ use samebits_cpu_kernels::scatter::integer::{
 };
 use samebits_tensor_core::ops::{BinaryKind, UnaryKind};
 
-/// Integers of every size, so that sums and products overflow.
+/// Returns integers of every magnitude, so that sums and products overflow.
 fn wild(random: &mut Random, n: usize) -> Vec<i64> {
     let high = random.indices(n, 1 << 32);
     let low = random.indices(n, 1 << 32);
@@ -22,7 +22,7 @@ fn wild(random: &mut Random, n: usize) -> Vec<i64> {
     numbers.map(|(i, (high, low))| (high << 32 | low) >> (i % 63)).collect()
 }
 
-/// By the definition: each output and its sources in ascending order.
+/// Computes by the definition: each output and its sources in ascending order.
 fn oracle(
     out: &[i64],
     [outer, dim, inner]: [usize; 3],
@@ -55,7 +55,7 @@ fn oracle(
     reduced.collect()
 }
 
-/// Small, many sources per output, many outputs, several slabs.
+/// Small shapes, many sources per output, many outputs, several slabs.
 const SHAPES: [([usize; 3], usize); 5] = [
     ([2, 5, 3], 7),
     ([1, 7, 1], 100_000),
@@ -105,7 +105,7 @@ fn scattered_integers_are_those_of_the_definition_everywhere() {
         let found = everywhere(|| run(&|out| index_add(out, shape, &slices, &source, -3).unwrap()));
         assert!(found == sums(&slice_of, &tripled), "{shape:?}");
         if outer == 1 {
-            // The same places, counted from the end.
+            // The same positions, counted from the end.
             let negative: Vec<i64> = slices.iter().map(|&i| i - dim as i64).collect();
             let found =
                 everywhere(|| run(&|out| put_add(out, [dim, inner], &negative, &source).unwrap()));
@@ -207,7 +207,7 @@ fn what_integers_do_not_have_is_an_error() {
         Err(Error::IndexOutOfRange { index: 2, .. })
     ));
     assert_eq!(out, [0; 2]);
-    // Nothing is divided, so nothing is refused.
+    // Without elements, nothing is divided and nothing rejected.
     assert_eq!(
         binary(BinaryKind::Remainder, Operand::Each(&[]), Operand::Splat(0), &mut []),
         Ok(())

@@ -9,7 +9,7 @@ use samebits_cpu_kernels::interpolate::{
 };
 use std::collections::BTreeMap;
 
-/// The inputs of output `o` and their weights, places beyond the border moved to it.
+/// Returns the inputs of output `o` and their weights; positions beyond the border move to it.
 fn taps(
     o: usize,
     input: usize,
@@ -18,7 +18,7 @@ fn taps(
     mode: InterpolateMode,
 ) -> BTreeMap<usize, f64> {
     let (o, n) = (o as f64, input as f64);
-    // Integers, and halves of them, are exact.
+    // Integers and their halves are exact.
     let product = |o: f64, n: f64, of: f64| match o * n / of {
         exact if (2.0 * exact).fract() == 0.0 => exact,
         _ => o * (n / of),
@@ -85,7 +85,7 @@ fn taps(
     merged
 }
 
-/// A triangle, or Keys' cubic with a = -0.5.
+/// Evaluates the triangle filter, or Keys' cubic with a = -0.5.
 fn filter(x: f64, mode: InterpolateMode) -> f64 {
     let (a, x) = (-0.5, x.abs());
     match mode {
@@ -181,7 +181,7 @@ fn large_images_are_the_same_everywhere() {
 #[test]
 fn an_infinite_neighbour_that_is_not_a_tap_does_no_harm() {
     let mode = InterpolateMode::Linear { align_corners: false };
-    // Outputs 0 and 3 lie outside the centres and take one input only.
+    // Outputs 0 and 3 lie outside the centres and take only one input.
     let resize = Resize::new("i", &[1, 1, 2], &[4], &[None], mode).unwrap();
     let mut back = [0.0f32; 2];
     interpolate_backward(&resize, &[1.0, 1.0, 1.0, f32::INFINITY], &mut back).unwrap();

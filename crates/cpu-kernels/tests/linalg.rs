@@ -1,4 +1,4 @@
-//! Decompositions by the written order, one column after the other.
+//! Decompositions in the written order, column by column.
 
 mod invariance;
 
@@ -25,7 +25,7 @@ fn rounded<T: Float>(columns: &Columns, rows: usize) -> Vec<T> {
     (0..rows).flat_map(|i| columns.iter().map(move |x| T::from_f64(x[i]).canonical())).collect()
 }
 
-/// The power of two at or below the largest magnitude: its exponent alone.
+/// Returns the power of two at or below the largest magnitude.
 fn power(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
     if largest == 0.0 { 1.0 } else { f64::from_bits(largest.to_bits() >> 52 << 52) }
@@ -70,7 +70,7 @@ fn written_qr<T: Float>(x: &[T], [m, n]: [usize; 2], count: usize) -> [Vec<T>; 2
     [rounded(&q, m), rounded(&a, count)]
 }
 
-/// For matrices of full rank.
+/// Computes the decomposition as written, for matrices of full rank.
 fn written_svd<T: Float>(x: &[T], [m, n]: [usize; 2]) -> [Vec<T>; 3] {
     let (mut u, s, mut v) = if m < n {
         let transposed: Vec<T> = (0..n).flat_map(|j| x[j..].iter().step_by(n).copied()).collect();
@@ -127,8 +127,8 @@ fn jacobi<T: Float>(x: &[T], [_, n]: [usize; 2]) -> (Columns, Vec<f64>, Columns)
     (u, order.iter().map(|(norm, _)| norm * scale).collect(), v)
 }
 
-/// Below, at and above the panels, the columns of a task, the blocks of columns, and the terms of a dot
-/// product's block.
+/// Shapes below, at and above the sizes of panels, a task's columns, blocks of columns, and blocks
+/// of a dot product.
 const SHAPES: [[usize; 2]; 13] = [
     [1, 1],
     [5, 3],

@@ -1,10 +1,10 @@
-//! Matrix products: bits against the written order, whatever the machine.
+//! Matrix products: bits against the written order, on any machine.
 
 mod invariance;
 
 use invariance::on_every_machine;
 use samebits_cpu_kernels::matmul::{Error, K_BLOCK, Matrix, Real, matmul, matmul_batched};
-/// The contract in ten lines.
+/// Computes the contract in ten lines.
 fn oracle<T: Real>(
     m: usize,
     n: usize,
@@ -44,9 +44,9 @@ impl Xorshift {
 }
 
 trait Sample: Real {
-    /// Mostly ordinary numbers.
+    /// Draws mostly ordinary numbers.
     fn ordinary(rng: &mut Xorshift) -> Self;
-    /// Zeros of both signs, subnormals, huge numbers, infinities and NaN among the ordinary.
+    /// Draws zeros of both signs, subnormals, huge numbers, infinities and NaN among ordinary ones.
     fn any(rng: &mut Xorshift) -> Self;
     fn bits(self) -> u64;
 }
@@ -127,7 +127,7 @@ const SHAPES: [(usize, usize, usize); 26] = [
     (150, 97, 270),
     (31, 600, 20),
     (333, 33, 33),
-    // Several tasks beside each other at every level.
+    // Several adjacent tasks at every level.
     (3, 2100, 50),
     (15, 1300, 30),
     (131, 1030, 12),
@@ -139,7 +139,7 @@ fn products_match_the_oracle<T: Sample>(draw: fn(&mut Xorshift) -> T) {
     let cases: Vec<_> = SHAPES
         .iter()
         .map(|&(m, n, k)| {
-            // Offsets that are no multiple of a vector, rows longer than needed, both orders.
+            // Offsets that are not multiples of a vector, rows longer than needed, both orders.
             let (ra, rb) = (k + rng.below(4), n + rng.below(4));
             let (ca, cb) = (m + rng.below(4), k + rng.below(4));
             let a: Vec<T> = (0..(m * ra).max(k * ca) + 3).map(|_| draw(&mut rng)).collect();
@@ -229,7 +229,7 @@ fn batches_match_single_products() {
         (7, 64, 64, 64),
         (3, 200, 40, 300),
         (0, 2, 2, 2),
-        // Several in a task: with ragged edges, and with the operands exchanged.
+        // Several per task: with ragged edges, and with the operands exchanged.
         (61, 7, 5, 9),
         (20, 50, 3, 33),
         // More rows than a task of a single product has; tasks that share packed columns.
@@ -258,8 +258,8 @@ fn batches_match_single_products() {
     }
 }
 
-/// FPRev's probe: with `big` at i, `-big` at j and a small number elsewhere, the result counts
-/// the numbers that are added after the two big ones have met.
+/// FPRev's probe: with `big` at i, `-big` at j and small numbers elsewhere, the result counts the
+/// numbers added after the two big ones have met.
 #[test]
 fn the_order_of_addition_is_the_written_one() {
     let k = 2 * K_BLOCK + 40;
@@ -285,8 +285,8 @@ fn the_order_of_addition_is_the_written_one() {
         (512, 551),
         (300, 530),
     ] {
-        // Within a block all later steps survive; across blocks the later block absorbs all of
-        // its own steps, and only the blocks after it survive.
+        // Within a block all later steps survive. Across blocks, the later block absorbs all its
+        // own steps, and only the blocks after it survive.
         let (first, second) = (i / K_BLOCK, j / K_BLOCK);
         let block_end = k.min((second + 1) * K_BLOCK);
         let want = if first == second {

@@ -1,4 +1,4 @@
-//! Optimiser steps against values worked out by hand.
+//! Optimiser steps against values computed by hand.
 
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_tensor_core::ops::{AdamParams, SgdParams};

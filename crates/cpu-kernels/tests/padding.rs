@@ -5,12 +5,12 @@ mod invariance;
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 
-/// The input position of output `o` in one dimension.
+/// Returns the input position of output `o` in one dimension.
 fn source(o: i64, [before, after]: [i64; 2], size: i64, mode: PadMode) -> Option<i64> {
     let at = o - before;
     let (first, end) = (-before.min(0), size + after.min(0));
     match mode {
-        // Around what is not cut off.
+        // Wraps around the part that is not cropped.
         PadMode::Circular => Some((at - first + 10 * (end - first)) % (end - first) + first),
         _ if (0..size).contains(&at) => Some(at),
         PadMode::Constant => None,

@@ -14,7 +14,7 @@ use samebits_cpu_kernels::pooling::{
 use samebits_cpu_kernels::{Error, Float};
 use samebits_numerics::nan::canonical;
 
-/// One pooling of a plane of any number of dimensions.
+/// A pooling of a plane of any number of dimensions.
 #[derive(Clone, Debug)]
 struct Case {
     planes: usize,
@@ -50,8 +50,8 @@ impl Case {
         }
     }
 
-    /// For each output of a plane, the input positions of its window in row-major order, and
-    /// the number of padded positions it covers.
+    /// Returns, for each output of a plane, the input positions of its window in row-major order,
+    /// and the number of padded positions that it covers.
     fn windows(&self) -> Vec<(Vec<usize>, usize)> {
         let output = self.geometry().unwrap().output_shape()[2..].to_vec();
         all(&output)
@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-/// All index tuples below `sizes`, in row-major order.
+/// Returns all index tuples below `sizes`, in row-major order.
 fn all(sizes: &[usize]) -> Vec<Vec<usize>> {
     sizes.iter().fold(vec![Vec::new()], |tuples, &n| {
         tuples
@@ -118,7 +118,7 @@ fn naive_max<T: Float>(window: &[usize], plane: &[T]) -> (T, i64) {
     best.map_or((T::LOWEST, -1), |at| (canonical(plane[at]), at as i64))
 }
 
-/// Values with ties, both zeros, infinities and NaN.
+/// Returns values with ties, zeros of both signs, infinities and NaN.
 fn hard<T: Float>(random: &mut Random, n: usize) -> Vec<T> {
     (0..n)
         .map(|_| match random.below(12) {
@@ -230,7 +230,7 @@ fn avg_pool_equals_the_definition() {
 #[test]
 fn large_images_are_the_same_everywhere() {
     let mut random = Random(5);
-    // Many planes, and one plane that has to be shared.
+    // Many planes, and one plane that threads have to share.
     for (planes, size) in [(40, [56, 56]), (1, [700, 300])] {
         let lists: [&[usize]; 4] = [&[3, 3], &[2, 2], &[1, 1], &[1, 1]];
         let geometry = pool(planes, &size, lists, true).unwrap();
@@ -243,7 +243,7 @@ fn large_images_are_the_same_everywhere() {
             max_pool(&geometry, &input, &mut out, &mut indices).unwrap();
             let mut back = vec![0.0; input.len()];
             max_pool_backward("max", planes, &grad, &indices, &mut back).unwrap();
-            // The plain loop, once more for the shared plane.
+            // The plain loop again, for the shared plane.
             let mut plain = vec![0.0f32; input.len()];
             let (small, large) = (grad.len() / planes, input.len() / planes);
             for (o, (&index, g)) in indices.iter().zip(&grad).enumerate() {

@@ -6,7 +6,7 @@ use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::scan::{cumprod, cumprod_backward, cumsum, cumsum_backward};
 
-/// The pseudocode of the module, word by word.
+/// Computes the module's pseudocode, step by step.
 fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
     let identity = if product { 1.0 } else { 0.0 };
     let apply = |a: f64, b: f64| if product { a * b } else { a + b };
@@ -34,7 +34,7 @@ fn check<T: Float>(seed: u64) {
     {
         let [outer, dim, inner] = shape;
         let x: Vec<T> = random.wide(outer * dim * inner);
-        // Near one, so that products neither vanish nor overflow.
+        // Near one, so that products neither underflow nor overflow.
         let near: Vec<T> = random
             .units::<f64>(outer * dim * inner)
             .iter()

@@ -1,4 +1,4 @@
-//! Irregular sums: equal to the exact sum, whatever the order, the threads and the SIMD level.
+//! Irregular sums equal the exact sum, whatever the order, the threads and the SIMD level.
 
 mod exact;
 mod invariance;
@@ -12,7 +12,7 @@ use samebits_cpu_kernels::scatter::{
 use samebits_cpu_kernels::{Error, Float};
 use samebits_numerics::nan::canonical;
 
-/// Element by element from the definition: one long accumulator per output.
+/// Computes element by element from the definition, with one long accumulator per output.
 fn naive_scatter_add(
     out: &[f32],
     [outer, dim, inner]: [usize; 3],
@@ -32,12 +32,13 @@ fn naive_scatter_add(
     sums.iter().map(BigSum::to_f32).collect()
 }
 
-/// The indices of an `index_add` as those of a `scatter_add`.
+/// Returns the indices of an `index_add` as those of a `scatter_add`.
 fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
     (0..outer).flat_map(|_| index.iter().flat_map(|&i| vec![i; inner])).collect()
 }
 
-/// Small, many sources per output (a table per piece), many outputs (stretches), several slabs.
+/// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
+/// slabs.
 const SHAPES: [([usize; 3], usize); 9] = [
     ([1, 3, 1], 8),
     ([2, 5, 3], 7),
@@ -97,7 +98,7 @@ fn scatter_add_is_the_exact_sum_everywhere_and_in_any_order() {
     }
 }
 
-/// Half of the sources go to a few rows, so that one stretch of the output has more than its share.
+/// Half of the sources go to a few rows, so one stretch of the output has more than its share.
 #[test]
 fn uneven_rows_are_the_exact_sum_everywhere() {
     for (shape, n) in [([1, 90_000, 1], 70_000), ([1, 9000, 9], 40_000)] {
@@ -198,7 +199,7 @@ fn the_fast_variants_are_near_the_exact_sum() {
 fn nan_infinity_and_zero() {
     let (inf, nan) = (f32::INFINITY, -f32::NAN);
     for pad in [0, 70_000] {
-        // The second round has so many outputs that they are cut into stretches.
+        // The second round has so many outputs that they are split into stretches.
         let dim = 6 + pad;
         let mut out = vec![0.0f32; dim];
         out[..6].copy_from_slice(&[-0.0, 1.0, inf, nan, 0.0, -0.0]);

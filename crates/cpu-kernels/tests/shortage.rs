@@ -1,5 +1,5 @@
-//! A shortage of memory in every kernel that needs some besides its arguments: an error, and the
-//! next call works. The limit is the process's, so this is one test of a program of its own.
+//! A shortage of memory in every kernel that allocates: an error, and the next call works. The
+//! limit applies to the process, so this is a single test in its own program.
 
 mod invariance;
 
@@ -14,7 +14,7 @@ use samebits_cpu_kernels::recurrent::{self, Cell, Gates, Layer, Outputs};
 use samebits_numerics::memory;
 use test_support::at_every_level;
 
-/// Runs `f` short of memory, then with enough of it, each on threads without buffers.
+/// Runs `f` with too little memory, then with enough, each on threads without buffers.
 #[track_caller]
 fn short<E: Debug + Display + Send>(what: &str, f: impl Fn() -> Result<Vec<f32>, E> + Sync) {
     for threads in [1, 3] {
@@ -30,8 +30,8 @@ fn short<E: Debug + Display + Send>(what: &str, f: impl Fn() -> Result<Vec<f32>,
     }
 }
 
-/// No buffer of a dilated convolution is larger than three times the source in each dimension, or
-/// than one block of positions in vectors: taps that lie in the padding everywhere are not copied.
+/// Buffers of a dilated convolution stay within three times the source in each dimension, or one
+/// block of positions in vectors: taps that always lie in the padding are not copied.
 fn dilated_convolutions_copy_little() {
     const SIZE: usize = 64;
     let ones = vec![1.0f32; SIZE * SIZE];
@@ -47,7 +47,7 @@ fn dilated_convolutions_copy_little() {
             conv.input_gradient(&ones, &ones[..9], &mut backward).unwrap();
             conv.weight_gradient(&ones, &ones, &mut weight).unwrap();
             memory::set_limit(None);
-            // A tap reaches as many places from one side as from the other.
+            // A tap reaches equally many positions from both sides.
             assert_eq!(bits(&forward), bits(&backward), "dilation {dilation}");
             assert_eq!(weight.iter().sum::<f32>(), forward.iter().sum(), "dilation {dilation}");
         });

@@ -1,8 +1,9 @@
 //! Kernels at sizes that slow tools can run: `cargo xtask sanitize` runs these tests under Miri and
-//! AddressSanitizer. Values are small integers, so every order of operations gives the exact result.
+//! AddressSanitizer. Values are small integers, so every order of operations gives the exact
+//! result.
 //!
-//! Products and convolutions reach every unsafe module of `arch`; rows, sorts and scatters use other
-//! memory.
+//! Products and convolutions reach every unsafe module of `arch`; rows, sorts and scatters use
+//! other memory.
 
 mod invariance;
 
@@ -12,14 +13,14 @@ use samebits_cpu_kernels::matmul::{Matrix, Real, matmul, matmul_batched};
 use samebits_cpu_kernels::{reduce, scatter, sort};
 use std::fmt::Debug;
 
-/// Integers from -4 to 4.
+/// Returns integers from -4 to 4.
 fn integers(count: usize, seed: u64) -> Vec<i32> {
     let mut random = Random(seed);
     (0..count).map(|_| random.below(9) as i32 - 4).collect()
 }
 
-/// The result of `f`, which is the same everywhere. Under Miri, which is slow and has one SIMD
-/// level, on two threads only.
+/// Returns the result of `f`, after asserting that it is the same everywhere; under Miri, which is
+/// slow and has one SIMD level, only on two threads.
 fn compared<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
     if cfg!(miri) { on_threads(2, f) } else { everywhere(f) }
 }
@@ -45,8 +46,8 @@ fn integer_product(a: &[i32], b: &[i32], (m, n, k): (usize, usize, usize)) -> Ve
     (0..m * n).map(element).collect()
 }
 
-/// Sizes on both sides of the edges of a register tile and, where that does not take minutes,
-/// several tasks of columns and rows.
+/// Sizes on both sides of a register tile's edges and, unless that takes minutes, several tasks of
+/// columns and rows.
 const PRODUCTS: &[(usize, usize, usize)] = if cfg!(miri) {
     &[(1, 1, 1), (1, 19, 3), (9, 17, 2)]
 } else {
@@ -138,7 +139,7 @@ fn convolutions<T: FromInteger>() {
 #[test]
 fn convolutions_and_their_gradients_are_exact() {
     convolutions::<f32>();
-    // Under Miri it is the same code, and takes another minute.
+    // Under Miri it is the same code and takes another minute.
     if !cfg!(miri) {
         convolutions::<f64>();
     }

@@ -9,7 +9,7 @@ use samebits_cpu_kernels::sort::{
 };
 use std::cmp::Ordering;
 
-/// NaN last, all NaNs equal, both zeros equal.
+/// Compares with NaN last, all NaNs equal, and both zeros equal.
 fn compare<T: Float>(a: &T, b: &T) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,
@@ -127,7 +127,7 @@ fn distinct_values() {
     let everywhere = everywhere(|| unique(&values).unwrap());
     assert_eq!(everywhere.values, (0..1000).collect::<Vec<i64>>());
     assert_eq!(everywhere.counts.iter().sum::<i64>(), 300_000);
-    // Integers close together are counted, others sorted: from the edges of the type, too.
+    // Close integers are counted, others sorted; also at the limits of the type.
     for (first, step) in [(i64::MIN, 1), (-70, 3), (i64::MAX - 199, 1), (-5, 1 << 40)] {
         let input: Vec<i64> = random.indices(1000, 200).iter().map(|i| first + i * step).collect();
         let mut values = input.clone();

@@ -1,6 +1,6 @@
-//! Both variants of kernels that sum irregularly, beside each other on the device that is there.
+//! Both variants of kernels that sum irregularly, side by side on the available device.
 //!
-//! The emulated device gets sizes a thousandth of these: its times say nothing about a GPU, only
+//! The emulated device gets sizes a thousand times smaller: its times say nothing about a GPU, only
 //! that the benchmark runs.
 
 #![allow(clippy::print_stderr, reason = "a benchmark talks to its reader")]
@@ -31,7 +31,7 @@ fn benches(c: &mut Criterion) {
     pooled(c, &device, share);
 }
 
-/// Sums over rows that an index names.
+/// Times sums over rows named by an index.
 fn scattered(c: &mut Criterion, device: &Device, share: usize) {
     let (n, width, rows) = (1_000_000 / share, 16, 100_000 / share);
     let index = indices(device, n, rows);
@@ -56,7 +56,7 @@ fn scattered(c: &mut Criterion, device: &Device, share: usize) {
     });
 }
 
-/// Gradients of overlapping windows.
+/// Times gradients of overlapping windows.
 fn pooled(c: &mut Criterion, device: &Device, share: usize) {
     let planes = (16 * 64 / share).max(1);
     let params = PoolParams { stride: vec![2; 2], padding: vec![1; 2], ..PoolParams::square(2, 3) };
@@ -72,7 +72,7 @@ fn pooled(c: &mut Criterion, device: &Device, share: usize) {
     });
 }
 
-/// Times calls of each variant, one after the other in the device's stream.
+/// Times calls of each variant, in sequence in the device's stream.
 fn both(
     c: &mut Criterion,
     device: &Device,
@@ -84,8 +84,8 @@ fn both(
     group.throughput(Throughput::Elements(elements as u64));
     for (name, variant) in [("deterministic", Deterministic), ("atomic", Atomic)] {
         group.bench_function(name, |b| {
-            // One wait for all calls: launches of one overlap with the work of the one before, and
-            // freed memory is taken again, as in a program.
+            // One wait for all calls: launches overlap with earlier work, and freed memory is
+            // reused, as in a program.
             b.iter_custom(|calls| {
                 call(variant);
                 device.synchronize().expect("no launch failed");

@@ -1,5 +1,5 @@
-//! Hostile sizes, parameters and indices: a typed error that names the operation, or the right
-//! result; never a panic, a hang or an output that is not written.
+//! Hostile sizes, parameters and indices give a typed error that names the operation, or the right
+//! result; never a panic, a hang or an unwritten output.
 
 #[path = "../shapes/pool.rs"]
 mod pool;
@@ -47,10 +47,10 @@ use samebits_tensor_core::ops::{
 };
 
 const MAX: usize = usize::MAX;
-/// Its square is 2^64: a product that wraps around becomes 0.
+/// A number whose square is 2^64, so that a product that wraps around becomes 0.
 const HALF: usize = 1 << 32;
 
-/// Asserts that each call is refused by an error whose message begins with the operation's name.
+/// Asserts that each call returns an error whose message begins with the operation's name.
 #[track_caller]
 fn refused<R, E: Display>(op: &str, calls: impl IntoIterator<Item = Result<R, E>>) {
     for (i, call) in calls.into_iter().enumerate() {
@@ -90,7 +90,7 @@ fn elementwise() {
     }
 }
 
-/// Shapes whose product wraps around to the number of elements that are given.
+/// Shapes whose product wraps around to the given number of elements.
 const WRAPPED: [[usize; 3]; 4] =
     [[HALF, HALF, 1], [HALF, 1, HALF], [1, HALF, HALF], [1 << 22, 1 << 21, 1 << 21]];
 
@@ -169,7 +169,7 @@ fn sorts() {
     sort::<f32>(&[], [MAX, 0, MAX], true, &mut [], &mut []).unwrap();
     topk::<f32>(&x, [1, 1, 1], 0, true, &mut [], &mut []).unwrap();
     refused("unique_dim", [[HALF, HALF], [MAX, 2], [2, 1]].map(|s| unique_rows(&x, s, false)));
-    // As many rows as cannot be listed, of no elements each.
+    // More rows than can be listed, without elements.
     refused("unique_dim", [false, true].map(|c| unique_rows::<i64>(&[], [1 << 60, 0], c)));
     assert_eq!(unique_rows::<i64>(&[], [3, 0], false).unwrap().counts, [3]);
 }
@@ -205,7 +205,7 @@ fn sums_at_indices() {
         refused("index_put", [put_add(&mut out, [1, 1], &[bad], &x)]);
         refused("scatter_add", [scatter_add(&mut out, [1, 1, 1], &[bad], &x)]);
     }
-    // Rows of no elements.
+    // Rows without elements.
     put_add::<f32>(&mut [], [MAX, 0], &[-1, 0, i64::MAX], &[]).unwrap();
     assert_eq!(out, [0.0]);
 }
@@ -219,7 +219,7 @@ fn reads_and_assignments_at_indices() {
             "index_select",
             [index_select_backward(&mut out, shape, &index, &x)].map(|call| {
                 call.map_err(|error| match error {
-                    // The sum is another operation's.
+                    // The sum comes from another operation.
                     Error::Length { what, expected, got, .. } => {
                         Error::Length { op: "index_select", what, expected, got }
                     }
@@ -285,7 +285,7 @@ fn tables_and_bags() {
         refused("embedding", [embedding_backward(&mut out, shape, &index, &x, None, true)]);
         refused("embedding", [embedding_backward_fast(&mut out, shape, &index, &x, None, true)]);
     }
-    // Rows of no elements, more of them than can be counted one by one.
+    // Rows without elements, more than can be counted one by one.
     embedding_backward::<f32>(&mut [], [MAX, 0], &[0, i64::MAX], &[], None, true).unwrap();
     let many = [i64::MIN, -1, 1, i64::MAX];
     let bag = BagBounds::new("embedding_bag", 1, &[0], false).unwrap();
@@ -502,7 +502,7 @@ fn sparse_products() {
         refused("sparse_mm", [mm(elements, &dense, width, &mut out)]);
         refused("sparse_mm", [mm_fast(elements, &dense, width, &mut out)]);
     }
-    // Rows of no elements, and a matrix of no columns.
+    // Rows without elements, and a matrix without columns.
     mm(Elements { size: [MAX, 2], ..good }, &[], 0, &mut []).unwrap();
     let none = Elements { rows: &[], columns: &[], values: &[], size: [2, 0], period: 0 };
     let mut out = [9.0f32; 80];

@@ -46,7 +46,7 @@ fn windows() {
             pool(1, &[4], [&[1, 1], &[1], &[0], &[1]], false),
         ],
     );
-    // Windows, strides and paddings far larger than what they move over.
+    // Windows, strides and paddings far larger than the input.
     let input = [1.0f32, 4.0, 2.0, 3.0];
     for (kernel, stride, padding, dilation, ceil, expected) in [
         (1 << 31, 1, 1 << 30, 1, false, vec![4.0f32, 4.0, 4.0, 4.0, 4.0]),

@@ -1,4 +1,4 @@
-//! Convolutions: bits against the written order, whatever the machine.
+//! Convolutions: bits against the written order, on any machine.
 
 #[path = "../invariance/mod.rs"]
 mod invariance;
@@ -9,12 +9,12 @@ use oracle::{Case, Xorshift};
 use samebits_cpu_kernels::conv::{Convolution, Error, Params, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 trait Sample: Real {
-    /// From an f32, exactly or by scaling f32's special values to the type's.
+    /// Draws from an f32, exactly or by scaling f32's special values to the type's.
     fn draw(rng: &mut Xorshift, kind: Kind) -> Self;
     fn bits(self) -> u64;
 }
 
-/// What values to draw.
+/// The kind of values to draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Ordinary,
@@ -60,7 +60,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
     }
 }
 
-/// Inputs of a case with what the oracle makes of them.
+/// The inputs of a case with the oracle's results.
 struct Expected<T> {
     case: Case,
     input: Vec<T>,
@@ -154,8 +154,8 @@ fn padding_is_skipped_when_values_are_infinite_or_nan() {
     passes_match_the_oracle::<f64>(0x51f6_5eed, 20, &kinds);
 }
 
-/// Sizes at which a pass is cut into strips, channels and merged images, and at which the
-/// weight gradient shares out blocks or channels.
+/// Sizes at which a pass is split into strips, channels and merged images, and at which the weight
+/// gradient splits blocks or channels.
 #[test]
 fn larger_sizes_match_the_oracle() {
     let square =
@@ -208,7 +208,7 @@ fn larger_sizes_match_the_oracle() {
     });
 }
 
-/// FPRev's probe: two big numbers cancel, and the result counts what is added after they met.
+/// FPRev's probe: two big numbers cancel, and the result counts the terms added after they met.
 #[test]
 fn the_order_of_addition_is_the_written_one() {
     let (channels, taps) = (70, 9);

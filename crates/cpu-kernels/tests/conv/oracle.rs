@@ -3,7 +3,7 @@
 use samebits_cpu_kernels::conv::{Convolution, Params, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 
-/// A convolution between an `input` and an `output` side, all spatial sizes of rank 3.
+/// A convolution between an `input` and an `output` side, with all spatial sizes of rank 3.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) dimensions: usize,
@@ -27,7 +27,7 @@ pub(crate) fn positions(dims: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
     (0..volume(dims)).map(move |i| [i / dims[2] / dims[1], i / dims[2] % dims[1], i % dims[2]])
 }
 
-/// A chain of fma cut into blocks, the steps counted by the caller.
+/// A chain of fma in blocks; the caller counts the steps.
 pub(crate) struct Chain<T> {
     pub(crate) block: usize,
     pub(crate) current: usize,
@@ -60,7 +60,7 @@ impl<T: Real> Chain<T> {
 }
 
 impl Case {
-    /// Where a tap of an output position reads.
+    /// Returns the position that a tap of an output position reads.
     pub(crate) fn source(&self, output: [usize; 3], tap: [usize; 3]) -> Option<usize> {
         let mut at = 0;
         for d in 0..3 {
@@ -111,7 +111,7 @@ impl Case {
         for n in 0..self.batch {
             for c in 0..self.groups * self.inputs {
                 let group = c / self.inputs;
-                // Which output each tap of each input position meets.
+                // The output that each tap of each input position meets.
                 let mut meets = vec![None; volume(self.input) * taps];
                 for (o, at) in positions(self.output).enumerate() {
                     for (t, tap) in positions(self.kernel).enumerate() {
@@ -192,7 +192,7 @@ impl Case {
         conv
     }
 
-    /// Sizes from a generator, small enough for the oracle.
+    /// Draws sizes small enough for the oracle.
     pub(crate) fn random(rng: &mut Xorshift) -> Case {
         let dimensions = 1 + rng.below(3);
         let mut case = Case {

@@ -9,7 +9,7 @@ use num_bigint::{BigInt, Sign};
 pub(crate) struct BigSum {
     sum: BigInt,
     nan: bool,
-    /// Whether a positive and a negative infinity were added.
+    /// True if an infinity of that sign was added.
     infinite: [bool; 2],
 }
 
@@ -33,7 +33,7 @@ impl BigSum {
         if x.is_sign_negative() { self.sum -= magnitude } else { self.sum += magnitude }
     }
 
-    /// The sum rounded once, to nearest even; +0 for a sum of zero.
+    /// Returns the sum rounded once, to nearest even; +0 for a sum of zero.
     pub(crate) fn to_f32(&self) -> f32 {
         match (self.nan, self.infinite) {
             (true, _) | (_, [true, true]) => return f32::from_bits(0x7fc0_0000),
@@ -42,7 +42,7 @@ impl BigSum {
             _ => {}
         }
         let magnitude = self.sum.magnitude();
-        // What is beyond the 24 leading bits is compared with half a unit.
+        // Compare the bits beyond the leading 24 with half a unit.
         let dropped = magnitude.bits().saturating_sub(24);
         let mut kept = magnitude >> dropped;
         let rest = (magnitude - (&kept << dropped)) << 1u32;
@@ -51,7 +51,7 @@ impl BigSum {
             kept += 1u32;
         }
         let kept = u64::try_from(kept).expect("at most 2^24") as f64;
-        // Exact in f64, and a number beyond f32 becomes infinite.
+        // Exact in f64; a number beyond f32 becomes infinite.
         let scale = f64::from_bits((1023 - 149 + dropped) << 52);
         let value = (kept * scale) as f32;
         if self.sum.sign() == Sign::Minus { -value } else { value }

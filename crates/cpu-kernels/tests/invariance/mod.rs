@@ -1,4 +1,4 @@
-//! Runs a computation on several numbers of threads and at every SIMD level.
+//! Runs a computation with several numbers of threads and at every SIMD level.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -6,7 +6,7 @@ use samebits_cpu_kernels::Float;
 use std::fmt::Debug;
 use test_support::at_every_level;
 
-/// Calls `f` at every level, on several numbers of threads.
+/// Calls `f` at every level, with several numbers of threads.
 pub(crate) fn on_every_machine(f: impl Fn(&str) + Sync) {
     at_every_level(|level| {
         for threads in THREADS {
@@ -17,7 +17,7 @@ pub(crate) fn on_every_machine(f: impl Fn(&str) + Sync) {
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 
-/// The result of `f`, after asserting that it is the same everywhere.
+/// Returns the result of `f`, after asserting that it is the same everywhere.
 pub(crate) fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
     let mut all: Option<R> = None;
     at_every_level(|level| {
@@ -38,7 +38,7 @@ pub(crate) fn on_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R
     pool.install(f)
 }
 
-/// The bits of every element, so that a comparison sees the sign of zero and NaN.
+/// Returns the bits of every element, so that a comparison sees NaN and the sign of zero.
 pub(crate) fn bits<T: Float>(values: &[T]) -> Vec<u64> {
     values
         .iter()
@@ -52,7 +52,7 @@ pub(crate) fn bits<T: Float>(values: &[T]) -> Vec<u64> {
         .collect()
 }
 
-/// SplitMix64.
+/// The generator SplitMix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
@@ -69,7 +69,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// From -1 to 1, in steps that f32 holds.
+    /// Draws from -1 to 1, in steps that f32 represents.
     pub(crate) fn unit<T: Float>(&mut self) -> T {
         T::from_f64((self.next() >> 40) as f64 / 8388608.0 - 1.0)
     }
@@ -78,7 +78,7 @@ impl Random {
         (0..n).map(|_| self.unit()).collect()
     }
 
-    /// Numbers of very different size, so that the order of a rounded sum shows.
+    /// Draws numbers of very different magnitude, so that a rounded sum shows its order.
     pub(crate) fn wide<T: Float>(&mut self, n: usize) -> Vec<T> {
         (0..n)
             .map(|_| {

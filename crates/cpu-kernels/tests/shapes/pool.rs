@@ -1,8 +1,8 @@
-//! Pooling of planes, as several tests write it.
+//! Pooling of planes, in the form that several tests use.
 
 use samebits_cpu_kernels::pooling::{Pool, PoolParams};
 
-/// Windows over planes.
+/// Returns windows over planes.
 pub(crate) fn pool(
     planes: usize,
     input: &[usize],

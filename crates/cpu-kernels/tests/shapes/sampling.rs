@@ -1,8 +1,8 @@
-//! Sampling at a number of points, as several tests write it.
+//! Sampling at a number of points, in the form that several tests use.
 
 use samebits_cpu_kernels::grid_sample::{GridParams, Sampling};
 
-/// The sampling of `points` points in each of `batch` inputs of `channels` channels.
+/// Returns the sampling of `points` points in each of `batch` inputs of `channels` channels.
 pub(crate) fn sampling(
     op: &'static str,
     [batch, channels, points]: [usize; 3],

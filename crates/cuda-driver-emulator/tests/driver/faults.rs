@@ -1,4 +1,4 @@
-//! Mistakes that a program gets away with on most days, and that the driver must catch every time.
+//! Mistakes that usually go unnoticed, and that the driver must always catch.
 
 use super::{BASIC, PLAIN, again, on_driver, read};
 use cudarc::{
@@ -13,12 +13,12 @@ use sys::CUresult as R;
 
 const TWO: &[&[(&str, &str)]] = &[&[("SAMEBITS_EMULATOR_DEVICES", "2")]];
 const FRESH: &[&[(&str, &str)]] = &[&[("SAMEBITS_EMULATOR_ADDRESSES", "fresh")]];
-/// Elements of every buffer.
+/// The number of elements of every buffer.
 const N: usize = 64;
-/// What a host reads that does not wait for its copy.
+/// The value that a host reads if it does not wait for its copy.
 const NOT_YET: f32 = f32::from_bits(0xeeee_eeee);
 
-/// `vector_add`, in a context without cudarc's own events: the program orders its streams.
+/// Loads `vector_add` in a context without cudarc's own events: the program orders its streams.
 fn adder(ctx: &Arc<CudaContext>) -> Result<CudaFunction, DriverError> {
     // SAFETY: nothing has been allocated, and what tests do wrong the driver catches.
     unsafe { ctx.disable_event_tracking() };
@@ -26,7 +26,7 @@ fn adder(ctx: &Arc<CudaContext>) -> Result<CudaFunction, DriverError> {
     ctx.load_module(Ptx::from_src(BASIC))?.load_function("vector_add")
 }
 
-/// `out = a + b` by `threads` threads.
+/// Computes `out = a + b` with `threads` threads.
 fn add_by(
     stream: &Arc<CudaStream>,
     function: &CudaFunction,
@@ -173,12 +173,12 @@ fn memory_is_gone_when_its_stream_frees_it() {
         let x = stream.clone_htod(&[1.0f32; N])?;
         let mut y = other.alloc_zeros::<f32>(N)?;
         ctx.synchronize()?;
-        // Freed after its last use in the stream, which is right.
+        // Freed after its last use in the stream, which is correct.
         let mut z = stream.alloc_zeros::<f32>(N)?;
         add(&stream, &function, [&x, &x], &mut z)?;
         drop(z);
         ctx.synchronize()?;
-        // Another stream uses it, and nobody orders that before the release.
+        // Another stream uses it, and nothing orders that before the release.
         let (address, _sync) = x.device_ptr(&stream);
         // SAFETY: the second owner is never dropped.
         let stale = unsafe { stream.upgrade_device_ptr::<f32>(address, N) };
@@ -206,7 +206,7 @@ fn freed_addresses_are_used_again_at_once() {
         // SAFETY: the second owner is never dropped.
         let stale = unsafe { stream.upgrade_device_ptr::<f32>(address, N) };
         drop(x);
-        // Not by a stream that comes before the release.
+        // Not by a stream that is ordered before the release.
         let elsewhere = other.alloc_zeros::<f32>(N)?;
         assert_ne!(elsewhere.device_ptr(&other).0, address);
         let again = stream.clone_htod(&[7.0f32; N])?;
@@ -247,8 +247,8 @@ fn memory_freed_at_once_is_gone_for_work_that_waits() {
 fn a_free_without_a_context_is_refused() {
     on_driver("faults::a_free_without_a_context_is_refused", TWO, || {
         let (ctx, other) = (CudaContext::new(0)?, CudaContext::new(1)?);
-        // The default stream is that of the current context: a thread without one has none, and
-        // one that works with another device frees there.
+        // The default stream is that of the current context: a thread without a context has none,
+        // and a thread of another device would free there.
         for (bound, code) in
             [(None, R::CUDA_ERROR_INVALID_CONTEXT), (Some(other), R::CUDA_ERROR_INVALID_VALUE)]
         {
@@ -261,7 +261,7 @@ fn a_free_without_a_context_is_refused() {
             });
             assert_eq!(ctx.check_err().unwrap_err().0, code);
         }
-        // A created stream says itself where it belongs.
+        // A created stream knows its context.
         let x = ctx.new_stream()?.clone_htod(&[1.0f32; N])?;
         thread::scope(|scope| {
             scope.spawn(|| drop(x));
@@ -290,8 +290,8 @@ fn work_in_a_stream_of_another_context_is_refused() {
             let freed = result::free_async(address, there.cu_stream());
             assert_eq!(freed.unwrap_err().0, R::CUDA_ERROR_INVALID_VALUE);
         }
-        // cudarc binds no context where it looks up a function: that of the other device is still
-        // the current one, and a thread of its own has none.
+        // cudarc binds no context when it looks up a function: the other device's is still current,
+        // and a new thread has none.
         let module = one.load_module(Ptx::from_src(BASIC))?;
         two.bind_to_thread()?;
         let refused = module.load_function("vector_add").unwrap_err();

@@ -1,7 +1,7 @@
 //! cudarc, unmodified, on the emulated driver.
 //!
-//! The loader reads its path when a process starts, so each test runs itself again in a process
-//! of its own, with the library placed as `libcuda.so` in a folder on that path.
+//! The loader reads its path when a process starts, so each test runs itself again in a child
+//! process, with the library copied as `libcuda.so` to a folder on that path.
 
 #![allow(clippy::print_stdout)]
 
@@ -23,7 +23,7 @@ use std::{
 
 const CHILD: &str = "SAMEBITS_EMULATOR_TEST_CHILD";
 
-/// The library that was built with this test.
+/// Returns the library that was built with this test.
 fn library() -> PathBuf {
     let test = env::current_exe().expect("a process knows its program");
     let name = "libsamebits_cuda_driver_emulator.so";
@@ -61,7 +61,7 @@ fn on_driver(name: &str, runs: &[&[(&str, &str)]], body: impl FnOnce() -> Result
     }
 }
 
-/// Copies to the host and waits: the copy alone may still be on its way when it returns.
+/// Copies to the host and waits: the copy alone may be incomplete when it returns.
 fn read<T: DeviceRepr>(
     stream: &Arc<CudaStream>,
     slice: &CudaSlice<T>,
@@ -179,7 +179,7 @@ fn bad_launches_are_refused_at_once() {
         }
         let broken = ctx.load_module(Ptx::from_src(BASIC.replace("add.rn.f32", "add.up.f32")));
         assert_eq!(broken.unwrap_err().0, sys::CUresult::CUDA_ERROR_INVALID_PTX);
-        // Nothing of this harms the context.
+        // None of this harms the context.
         stream.synchronize()
     });
 }
@@ -191,8 +191,8 @@ fn several_devices_have_memories_of_their_own() {
         assert_eq!(CudaContext::device_count()?, 2);
         let (a, b) = (CudaContext::new(0)?, CudaContext::new(1)?);
         assert_eq!(CudaContext::new(2).unwrap_err().0, sys::CUresult::CUDA_ERROR_INVALID_DEVICE);
-        // Streams of their own: cudarc's copy between devices binds the source's context on its
-        // way, and whose default stream the next call means depends on that.
+        // Separate streams: cudarc's copy between devices binds the source's context, which would
+        // change the default stream of the next call.
         let (from, to) = (a.new_stream()?, b.new_stream()?);
         let x = from.clone_htod(&[1.5f64, 2.5])?;
         let y = to.clone_dtod(&x)?;
