@@ -1,5 +1,5 @@
-//! The vendor's libraries: a clear error where they are missing, and the same bits twice where
-//! they and a GPU are there.
+//! The vendor's libraries: a clear error if they are missing, and the same bits twice if they and a
+//! GPU are present.
 
 #![cfg(all(feature = "cublas", feature = "cudnn"))]
 #![allow(clippy::print_stderr, reason = "tests talk to their reader")]

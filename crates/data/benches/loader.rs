@@ -1,4 +1,4 @@
-//! What the loader costs per sample, and whether it keeps its workers busy.
+//! The loader's cost per sample, and the utilisation of its workers.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use samebits_data::{DataLoader, DatasetExt, Memory};
 
-/// Samples of 64 bytes that cost nothing to make: all time is the loader's.
+/// Times samples of 64 bytes that cost nothing to make: all time is the loader's.
 fn overhead(c: &mut Criterion) {
     let mut group = c.benchmark_group("overhead/64B");
     let samples = 1 << 16;
@@ -34,7 +34,7 @@ fn overhead(c: &mut Criterion) {
     group.finish();
 }
 
-/// Samples that cost about 50 microseconds each: the workers' time should be all there is.
+/// Times samples that cost about 50 microseconds each: ideally all time is the workers'.
 fn decoding(c: &mut Criterion) {
     let mut group = c.benchmark_group("decode/50us");
     let samples = 2000_usize;

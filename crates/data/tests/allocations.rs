@@ -1,4 +1,4 @@
-//! How often, and for how much, the loader asks for memory.
+//! The number and size of the loader's allocations.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn a_batch_asks_once_for_each_of_its_buffers() {
     }
 }
 
-/// The bytes of a file pass through a buffer of the worker's.
+/// The bytes of a file pass through a buffer of the worker.
 #[test]
 fn a_sample_asks_for_itself_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_sample_asks_for_itself_alone() {
     }
 }
 
-/// The first and the last sample.
+/// A sampler of the first and the last sample.
 #[derive(Debug)]
 struct Ends;
 
@@ -90,7 +90,7 @@ fn an_order_of_a_billion_samples_takes_no_memory() {
         });
         assert!(bytes < 1 << 20, "{bytes} bytes for rank {rank}");
     }
-    // The sampler that lists its places would be seen.
+    // A sampler that lists its positions would be detected.
     let [_, bytes] = asked(|| Shuffled.order(1 << 17, 0, &Generator::new(0)).unwrap());
     assert!(bytes >= 1 << 20, "{bytes}");
 }

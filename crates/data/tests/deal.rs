@@ -1,4 +1,4 @@
-//! Whole batches dealt out to ranks are those of one loader, for any number of ranks.
+//! Whole batches dealt to ranks are those of one loader, for any number of ranks.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// Samples with noise of their own.
+/// A dataset whose samples have noise of their own.
 struct Noisy(usize);
 
 impl Dataset for Noisy {
@@ -23,7 +23,7 @@ impl Dataset for Noisy {
     }
 }
 
-/// Keeps samples, and draws for the batch.
+/// A collate function that keeps samples and draws for the batch.
 struct Drawn;
 
 impl Collate<(usize, u32)> for Drawn {
@@ -52,7 +52,7 @@ fn own(rank: u64, world: u64, per_step: u64) -> Range<u64> {
     rank * per_step / world..(rank + 1) * per_step / world
 }
 
-/// Steps of one rank: their batches, and the state after each.
+/// Returns the batches of one rank's steps, and the state after each.
 fn steps(loader: &Loader, from: Option<&LoaderState>, deal: &Deal) -> Vec<(Vec<B>, LoaderState)> {
     let mut epoch = match from {
         Some(state) => loader.resume_dealt(state, deal).unwrap(),
@@ -126,7 +126,7 @@ fn a_state_goes_on_with_any_number_of_ranks_and_places() {
     }
 }
 
-/// Single samples dealt out make other batches for every number of ranks.
+/// Dealing single samples gives other batches for every number of ranks.
 #[test]
 fn a_shard_is_no_deal() {
     let of = |world| {
@@ -150,7 +150,7 @@ fn what_cannot_be_dealt_out_is_refused() {
         let error = loader(0, false).epoch_dealt(0, &wrong).unwrap_err();
         assert!(error.to_string().contains("deal"), "{error}");
     }
-    // No place in a step is no error: there are more ranks than places.
+    // A rank without a position in a step is no error: there are more ranks than positions.
     let none = Deal { per_step: 4, own: 2..2 };
     let mut epoch = loader(2, false).epoch_dealt(0, &none).unwrap();
     assert!(epoch.next().is_none());

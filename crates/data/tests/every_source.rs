@@ -1,5 +1,5 @@
-//! Every source resumes anywhere: after any batch, twice in an epoch, and after an error, with any number of
-//! workers. A source that is not in the table fails the test.
+//! Every source resumes anywhere: after any batch, twice in an epoch, and after an error, with any
+//! number of workers. A source missing from the table fails the test.
 
 #[cfg(feature = "parquet")]
 #[path = "common/parquet.rs"]
@@ -19,10 +19,10 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// What hands over to another source alone.
+/// Types that only delegate to another source.
 const WRAPPERS: [&str; 2] = ["Arc", "Box"];
 
-/// Runs the proof for each source that this build has, and returns the names of all.
+/// Runs the proof for each source of this build, and returns the names of all.
 fn prove_all(folder: &Path) -> BTreeSet<&'static str> {
     let mut proven = BTreeSet::new();
     let mut prove = |name, resumes: &dyn Fn()| {
@@ -85,7 +85,7 @@ fn prove_all(folder: &Path) -> BTreeSet<&'static str> {
             streamed(samebits_data::ParquetShards::new(paths.clone()).unwrap());
         });
     }
-    // What this build leaves out is proven by the build that has it.
+    // Sources that this build lacks are proven by the build that has them.
     if cfg!(not(feature = "images")) {
         proven.insert("ImageFolder");
     }
@@ -126,7 +126,7 @@ fn implementors(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The samples of a batch and a number of the batch's own.
+/// A collate function that keeps the samples and draws a number for the batch.
 struct Drawn;
 
 impl<S: Send + 'static> Collate<S> for Drawn {
@@ -137,7 +137,7 @@ impl<S: Send + 'static> Collate<S> for Drawn {
     }
 }
 
-/// A sample in words, and a draw of its own. It fails while it is `armed`.
+/// Describes a sample, and draws a number. It fails while it is `armed`.
 fn sample<T: Debug>(
     item: &T,
     cx: &mut SampleContext<'_>,
@@ -192,7 +192,8 @@ fn streamed<D: ShardedDataset<Item: Debug>>(data: D) {
     }
 }
 
-/// `load` gives at most so many batches from a state on, up to the first error, and the state behind them.
+/// Tests resuming. `load` returns a limited number of batches from a state on, up to the first
+/// error, and the state after them.
 fn resumes<B, S>(armed: &AtomicBool, start: S, load: impl Fn(usize, &S, usize) -> (Vec<B>, S))
 where
     B: PartialEq + Debug,
@@ -206,7 +207,7 @@ where
         let workers = first % 3;
         let (mut found, state) = load(workers, &start, first);
         assert_eq!(found.len(), first);
-        // Interrupted once more, two batches later, and once in the middle of nothing.
+        // Interrupted again two batches later, and once before any batch.
         let (more, state) = load(2 - workers, &saved(&state), 2);
         found.extend(more);
         let (none, state) = load(workers, &saved(&state), 0);

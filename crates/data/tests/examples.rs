@@ -1,4 +1,4 @@
-//! The examples run to their end; each is an error if what it shows does not hold.
+//! The examples run to completion; each returns an error if its claim does not hold.
 
 #[path = "../examples/sources.rs"]
 mod sources;

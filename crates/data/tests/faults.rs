@@ -1,4 +1,4 @@
-//! What happens when samples, workers or consumers misbehave.
+//! Misbehaving samples, workers and consumers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// What a sample does.
+/// The behaviour of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
     Load,
@@ -25,7 +25,7 @@ struct Trouble {
     peak: Arc<AtomicUsize>,
 }
 
-/// A sample that knows how many of its kind are alive.
+/// A sample that counts the live samples.
 struct Counted {
     live: Arc<AtomicUsize>,
 }
@@ -67,7 +67,7 @@ impl Dataset for Trouble {
             Deed::Panic => panic!("sample {index} is cursed"),
             Deed::Fail => Err(Error::other(format!("sample {index} is missing"))),
             Deed::Hang => {
-                // Cancellation lets the thread end; a dataset that never asks would keep it.
+                // Cancellation lets the thread end; a dataset that never checks would keep it.
                 while !cx.cancelled() {
                     thread::sleep(Duration::from_micros(200));
                 }
@@ -85,7 +85,7 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Panics in worker threads are expected here; their messages would bury the others.
+/// Silences panics in worker threads, which are expected here.
 fn hush() {
     use std::sync::Once;
     static ONCE: Once = Once::new();
@@ -280,7 +280,7 @@ fn memory_stays_bounded_while_the_consumer_sleeps() {
     for step in 0..100 {
         held = epoch.next();
         if step % 25 == 0 {
-            // The workers fill the window, beside the batch that is held here, and then stop.
+            // The workers fill the window beside the batch held here, and then stop.
             let full = (workers * prefetch + 1) * batch;
             wait_for("a full window", || data.live.load(Ordering::SeqCst) == full);
         }
@@ -288,7 +288,7 @@ fn memory_stays_bounded_while_the_consumer_sleeps() {
     drop(held);
     let report = epoch.report();
     assert_eq!((report.batches, report.samples), (100, 500));
-    // One batch more than the window is in the consumer's hands, one more on its way to it.
+    // Beyond the window, the consumer holds one batch and one more is on its way.
     let most = (workers * prefetch + 2) * batch;
     let peak = data.peak.load(Ordering::SeqCst);
     assert!(peak <= most, "{peak} samples were alive, at most {most} may be");
@@ -300,7 +300,7 @@ fn memory_stays_bounded_while_the_consumer_sleeps() {
 #[test]
 fn a_thousand_random_runs_end() {
     hush();
-    // A deadlock must fail the test, not keep it.
+    // A deadlock must fail the test, not block it.
     let (done, finished) = std::sync::mpsc::channel();
     let runs = thread::spawn(move || {
         random_runs();
@@ -363,7 +363,7 @@ fn random_runs() {
     }
 }
 
-/// Sees that the data set is let go of: it is shared by the loader, its epochs and its workers.
+/// A check that the dataset is released: the loader, its epochs and its workers share it.
 struct LiveAfterDrop(std::sync::Weak<Trouble>);
 
 impl LiveAfterDrop {

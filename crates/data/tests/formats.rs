@@ -1,4 +1,4 @@
-//! Every file format: what is read, and what a damaged file says.
+//! Every file format: the data read, and the errors of damaged files.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A safetensors file with the given header and data.
+/// Returns a safetensors file with the given header and data.
 fn tensors(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
 }
@@ -53,7 +53,7 @@ fn csv_reads_numbers_headers_labels_and_gzip() {
     assert!(empty.is_empty());
 }
 
-/// Whole numbers that f32 does not hold, and what stands around the numbers.
+/// Integers that f32 does not represent, and text around the numbers.
 #[test]
 fn csv_rounds_and_cuts_nothing_in_silence() {
     let values = |options: CsvOptions, text: &[u8]| {
@@ -94,11 +94,11 @@ fn csv_rounds_and_cuts_nothing_in_silence() {
         let rounded = values(CsvOptions::new().rounded(true), table.as_bytes()).unwrap();
         assert_eq!(rounded, [1.0, 2.0, 3.0, text.parse().unwrap()]);
     }
-    // Labels hold every i64, and nothing else.
+    // Labels represent every i64, and nothing else.
     let labels = |text: &[u8]| CsvOptions::new().parse("t.csv", text).map(|t| t.labels().to_vec());
     assert_eq!(labels(b"0,9223372036854775807").unwrap(), [i64::MAX]);
     assert!(labels(b"0,9223372036854775808").is_err() && labels(b"0,1.0").is_err());
-    // A byte order mark and empty lines are nothing, garbage is an error.
+    // A byte order mark and empty lines are ignored, garbage is an error.
     let marked = values(CsvOptions::new(), b"\xef\xbb\xbf\n1,2\r\n\r\n\n3,4\n\n").unwrap();
     assert_eq!(marked, [1.0, 2.0, 3.0, 4.0]);
     let named = CsvOptions::new().header(true);
@@ -153,7 +153,7 @@ fn csv_mistakes_are_named_with_line_and_column() {
         b"1,2\n",
         "line 1: expected a label in column 6, found 2 fields",
     );
-    // A quoted field may span lines; the row is where it begins.
+    // A quoted field may span lines; the row is the one where it begins.
     check(
         new(),
         b"1,2\n\"a\nb\",3\n4\n",
@@ -303,7 +303,7 @@ fn a_file_that_is_shortened_while_open_is_an_error_of_its_sample() {
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1450).unwrap();
     let results: Vec<_> = epoch.collect();
     assert_eq!(results.len(), 9);
-    // Batches that were loaded before may be whole; the last cannot be.
+    // Batches loaded earlier may be whole; the last cannot be.
     let error = results[8].as_ref().unwrap_err();
     let Error::Sample { sample: 36, batch: 9, source, .. } = error else { panic!("{error}") };
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_file_that_is_shortened_while_open_is_an_error_of_its_sample() {
             path.display()
         )
     );
-    // The row that lost its end names the place where the file ends now.
+    // The row that lost its end names the offset at which the file now ends.
     let Err(Error::Sample { source, .. }) = loader.epoch(0).nth(3).unwrap() else { panic!() };
     assert!(matches!(*source, Error::Malformed { place: Place::Offset(1450), .. }), "{source}");
 }
@@ -367,7 +367,7 @@ fn idx_files_hold_numbers_of_six_types() {
     }
 }
 
-/// A well-formed file with a few bytes changed, and perhaps its end cut off.
+/// Returns a valid file with a few bytes changed, and sometimes with its end cut off.
 fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let len = whole.len();
     let changes = proptest::collection::vec((0..len, any::<u8>()), 0..4);
@@ -385,7 +385,7 @@ fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR";
 
-/// Up to `most` bytes: more than any header takes.
+/// Reads up to `most` bytes: more than any header takes.
 #[test]
 fn a_gzip_file_without_bytes_is_a_shard_that_cannot_be_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,7 +401,7 @@ fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..most)
 }
 
-/// Reads all rows of whatever has opened.
+/// Reads all rows of a file that opened.
 fn read_rows(rows: Result<Rows>) {
     let Ok(rows) = rows else { return };
     for index in (0..rows.len()).take(100) {
@@ -528,8 +528,8 @@ proptest! {
         for name in ["x.bin", "x.gz"] {
             let lines = Lines::new(vec![folder.path().join(name)]).most_bytes(100);
             let loader = StreamLoader::builder(lines).build().unwrap();
-            // At worst as many lines as bytes, a record that cannot be read and the shard that
-            // cannot be opened behind it.
+            // At most as many lines as bytes, then an unreadable record and a shard that cannot be
+            // opened.
             prop_assert!(loader.epoch(0).count() <= bytes.len() + 2);
         }
         let _ = serde_json::from_slice::<LoaderState>(&bytes);
@@ -580,7 +580,7 @@ fn batches_that_are_read_at_once_are_what_their_rows_are() {
     let rows = Rows::open_raw(&path, 0, Element::U16, ByteOrder::Little, &[2]).unwrap();
     let order = [5, 6, 7, 199, 0, 6, 3, 198, 4, 100, 5];
     let data = rows.clone().typed::<u16>().zip(rows.clone()).unwrap().map(|pair, cx| {
-        // Both halves and this one see the sample's own context.
+        // Both parts and this one see the sample's own context.
         Ok((pair, cx.index(), cx.rng().next_block()))
     });
     let data = data.subset((0..200).rev().collect()).unwrap();
@@ -599,14 +599,14 @@ fn batches_that_are_read_at_once_are_what_their_rows_are() {
             (&[row, row + 1][..], &[row.into(), f32::from(row + 1)][..])
         );
         assert_eq!(*at, index);
-        // A sample that comes twice draws anew.
+        // A sample that occurs twice draws anew.
         if order[..place].contains(&index) {
             assert_ne!(batch.data[place].2, single.sample(0, index).unwrap().2);
         } else {
             assert_eq!(batch.data[place], single.sample(0, index).unwrap());
         }
     }
-    // A row that cannot be read is an error of its own sample, whatever it was read with.
+    // An unreadable row is an error of its own sample, whatever it was read with.
     let labels = Rows::open_raw(&path, 0, Element::U16, ByteOrder::Little, &[]).unwrap();
     let labels = labels.into_labels().unwrap();
     fs::write(&path, [0; 2 * 150]).unwrap();
@@ -617,7 +617,7 @@ fn batches_that_are_read_at_once_are_what_their_rows_are() {
     assert!(epoch.skipped()[0].to_string().starts_with("sample 150: "));
 }
 
-/// One batch.
+/// A sampler of one batch.
 #[derive(Debug)]
 struct Fixed(Vec<usize>);
 

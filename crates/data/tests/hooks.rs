@@ -1,4 +1,4 @@
-//! Generators of other libraries, and what the loader tells about itself.
+//! Generators of other libraries, and the events that the loader emits.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn a_saved_foreign_generator_goes_on() {
             assert_eq!(rest.collect::<Vec<_>>(), whole[stop..], "{workers} workers, batch {stop}");
         }
     }
-    // A library that cannot tell its state starts over: the loader cannot hide that.
+    // A library that cannot report its state starts over: the loader cannot hide that.
     let whole = epoch(&loader(2, Some(SeedScope::Worker), false), 0);
     let writer = loader(2, Some(SeedScope::Worker), false);
     let mut running = writer.epoch(0);
@@ -121,7 +121,7 @@ fn a_saved_foreign_generator_goes_on() {
     assert_ne!(rest.collect::<Vec<_>>(), whole[4..]);
 }
 
-/// A library that can be seeded, and nothing else.
+/// A library that can only be seeded.
 struct Sealed;
 
 impl SeedHook for Sealed {
@@ -141,7 +141,7 @@ fn a_hook_saves_nothing_and_refuses_to_restore_unless_it_says_how() {
     assert_eq!(error.to_string(), "the hook \"sealed\" cannot restore a state");
 }
 
-/// Counts spans by name.
+/// A subscriber that counts spans by name.
 #[derive(Default)]
 struct Spans {
     workers: AtomicUsize,
@@ -174,8 +174,8 @@ impl tracing::Subscriber for Counting {
 #[test]
 fn each_worker_has_a_span_and_the_report_adds_up() {
     let spans = Arc::new(Spans::default());
-    // Workers are threads of their own, so the subscriber must be everybody's. The other tests
-    // of this program run beside this one; their spans only raise the counts.
+    // Workers are separate threads, so the subscriber must be global. The other tests of this
+    // program run beside this one; their spans only raise the counts.
     tracing::subscriber::set_global_default(Counting(Arc::clone(&spans))).unwrap();
     let loader = loader(3, Some(SeedScope::Sample), false);
     let mut running = loader.epoch(0);

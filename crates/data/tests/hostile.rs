@@ -1,4 +1,4 @@
-//! Sizes and states that nobody would give: typed errors, no panic, no hang.
+//! Absurd sizes and states give typed errors, no panic and no hang.
 
 use samebits_data::{
     ByteOrder, DataLoader, Dataset, Element, Error, LoaderState, Memory, Result, Rows,
@@ -63,7 +63,7 @@ fn worlds_of_any_size() {
 #[test]
 fn lengths_that_no_order_can_have() {
     for len in [usize::MAX, usize::MAX / 8, 1 << 48] {
-        // An order that is computed needs no memory.
+        // A computed order needs no memory.
         let loader = DataLoader::builder(Long(len)).batch_size(2).build().unwrap();
         assert_eq!(loader.epoch(0).next().unwrap().unwrap().data, [0, 1]);
         assert_eq!(loader.batches_in(0).unwrap(), len.div_ceil(2) as u64);

@@ -1,4 +1,4 @@
-//! Images as Pillow decodes them, and folders as torchvision reads them.
+//! Images as decoded by Pillow, and folders as read by torchvision.
 
 #![cfg(feature = "images")]
 
@@ -11,7 +11,7 @@ use samebits_data::{
 };
 use serde_json::Value;
 
-/// `pillow_images.py` wrote the file.
+/// Returns the cases, which `pillow_images.py` wrote.
 fn cases() -> Vec<Value> {
     serde_json::from_str(include_str!("pillow_images.json")).unwrap()
 }
@@ -62,7 +62,7 @@ fn lossless_images_are_those_of_pillow() {
     assert_eq!(compared, 3 * 27);
 }
 
-/// Near libjpeg's values, and the same bits on every machine.
+/// Close to libjpeg's values, and the same bits on every machine.
 #[test]
 fn jpeg_images_are_near_those_of_pillow_and_fixed() {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
@@ -86,12 +86,12 @@ fn jpeg_images_are_near_those_of_pillow_and_fixed() {
     assert_eq!(digest, 0xad8c_4cf4_8d58_d751, "{digest:016x}");
 }
 
-/// However short the missing part is, and with a preview that ends as an image does.
+/// However short the missing part is, and with a preview that ends like an image.
 #[test]
 fn an_image_that_ends_early_is_an_error() {
     for case in cases() {
         let mut file = bytes(&case, "bytes");
-        // A bitmap's padding and a checksum of nothing may be missing.
+        // A bitmap's padding and an empty checksum may be missing.
         if !name(&case).ends_with(".jpg") {
             continue;
         }
@@ -154,7 +154,7 @@ fn tree(paths: &[&str]) -> tempfile::TempDir {
     root
 }
 
-/// The paths under the root in their order, with their classes.
+/// Returns the paths under the root in their order, with their classes.
 fn listed(root: &Path, images: &ImageFolder) -> Vec<(String, i64)> {
     let path = |path: &Path| path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
     images.files().iter().map(|(file, class)| (path(file), *class)).collect()
@@ -199,7 +199,7 @@ fn folders_are_walked_in_torchvisions_order() {
         let (image, found) = get(&images, index).unwrap();
         assert_eq!((image.pixels, found), (vec![grey; 3], class), "{path}");
     }
-    // A folder that is moved is the same dataset, one with other paths is another.
+    // A moved folder is the same dataset; one with other paths is another.
     let moved = tree(&paths);
     assert_eq!(ImageFolder::open(moved.path()).unwrap().describe(), images.describe());
     fs::rename(moved.path().join("cat/sub"), moved.path().join("cat/sup")).unwrap();
@@ -214,13 +214,13 @@ fn folders_that_would_shift_labels_are_refused() {
         assert!(error.to_string().contains(message), "{error}");
     };
     let options = ImageFolderOptions::new;
-    // A class without images, though it has files.
+    // A class without images, although it has files.
     let root = tree(&["cat/1.png", "dog/readme.txt", "emu/1.png"]);
     refused(root.path(), "must hold an image in each class, but dog holds none");
     let images = options().allow_empty(true).open(root.path()).unwrap();
     assert_eq!(images.classes(), ["cat", "dog", "emu"]);
     assert_eq!(images.files().iter().map(|file| file.1).collect::<Vec<_>>(), [0, 2]);
-    // What a notebook leaves behind, as a class and within one, with and without images.
+    // Folders that notebooks leave behind, as a class and within one, with and without images.
     for path in [".ipynb_checkpoints/1.png", ".ipynb_checkpoints/x", "cat/.ipynb_checkpoints/1.png"]
     {
         let root = tree(&["cat/1.png", path]);

@@ -10,11 +10,11 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// 4×4 images, cropped, flipped and noised at random, after a random sleep.
+/// 4×4 images, cropped, flipped and given noise at random, after a random sleep.
 struct Augmented {
     len: usize,
     sleeps: bool,
-    /// Where the augmentation draws: from the sample's generator or from the worker's.
+    /// Draws from the worker's generator if true, else from the sample's.
     per_worker: bool,
 }
 
@@ -55,7 +55,7 @@ const TWO_POW_MINUS_32: f32 = 1.0 / 4_294_967_296.0;
 
 type B = Batch<(Stacked<f32>, Vec<i64>)>;
 
-/// A batch without tolerance: number, indices, bits of the values, labels.
+/// A batch for exact comparison: number, indices, bits of the values, labels.
 type Bits = (u64, Vec<usize>, Vec<u32>, Vec<i64>);
 
 fn bits(batches: &[B]) -> Vec<Bits> {
@@ -117,7 +117,7 @@ fn worker_seeded_randomness_differs_with_the_workers_but_not_from_run_to_run() {
     assert_ne!(epoch(2), epoch(3));
     assert_ne!(epoch(0), epoch(2));
 
-    // At the default level it is refused.
+    // The default level rejects it.
     let loader = DataLoader::builder(data.clone()).workers(1).build().unwrap();
     let error = loader.epoch(0).next().unwrap().unwrap_err();
     let Error::Sample { worker: 0, sample: 0, source, .. } = error else { panic!("{error}") };
@@ -241,7 +241,7 @@ fn worker_generators_resume_with_the_same_number_of_workers() {
             let mut running = writer.epoch(4);
             running.by_ref().take(stop).for_each(|batch| drop(batch.unwrap()));
             let state = running.state().unwrap();
-            // Resuming twice must not use anything up.
+            // Resuming twice must not consume anything.
             for _ in 0..2 {
                 let mut resumed = loader(workers).resume(&state).unwrap();
                 assert_eq!(resumed.state().unwrap().workers, state.workers);
@@ -320,7 +320,7 @@ fn a_sharded_epoch_resumes_with_another_world_size() {
             })
             .collect()
     };
-    // One global order: the steps visit the same sets as long as the global batch is the same.
+    // One global order: the steps visit the same sets if the global batch is the same.
     assert_eq!(sets(1, 12)[..8], sets(3, 4)[..8]);
     assert_eq!(sets(2, 6)[..8], sets(4, 3)[..8]);
 
@@ -348,8 +348,8 @@ fn a_sharded_epoch_resumes_with_another_world_size() {
     assert_eq!(seen.len(), 96);
 }
 
-/// The digest is part of the public contract: another one is another epoch for everybody who
-/// has written down a seed.
+/// The digest is part of the public contract: if it changes, everybody who recorded a seed gets
+/// another epoch.
 #[test]
 fn value_stability() {
     let data = Augmented { sleeps: false, ..Augmented::new(50) };

@@ -1,4 +1,4 @@
-//! Any settings, against a loader of ten lines.
+//! Arbitrary settings, against a loader of ten lines.
 
 use proptest::prelude::*;
 use samebits_data::{
@@ -7,12 +7,12 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// The generator of an epoch's order, as the documentation of the loader says.
+/// Returns the generator of an epoch's order, as the loader's documentation defines it.
 fn order_generator(seed: u64, epoch: u64) -> Generator {
     Generator::new(seed).derive("order").fold_in(epoch)
 }
 
-/// The first word of sample `index` on its visit number `repeat`.
+/// Returns the first word of sample `index` on visit number `repeat`.
 fn draw(seed: u64, epoch: u64, index: usize, repeat: u64) -> u32 {
     let samples = Generator::new(seed).derive("sample").fold_in(epoch);
     samples.fold_in(index as u64).fold_in(repeat).next_block()[0]
@@ -54,7 +54,7 @@ fn samplers_are_told_apart_by_their_descriptions() {
         &WithReplacement::new(3),
         &Weighted::with_replacement(vec![0.5; 3], 3).unwrap(),
     ];
-    // Saved states hold them.
+    // Saved states contain them.
     let told = samplers.map(|sampler| sampler.describe());
     assert_eq!(
         told[..4],
@@ -173,7 +173,7 @@ proptest! {
             prop_assert_eq!(found, expected);
             states.push(epoch.state().unwrap());
         }
-        // Ranks that have taken the same steps are at the same place.
+        // Ranks that have taken the same steps have the same position.
         prop_assert!(states.iter().all(|state| state == &states[0]));
         let rest = &order[states[0].position as usize..];
         for rank in 0..new_world {
@@ -197,7 +197,7 @@ proptest! {
     }
 }
 
-/// Batches of samples of one parity.
+/// A batch sampler of samples of one parity.
 #[derive(Debug)]
 struct Parity;
 
@@ -246,7 +246,7 @@ fn batch_samplers_resume_and_shard() {
     }
 }
 
-/// A sampler that lies about the dataset.
+/// A sampler whose indices exceed the dataset.
 #[derive(Debug)]
 struct Beyond;
 
@@ -278,10 +278,10 @@ fn a_sampler_cannot_leave_the_dataset() {
     assert_eq!(error.to_string(), "sampler: index 3 is out of range for length 3");
 }
 
-/// All samples once, from the last to the first, each place computed.
+/// A sampler of all samples, last to first, each position computed.
 #[derive(Debug)]
 struct Backwards {
-    /// By how much the indices lie beyond the dataset.
+    /// The distance by which the indices exceed the dataset.
     beyond: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Parquet files: rows by index and from front to back, and damaged files refused.
+//! Parquet files: rows by index and in sequence, and damaged files rejected.
 #![cfg(feature = "parquet")]
 
 #[path = "common/parquet.rs"]
@@ -17,7 +17,7 @@ fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
     data.get(index, &mut SampleContext::detached(&mut worker, 0, 0, index))
 }
 
-/// What row `i` must hold.
+/// Checks the content of row `i`.
 fn check(row: &ParquetRow, i: i64) {
     assert_eq!(row.number::<i64>("id").unwrap(), i);
     assert_eq!(row.number::<u32>("small").unwrap(), u32::MAX - i as u32);
@@ -75,7 +75,7 @@ fn batches_are_what_their_rows_are() {
     assert_eq!(seen, 100);
 }
 
-/// Rows that can be had as a batch alone.
+/// A dataset that only returns rows as a batch.
 struct Together(Parquet);
 
 impl Dataset for Together {
@@ -190,7 +190,7 @@ fn mistakes_are_named() {
     assert!(error.contains("though the file had"), "{error}");
 }
 
-/// Reads all there is in a file that may be damaged.
+/// Reads everything in a possibly damaged file.
 fn read(bytes: Vec<u8>) -> Result<()> {
     let rows = Parquet::parse("p.parquet", bytes)?.most_bytes(1 << 20);
     let few = rows.len().min(40);
@@ -204,7 +204,7 @@ fn read(bytes: Vec<u8>) -> Result<()> {
 #[test]
 fn damaged_bytes_are_errors() {
     let hook = std::panic::take_hook();
-    // Panics of the foreign reader become errors; what they print is not of interest.
+    // Panics of the foreign reader become errors; their output is discarded.
     std::panic::set_hook(Box::new(|_| {}));
     let mut found = [0, 0];
     for packed in [false, true] {

@@ -1,5 +1,5 @@
-//! Whatever ends or spoils a batch, nothing is lost: resuming after the error gives the batches
-//! that an undisturbed epoch has.
+//! If anything interrupts or spoils a batch, nothing is lost: resuming after the error gives the
+//! batches of an undisturbed epoch.
 
 mod common;
 
@@ -14,7 +14,7 @@ use samebits_data::{
     DataLoader, Dataset, Error, Records, Result, SampleContext, ShardedDataset, StreamLoader,
 };
 
-/// What goes wrong once at one sample, or at the start of a worker.
+/// A fault that occurs once, at one sample or at the start of a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -32,7 +32,7 @@ use Fault::{Fails, Hangs, Init, InitPanics, Panics, ReaderPanics, Unreadable};
 
 const FAULTS: [Fault; 7] = [Unreadable, ReaderPanics, Fails, Panics, Hangs, Init, InitPanics];
 
-/// Shards of numbers with one planted fault, which goes away when it is `mended`.
+/// Shards of numbers with one planted fault, which disappears when it is `mended`.
 struct Faulty {
     fault: Fault,
     at: (usize, u64),
@@ -169,7 +169,7 @@ fn a_stream_resumed_after_any_error_has_lost_nothing() {
                 let rest = stream(&data, 2, window).resume(&state).unwrap();
                 got.extend(rest.map(Result::unwrap));
                 assert_eq!(got, whole, "{fault:?} at {at:?}, {workers} workers, window {window}");
-                // The loader itself goes on as well.
+                // The loader itself continues, too.
                 let next: Vec<_> = loader.epoch(1).map(Result::unwrap).collect();
                 assert_eq!(next, whole);
             }

@@ -1,4 +1,4 @@
-//! Trying again, leaving out with a report, and functions of the caller's that panic.
+//! Retries, skipping with a report, and panics of the caller's functions.
 
 mod common;
 
@@ -12,13 +12,13 @@ use samebits_data::{
 };
 use samebits_rng::Generator;
 
-/// Numbers of which some fail at the first `failures` tries, by an error or by a panic.
+/// Numbers of which some fail at the first `failures` attempts, by an error or a panic.
 struct Flaky {
     bad: Vec<u64>,
     failures: u32,
     panics: bool,
     tries: Vec<AtomicU32>,
-    /// The place of shard 1 behind which it cannot be opened.
+    /// The position in shard 1 after which it cannot be opened.
     closed_from: u64,
 }
 
@@ -31,7 +31,7 @@ impl Flaky {
     }
 
     fn load(&self, number: u64, cx: &mut SampleContext<'_>) -> Result<(u64, u32, u32)> {
-        // What a failed try has drawn must not show.
+        // Draws of a failed attempt must not show.
         let worker = cx.worker().generator()?.next_block()[0];
         let drawn = cx.rng().next_block()[0];
         let tried = self.tries[number as usize].fetch_add(1, Ordering::SeqCst);
@@ -116,7 +116,7 @@ fn a_further_try_draws_what_the_first_drew() {
                 stream(&good, workers, Retry::default()).epoch(0).map(Result::unwrap).collect();
             let found = stream(&flaky(), workers, Retry::times(2)).epoch(0).map(Result::unwrap);
             assert_eq!(found.collect::<Vec<_>>(), expected);
-            // One try too few.
+            // One attempt too few.
             let errors = map(&flaky(), workers, Retry::times(1)).epoch(0);
             assert!(errors.filter(Result::is_err).count() > 0);
         }
@@ -166,7 +166,7 @@ fn what_is_left_out_is_listed_also_after_resuming() {
             assert_eq!(rest.skipped().len(), 3);
             assert!(rest.skipped()[0].to_string().starts_with("shard 0, sample 1: loader: "));
 
-            // One more than permitted ends the epoch, and nothing is lost by that.
+            // One more than permitted ends the epoch, and nothing is lost.
             let fewer = Retry::default().skip(2);
             let mut epoch = map(&data, workers, fewer).epoch(0);
             let last = epoch.by_ref().last().unwrap();
@@ -189,7 +189,7 @@ fn the_unreadable_rest_of_a_shard_ends_the_epoch_or_is_listed() {
             closed_from: 5,
             ..Arc::into_inner(Flaky::new(&[], 0, false)).unwrap()
         });
-        // Place 4 cannot be read, and behind it nothing can be opened.
+        // Position 4 cannot be read, and after it nothing can be opened.
         let mut epoch = stream(&data, workers, Retry::default()).epoch(0);
         let found: Vec<_> = epoch.by_ref().collect();
         let error = found.last().unwrap().as_ref().unwrap_err().to_string();
@@ -205,7 +205,7 @@ fn the_unreadable_rest_of_a_shard_ends_the_epoch_or_is_listed() {
     }
 }
 
-/// Panics where nobody expects it.
+/// A dataset and batch sampler that panics in unexpected places.
 #[derive(Debug)]
 struct Rude(&'static str);
 
@@ -247,7 +247,7 @@ impl BatchSampler for Rude {
     }
 }
 
-/// A sample that panics when it is dropped, once.
+/// A sample that panics once when it is dropped.
 struct Grudge(Arc<AtomicU32>);
 
 impl Drop for Grudge {
@@ -307,7 +307,7 @@ fn values_that_panic_when_dropped_leave_the_workers_whole() {
         .persistent_workers(true)
         .build()
         .unwrap();
-    // Batches that nobody takes are dropped by the loader.
+    // The loader drops batches that nobody takes.
     drop(loader.epoch(0));
     while drops.load(Ordering::SeqCst) < 3 {
         drop(loader.epoch(1));

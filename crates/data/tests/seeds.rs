@@ -1,4 +1,4 @@
-//! Which generator belongs to whom, and what a saved state belongs to.
+//! The owner of each generator, and the identity of a saved state.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn workers_of_different_ranks_draw_differently() {
 
 #[test]
 fn no_two_uses_of_one_generator_meet() {
-    // Whatever a sample derives from its generator, a repetition is none of it.
+    // A repeated visit gives none of the generators that a sample derives from its own.
     let data = Memory::new(vec![(); 1]).map(|(), cx| {
         let rng = cx.rng().clone();
         let children =
@@ -57,7 +57,7 @@ fn no_two_uses_of_one_generator_meet() {
             assert!(visit.iter().all(|block| !other.contains(block)));
         }
     }
-    // Nor is anything of a loader a child that its owner folds in or splits off.
+    // No generator of a loader equals a child that its owner folds in or splits off.
     let root = Generator::new(3);
     let words: Vec<_> =
         (0..64).map(|i| root.fold_in(i).fold_in(0).fold_in(0).block_at(0)).collect();
@@ -73,7 +73,7 @@ fn no_two_uses_of_one_generator_meet() {
     assert_ne!(parts[0].indices(), &own[..50]);
 }
 
-/// A program seeds its weights by the default generator and its data by one of the same seed.
+/// A program seeds its weights and its data with the same number.
 #[test]
 fn data_and_weights_of_one_seed_share_no_block() {
     for seed in [0, 1, 42, u64::MAX] {
@@ -102,7 +102,7 @@ fn data_and_weights_of_one_seed_share_no_block() {
     }
 }
 
-/// The blocks of the samples, and some of the batch's own.
+/// A collate function that returns the samples' blocks, and some of the batch.
 struct Blocks;
 
 impl Collate<Vec<[u32; 4]>> for Blocks {
@@ -216,7 +216,7 @@ fn a_state_of_the_first_version_is_read_and_refused() {
     );
 }
 
-/// A dataset of a length that is told and then not there.
+/// A dataset with more samples than memory has room for.
 #[test]
 fn a_shortage_of_memory_is_an_error_and_passes() {
     struct Many;

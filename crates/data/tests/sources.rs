@@ -1,5 +1,5 @@
-//! JSON lines and tar files: the same samples by index and from front to back, hostile bytes
-//! refused, and every source resumed anywhere.
+//! JSON lines and tar files: the same samples by index and in sequence, hostile bytes rejected, and
+//! every source resumed anywhere.
 
 use std::fmt::Debug;
 use std::fs;
@@ -25,7 +25,7 @@ fn all<D: Dataset>(data: &D) -> Vec<D::Item> {
     (0..data.len()).map(|index| get(data, index).unwrap()).collect()
 }
 
-/// What a stream gives from record `skip` of shard `shard` on.
+/// Returns the stream's samples from record `skip` of shard `shard` on.
 fn stream<D: ShardedDataset>(data: &D, shard: usize, skip: u64) -> Result<Vec<D::Item>> {
     let mut worker = WorkerContext::detached();
     data.open(shard, skip)?
@@ -39,13 +39,13 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Lines of pairs from `first` on.
+/// Returns lines of pairs from `first` on.
 fn json(first: u64, count: u64) -> Vec<u8> {
     let line = |i: u64| format!("[{i}, \"{}\"]\n", "x".repeat(i as usize % 5)).into_bytes();
     (first..first + count).flat_map(line).collect()
 }
 
-/// A tar file of members with these names, each of which holds its name.
+/// Returns a tar file of members with these names, each holding its name.
 fn tar(names: &[&str]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for name in names {
@@ -74,7 +74,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 #[test]
 fn json_lines_by_index_and_from_front_to_back() {
     let dir = tempfile::tempdir().unwrap();
-    // No end on the last line, `\r\n` on another, and more than one piece of the index.
+    // No newline at the end, `\r\n` on another line, and more than one piece of the index.
     let mut text = json(0, 9000);
     text.pop();
     let carriage = text.iter().position(|&byte| byte == b'\n').unwrap();
@@ -94,7 +94,7 @@ fn json_lines_by_index_and_from_front_to_back() {
     assert_eq!(JsonLines::<Pair>::parse("x", Vec::new()).unwrap().len(), 0);
 }
 
-/// A byte order mark and blank lines, by index and from front to back, at every start of a resume.
+/// A byte order mark and blank lines, by index and in sequence, at every resume position.
 #[test]
 fn marks_and_blank_lines_are_no_samples() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn marks_and_blank_lines_are_no_samples() {
             }
         }
     }
-    // Without any line, and with a line whose number errors name.
+    // Without any line, and with an invalid line whose number the error names.
     for text in [&b"\xef\xbb\xbf"[..], b"\xef\xbb\xbf\n", b"\n \n", b" "] {
         assert_eq!(JsonLines::<Pair>::parse("x", text.to_vec()).unwrap().len(), 0);
     }
@@ -130,7 +130,7 @@ fn marks_and_blank_lines_are_no_samples() {
     assert!(error.contains("b.jsonl, line 4, column 1: "), "{error}");
     let shards = JsonShards::<Pair>::new(vec![path]);
     assert_eq!(stream(&shards, 0, 1).unwrap_err().to_string(), error);
-    // A mark is one at the beginning alone, and garbage behind a value is none of it.
+    // A mark counts only at the beginning, and garbage after a value is an error.
     for text in [&b"\n\xef\xbb\xbf[1, \"a\"]"[..], b"[1, \"a\"] x", b"[1, \"a\"]]", b"\xef\xbb"] {
         let lines = JsonLines::<Pair>::parse("x", text.to_vec()).unwrap();
         assert!(matches!(get(&lines, 0), Err(Error::Malformed { .. })), "{text:?}");
@@ -172,11 +172,11 @@ fn json_lines_that_are_not_what_they_should_be() {
     assert_eq!(get(&lines.clone().most_bytes(7), 0).unwrap_err().to_string(), expected);
     assert_eq!(stream(&shards.most_bytes(7), 0, 0).unwrap_err().to_string(), expected);
     assert_eq!(get(&lines.clone().most_bytes(8), 0).unwrap(), (1, "a".to_owned()));
-    // A file that shrinks is an error of the lines that are gone.
+    // If a file shrinks, the missing lines are errors.
     fs::write(&path, &text[..9]).unwrap();
     assert_eq!(get(&lines, 0).unwrap().0, 1);
     assert!(matches!(get(&lines, 1), Err(Error::Malformed { .. })));
-    // A line that is too long is refused before it is read.
+    // A line that is too long is rejected before it is read.
     assert!(matches!(get(&lines.most_bytes(3), 1), Err(Error::TooLarge { .. })));
 }
 
@@ -256,7 +256,7 @@ fn a_long_name_cut_off_is_an_error() {
     assert!(error.contains("bytes from offset 512"), "{error}");
 }
 
-/// A file of three samples, of which the second is wrong.
+/// Returns a file of three samples, the second of which is invalid.
 fn spoiled(kind: tar::EntryType) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, kind) in
@@ -303,7 +303,7 @@ fn members_that_are_no_files_spoil_their_sample_alone() {
     );
 }
 
-/// Members of a sample that others lie between, by index and from front to back.
+/// Members of a sample with others in between, by index and in sequence.
 #[test]
 fn a_key_that_comes_back_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -325,12 +325,12 @@ fn a_key_that_comes_back_is_named() {
             let records = || shards.open(0, 0).unwrap();
             assert_eq!(records().take_while(Result::is_ok).count(), first);
             assert_eq!(records().nth(first).unwrap().unwrap_err().to_string(), expected);
-            // What a resume passes over counts, too.
+            // Samples that a resume skips count, too.
             let mut rest = shards.open(0, first as u64).unwrap();
             assert_eq!(rest.next().unwrap().unwrap_err().to_string(), expected);
         }
     }
-    // One key in two folders is two samples.
+    // A key in two folders is two samples.
     assert_eq!(Tar::parse("f.tar", tar(&["x/a.img", "y/a.img"])).unwrap().len(), 2);
 }
 
@@ -339,7 +339,7 @@ fn sizes_and_checksums_of_tar_files_are_checked() {
     let bytes = samples(3);
     let dir = tempfile::tempdir().unwrap();
     for cut in 0..bytes.len() {
-        // Any prefix is read or refused, packed or not, with no more samples than there are.
+        // Any prefix is read or rejected, packed or not, with no more samples than there are.
         let read = Tar::parse("f.tar", bytes[..cut].to_vec());
         if cut % 512 != 0 {
             assert!(matches!(read, Err(Error::Malformed { .. })) || cut > 3 * 2048, "{cut}");
@@ -373,8 +373,8 @@ fn sizes_and_checksums_of_tar_files_are_checked() {
     assert!(get(&small.most_bytes(18), 0).is_ok());
 }
 
-/// Batches of an epoch, with one error if `fails`: what came before, the state then, and again
-/// from there, interrupted once more.
+/// Runs an epoch with one error if `fails`: returns the batches before it, the state then, and the
+/// batches from there, interrupted once more.
 fn resumed<B: Debug + PartialEq, S>(
     start: impl Fn(Option<&S>) -> Box<dyn Epoch<B, S>>,
     fails: &AtomicBool,
@@ -435,7 +435,7 @@ impl<D: ShardedDataset> Epoch<Vec<D::Item>, samebits_data::StreamState>
     }
 }
 
-/// Gives a sample with its random number, or fails while it is told to.
+/// Returns a sample with its random number, or fails while `fails` is set.
 fn drawn<T>(
     fails: &Arc<AtomicBool>,
 ) -> impl Fn(T, &mut SampleContext<'_>) -> Result<(T, u32)> + Send + Sync + use<T> {

@@ -17,7 +17,7 @@ use samebits_rng::{Draw, Generator};
 struct Numbers {
     lengths: Vec<u64>,
     sleeps: bool,
-    /// A record that cannot be read, one that cannot be decoded, one that panics.
+    /// A record that cannot be read, one that cannot be decoded, and one that panics.
     unreadable: Option<(usize, u64)>,
     undecodable: Option<u64>,
     cursed: Option<u64>,
@@ -88,7 +88,7 @@ fn collect(epoch: impl Iterator<Item = Result<Batch>>) -> Vec<Batch> {
 
 const LENGTHS: [u64; 11] = [5, 0, 13, 1, 3, 8, 0, 0, 2, 21, 6];
 
-/// Fails if `test` does not end: a deadlock must not keep the others waiting.
+/// Fails if `test` does not end, so that a deadlock does not block the other tests.
 fn within_a_minute(test: impl FnOnce() + Send + 'static) {
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let thread = thread::spawn(move || {
@@ -270,7 +270,7 @@ fn lines_of_plain_and_packed_files() {
     assert!(lines(&["d.gz"]).epoch(0).any(|batch| batch.is_err()));
 }
 
-/// The lengths of shards, most of which are no multiples of a window.
+/// The lengths of shards, most of which are not multiples of a window.
 const WINDOWED: [u64; 8] = [7, 0, 12, 5, 1, 30, 4, 9];
 
 fn windowed(window: usize, lanes: usize, workers: usize) -> StreamLoader<Numbers, Keep> {
@@ -326,13 +326,13 @@ fn workers_change_no_window() {
     state.window = 6;
     let error = windowed(5, 3, 0).resume(&state).unwrap_err().to_string();
     assert!(error.starts_with("resume: window is 6 in the saved state, but 5"), "{error}");
-    // A state from before there were windows has none.
+    // A state saved before windows existed has none.
     let state = serde_json::to_string(windowed(1, 3, 0).epoch(0).state()).unwrap();
     let state: StreamState = serde_json::from_str(&state.replace("\"window\":1,", "")).unwrap();
     assert!(windowed(1, 3, 0).resume(&state).is_ok());
 }
 
-/// Numbers, each of which cannot be read the first time.
+/// Numbers that cannot be read the first time.
 struct Shy(Mutex<BTreeSet<u64>>);
 
 impl ShardedDataset for Shy {

@@ -1,4 +1,4 @@
-//! Transforms of images: against plain definitions, and the same for any number of workers.
+//! Image transforms: against plain definitions, and the same for any number of workers.
 
 use samebits_data::{
     Affine, Collate, ColorJitter, CutMix, DataLoader, DatasetExt, Error, Image, Interpolation,
@@ -11,7 +11,7 @@ fn image(height: usize, width: usize, channels: usize) -> Image {
     Image { width, height, channels, pixels }
 }
 
-/// The byte at row `y` and column `x`, which may lie outside.
+/// Returns the byte at row `y` and column `x`, which may lie outside.
 fn at(image: &Image, y: isize, x: isize, channel: usize) -> u8 {
     let inside = (0..image.height as isize).contains(&y) && (0..image.width as isize).contains(&x);
     let place = (y * image.width as isize + x) * image.channels as isize + channel as isize;
@@ -138,8 +138,8 @@ fn workers_and_resuming_change_no_transform() {
     }
 }
 
-/// What the formulas of torchvision's `affine` give with PyTorch 2.11 in f64: inverse matrix, grid, and
-/// `grid_sample` with zeros outside and `align_corners=False`; bilinear values rounded.
+/// The results of torchvision's `affine` formulas with PyTorch 2.11 in f64: inverse matrix, grid,
+/// and `grid_sample` with zeros outside and `align_corners=False`; bilinear values rounded.
 #[test]
 #[rustfmt::skip]
 fn affine_gives_the_figures_of_torchvision() {
@@ -188,7 +188,7 @@ fn affine_keeps_channels_apart_and_fills_the_outside() {
             assert_eq!(at(&moved, y, x, channel), expected);
         }
     }
-    // An interpolated border is a mixture with the fill.
+    // An interpolated border mixes with the fill.
     let row = Image { width: 2, height: 1, channels: 1, pixels: vec![100, 200] };
     let half = Affine {
         translate: [0.5, 0.0],
@@ -323,7 +323,7 @@ fn hue_comes_anywhere_and_changes_no_other_draw() {
         let steps = order.iter().fold(source.clone(), |image, &change| apply(only(change), &image));
         assert_eq!(apply(hued, &source), steps, "seed {seed}");
         assert_eq!(apply(plain.hue(0.0).unwrap(), &source), apply(plain, &source));
-        // Red turned by a part of the circle: a level falls by 6 for a whole turn from a third on.
+        // Red with its hue rotated: a level is 2 less 6 times the distance to its hue, clamped.
         let turned = apply(only(3), &red).pixels;
         let part = unit(words[3]) - 0.5;
         for (level, third) in turned.into_iter().zip([0.0, 1.0, 2.0]) {
@@ -341,7 +341,7 @@ fn hue_comes_anywhere_and_changes_no_other_draw() {
     }
 }
 
-/// Samples of 2 channels of 3×4 numbers, no two alike.
+/// Returns samples of 2 channels of 3×4 numbers, all different.
 fn labelled(count: usize) -> Vec<(Vec<f32>, i64)> {
     (0..count).map(|i| ((0..24).map(|j| (100 * i + j) as f32).collect(), i as i64 % 5)).collect()
 }
@@ -442,7 +442,7 @@ fn a_batch_has_the_same_generator_wherever_it_is_loaded() {
     }
     let other: Vec<_> = loader(0).epoch(2).collect::<Result<_>>().unwrap();
     assert_ne!(own(&other[0]), own(&whole[0]));
-    // Keep draws nothing, so a batch may be looked at as it is.
+    // Keep draws nothing, so a batch may be inspected as it is.
     let plain = DataLoader::builder_with(data.clone(), Keep).batch_size(4).shuffle(true);
     let plain: Vec<_> = plain.build().unwrap().epoch(1).map(Result::unwrap).collect();
     assert_eq!(plain[3].indices, whole[3].indices);

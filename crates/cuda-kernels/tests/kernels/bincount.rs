@@ -10,8 +10,8 @@ use samebits_cuda_kernels::bincount::{bincount, bincount_len, bincount_weighted,
 fn counts_and_weighted_sums() {
     under_schedules(|device| {
         let mut all = Vec::new();
-        // Weights of the first fit shared memory; the second has many values per bin, the third few.
-        // Then more values than a block counts, and more bins.
+        // The first fits shared memory with its weights; the second has many values per bin, the
+        // third few. Then more values than a block counts, and more bins.
         for [n, bins] in [[9000, 5], [4000, 300], [500, 400], [20_000, 3], [100, 4097]] {
             let mut source = Source::new(n as u64);
             let values = source.indices(n, bins);
@@ -90,7 +90,7 @@ fn numbers_on_edges_are_in_the_bin_above() {
 }
 
 fn on_edges<T: Real>(device: &Device) {
-    // The shared counters, and more bins than these.
+    // The shared counters, and more bins than they hold.
     for bins in [1usize, 3, 49, 98, 103, 107, 161, 5000] {
         let largest = if T::WIDE { f64::MAX } else { f32::MAX.into() };
         let cases = [(0.0, bins as f64, 1.0), (-2.0, bins as f64 / 4.0 - 2.0, 0.25)];
@@ -102,7 +102,7 @@ fn on_edges<T: Real>(device: &Device) {
             expected[bins - 1] = T::from_f64(2.0);
             same_as(&format!("{bins} bins"), &device.download(&got).unwrap(), &expected);
         }
-        // The range is no number of the type.
+        // The width of the range overflows the type.
         let x = [-largest, 0.0, largest].map(T::from_f64);
         let x = device.upload(&x).unwrap();
         let got = histc(device, &x, bins, T::from_f64(-largest), T::from_f64(largest)).unwrap();

@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
         case(&[1, 2, 4, 5, 3], &[2, 2, 2, 3, 2], 1, 1, 1, 1),
         // More channels than the largest tile has rows, and a long k for the input gradient.
         case(&[1, 3, 9, 9], &[140, 3, 2, 2], 1, 0, 1, 1),
-        // Channels of their own: strided and dilated, with three dimensions.
+        // Depthwise: strided and dilated, with three dimensions.
         case(&[2, 3, 6, 7], &[3, 1, 3, 2], 2, 1, 2, 3),
         case(&[2, 2, 4, 5, 3], &[2, 1, 2, 3, 2], 1, 1, 1, 2),
         // No images, no positions, no channels.
@@ -50,8 +50,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What every canonical algorithm for a pass gives; the others are run to see that they can be,
-/// and are close.
+/// Returns the result of every canonical algorithm for a pass; runs the others, too, and checks
+/// that they are close.
 fn by_each(
     conv: &Convolution,
     pass: ConvPass,
@@ -62,7 +62,7 @@ fn by_each(
     applicable.map(|a| (a, device.download(&run(a)).unwrap())).collect()
 }
 
-/// Every algorithm against the sums by the letter.
+/// Compares every algorithm with the sums computed by the definition.
 fn all_same(what: &str, got: Vec<(Algorithm, Vec<f32>)>, expected: &[f32]) {
     for (algorithm, mut got) in got {
         let what = format!("{what} by {}", algorithm.name());
@@ -77,7 +77,8 @@ fn all_same(what: &str, got: Vec<(Algorithm, Vec<f32>)>, expected: &[f32]) {
     }
 }
 
-/// What all passes walk over: (output element, k of the forward pass, input element, weight).
+/// An index set of a product that all passes visit: (output element, k of the forward pass, input
+/// element, weight).
 struct Link {
     out: usize,
     input: usize,
@@ -87,7 +88,7 @@ struct Link {
     k_weight: usize,
 }
 
-/// Every pair of elements that meet, found by brute force.
+/// Finds every pair of elements that meet, by brute force.
 fn links(case: &Case, output: &[usize]) -> Vec<Link> {
     let rank = case.input.len() - 2;
     let (size, kernel) = (&case.input[2..], &case.weight[2..]);
@@ -137,7 +138,7 @@ fn links(case: &Case, output: &[usize]) -> Vec<Link> {
     found
 }
 
-/// Sums by the letter: ascending k, blocks of `block` counted over all `k_len` k.
+/// Sums by the definition: ascending k, blocks of `block` counted over all `k_len` k.
 fn chains(
     n: usize,
     k_len: usize,
@@ -161,7 +162,7 @@ fn chains(
     out
 }
 
-/// Runs every pass of a case by every algorithm, and returns what must not vary.
+/// Runs every pass of a case by every algorithm, and returns the bits that must not vary.
 fn check(device: &Device, number: usize, case: &Case) -> Vec<u32> {
     let mut all = Vec::new();
     let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
@@ -266,7 +267,7 @@ fn padding_is_skipped_not_multiplied() {
 #[test]
 fn no_number_is_mistaken_for_padding() {
     on_device(|device| {
-        // The NaN that stands for padding in the tiles of a convolution.
+        // The NaN that marks padding in the tiles of a convolution.
         let x = [1.0, f32::from_bits(0x7fc0_5b1d), 2.0];
         let params = Params { stride: vec![1], padding: vec![1], dilation: vec![1], groups: 1 };
         let conv = Convolution::new(&[1, 1, 3], &[1, 1, 1], &params).unwrap();

@@ -1,5 +1,5 @@
-//! The gradient of connectionist temporal classification by float atomics. The deterministic form
-//! is compared with the CPU's by the tests of whole tensors.
+//! The gradient of connectionist temporal classification by float atomics. The tests of whole
+//! tensors compare the deterministic form with the CPU's.
 
 use crate::data::{Source, bits};
 use crate::device::{on_device, under_schedules, varies};

@@ -1,4 +1,4 @@
-//! Inputs: arbitrary, adversarial, the same on every machine.
+//! Inputs: arbitrary, adversarial, equal on every machine.
 
 use std::fmt::LowerExp;
 use std::ops::{Add, Div, Mul};
@@ -20,17 +20,17 @@ impl Source {
         (self.0 >> 33) as u32
     }
 
-    /// A number below `bound`.
+    /// Draws a number below `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u64::from(self.next()) * bound as u64) >> 31) as usize
     }
 
-    /// Ordinary numbers in [-1, 1).
+    /// Draws ordinary numbers in [-1, 1).
     pub(crate) fn plain(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| (self.next() as f32 / 1073741824.0) - 1.0).collect()
     }
 
-    /// Finite numbers of every magnitude, subnormals and zeros of both signs among them.
+    /// Draws finite numbers of every magnitude, including subnormals and zeros of both signs.
     pub(crate) fn wild(&mut self, n: usize) -> Vec<f32> {
         (0..n)
             .map(|_| {
@@ -46,7 +46,7 @@ impl Source {
             .collect()
     }
 
-    /// As [`wild`](Source::wild), with NaN and infinities.
+    /// Draws as [`wild`](Source::wild), with NaN and infinities.
     pub(crate) fn broken(&mut self, n: usize) -> Vec<f32> {
         let mut values = self.wild(n);
         for x in &mut values {
@@ -60,13 +60,13 @@ impl Source {
         values
     }
 
-    /// Indices below `size`, with repeats.
+    /// Draws indices below `size`, with repeats.
     pub(crate) fn indices(&mut self, n: usize, size: usize) -> Vec<i64> {
         (0..n).map(|_| self.below(size) as i64).collect()
     }
 }
 
-/// What shows the order of additions: 1, 2^24 and −2^24 in a row, whose sum is 1 or 0.
+/// Returns 1, 2^24 and −2^24 in turn, whose sum is 1 or 0 by the order of additions.
 pub(crate) fn order_sensitive(n: usize) -> Vec<f32> {
     (0..n).map(|i| [1.0, 16777216.0, -16777216.0][i % 3]).collect()
 }
@@ -75,7 +75,7 @@ pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Fails with the first difference.
+/// Fails at the first difference.
 #[track_caller]
 pub(crate) fn same(what: &str, got: &[f32], expected: &[f32]) {
     assert_eq!(got.len(), expected.len(), "{what}: lengths");
@@ -97,12 +97,12 @@ pub(crate) fn same64(what: &str, got: &[f64], expected: &[f64]) {
     }
 }
 
-/// The canonical form of a result.
+/// Returns the canonical form of a result.
 pub(crate) fn clean(x: f32) -> f32 {
     samebits_numerics::nan::canonical(x)
 }
 
-/// The exact sum, rounded once.
+/// Returns the exact sum, rounded once.
 pub(crate) fn exact(addends: impl IntoIterator<Item = f32>) -> f32 {
     let mut sum = samebits_numerics::exact::ExactSum::new();
     addends.into_iter().for_each(|x| sum.add(x));
@@ -120,15 +120,15 @@ pub(crate) trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
-    /// What [`Source::broken`] gives, or as much of the other type.
+    /// Draws as [`Source::broken`], extended to the digits of this type.
     fn broken(source: &mut Source, n: usize) -> Vec<Self>;
-    /// What [`Source::wild`] gives, or as much of the other type.
+    /// Draws as [`Source::wild`], extended to the digits of this type.
     fn wild(source: &mut Source, n: usize) -> Vec<Self>;
-    /// The sum of an irregular sum's addends, in their order.
+    /// Returns the sum of an irregular sum's addends, in their order.
     fn sum(addends: impl IntoIterator<Item = Self>) -> Self;
-    /// `self * b + c`, rounded once.
+    /// Returns `self * b + c`, rounded once.
     fn fma(self, b: Self, c: Self) -> Self;
-    /// The bits as a number.
+    /// Returns the bits as a number.
     fn number(self) -> u64;
 }
 
@@ -150,7 +150,7 @@ impl Real for f32 {
     }
 }
 
-/// A number with all bits of its significand, and sometimes with an exponent that f32 has not.
+/// Returns a number with all bits of its significand, sometimes with an exponent that f32 lacks.
 fn widen(x: f32) -> f64 {
     let wide = f64::from(x) * 1.1;
     match x.to_bits() % 16 {
@@ -183,7 +183,7 @@ pub(crate) fn numbers<T: Real>(values: &[T]) -> Vec<u64> {
     values.iter().map(|x| x.number()).collect()
 }
 
-/// Fails with the first difference.
+/// Fails at the first difference.
 #[track_caller]
 pub(crate) fn same_as<T: Real>(what: &str, got: &[T], expected: &[T]) {
     assert_eq!(got.len(), expected.len(), "{what}: lengths");

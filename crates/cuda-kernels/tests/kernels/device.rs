@@ -1,30 +1,30 @@
-//! The device under test, and the schedules it is run under.
+//! The device under test, and the schedules that it runs under.
 //!
-//! The emulated driver takes its schedule from the environment, once per process. So a test that
-//! wants several schedules, or several devices, starts its own binary again for each, running only itself, and
-//! compares the digests that these children print.
+//! The emulated driver takes its schedule from the environment, once per process. A test that needs
+//! several schedules, or several devices, starts its own binary again for each. The child runs only
+//! that test, and the parent compares the digests that the children print.
 
 use samebits_cuda_kernels::{Device, device_count};
 use std::fmt::Debug;
 use std::panic::Location;
 use std::process::Command;
 
-/// Schedules of the emulated driver. A GPU has its own.
+/// The schedules of the emulated driver. A GPU has its own.
 const SCHEDULES: [&str; 4] = ["in-order", "reversed", "seed:1", "seed:2"];
 const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
-/// Whether the emulated driver gives freed addresses out again.
+/// The variable that decides if the emulated driver reuses freed addresses.
 const ADDRESSES: &str = "SAMEBITS_EMULATOR_ADDRESSES";
-/// Set in children: they run their test once and print what it returned.
+/// The variable set in children: they run their test once and print its result.
 const CHILD: &str = "SAMEBITS_TEST_CHILD";
 
-/// Runs a test on the device, with two block sizes and under every schedule. What the body
-/// returns must not vary.
+/// Runs a test on the device with two block sizes and under every schedule. The result of the body
+/// must not vary.
 #[track_caller]
 pub(crate) fn under_schedules<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
     let line = Location::caller().line();
     let Some(first) = device(256) else { return };
     let result = test(&first);
-    // The largest in the parent; one that is no power of two in the children.
+    // The largest in the parent; in the children a number that is not a power of two.
     let other = if is_child() { 96 } else { 512 };
     let other = test(&device(other).expect("there was a device"));
     assert!(result == other, "the result depends on the block size");
@@ -46,11 +46,11 @@ pub(crate) fn on_device(test: impl FnOnce(&Device)) {
 }
 
 /// Asserts that the bits of an atomic variant depend on the schedule: the negative control. A GPU
-/// has a schedule of its own and is asked until the bits differ; if they never do, that is said, for
-/// nobody has promised that they will.
+/// has its own schedule, so the test repeats until the bits differ. If they never do, it prints
+/// that: nothing guarantees a difference.
 #[track_caller]
 pub(crate) fn varies<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
-    /// How often a GPU is asked.
+    /// The number of attempts on a GPU.
     const TIMES: usize = 1000;
     let line = Location::caller().line();
     let Some(device) = device(32) else { return };
@@ -68,7 +68,7 @@ pub(crate) fn varies<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
     }
 }
 
-/// Runs a test with `count` devices, in a process of its own. On GPUs it needs as many.
+/// Runs a test with `count` devices, in a child process. On GPUs it needs as many.
 pub(crate) fn on_devices<F: Fn(&[Device])>(count: usize, test: F) {
     let Some(first) = device(256) else { return };
     if is_emulated(&first) && !is_child() {
@@ -111,19 +111,20 @@ fn print_digest(line: u32, digest: &str) {
 /// prints for this line.
 #[track_caller]
 fn child<F>(schedule: &str, line: u32) -> String {
-    // Without reuse every use of freed memory is a fault; with it, addresses are no identities.
+    // Without reuse, every use of freed memory is a fault; with it, an address does not identify a
+    // buffer.
     let addresses = if schedule == "reversed" { "fresh" } else { "reused" };
     let text = again::<F>(&[(SCHEDULE, schedule), (ADDRESSES, addresses)]);
     let prefix = format!("digest of line {line}: ");
-    // The test harness may have put its own words before the line.
+    // The test harness may have printed its own text before the line.
     text.lines()
         .find_map(|text| text.split_once(&prefix))
         .map(|(_, digest)| digest.to_owned())
         .unwrap_or_else(|| panic!("no digest of line {line}:\n{text}"))
 }
 
-/// Runs the test that contains the closure `F` in a process of its own, with these variables, and
-/// returns what it prints.
+/// Runs the test that contains the closure `F` in a child process with these variables, and returns
+/// its output.
 #[track_caller]
 fn again<F>(variables: &[(&str, &str)]) -> String {
     // The closure's type is named after the test: kernels::scatter::some_test::{{closure}}.
@@ -142,7 +143,7 @@ fn again<F>(variables: &[(&str, &str)]) -> String {
     text.into_owned()
 }
 
-/// FNV-1a over the debug form, which shows every bit that the tests return.
+/// Returns the FNV-1a hash of the debug form, which shows every bit that the tests return.
 fn digest(result: &impl Debug) -> String {
     let hash = format!("{result:?}").bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Each element on its own.
+//! Elementwise kernels.
 
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
@@ -12,7 +12,7 @@ use samebits_tensor_core::scalar::{Exact, Scalar};
 use samebits_tensor_core::{bf16, f16};
 use std::cmp::Ordering;
 
-/// Everything that could go wrong, and a sweep over all exponents.
+/// Returns every kind of difficult number, and a sweep over all exponents.
 fn inputs() -> Vec<f32> {
     let mut x = Source::new(1).broken(3000);
     x.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE]);
@@ -277,7 +277,7 @@ fn transposing_copies_are_their_definition() {
     });
 }
 
-/// Puts an empty tensor and two of `[3, width]` one after the other.
+/// Concatenates an empty tensor and two of `[3, width]`.
 fn joined<T: samebits_cuda_kernels::Word + PartialEq + std::fmt::Debug>(
     device: &samebits_cuda_kernels::Device,
     make: impl Fn(u8) -> T,
@@ -303,7 +303,7 @@ fn joined_tensors_keep_bits() {
     under_schedules(|device| {
         joined(device, |i| i);
         joined(device, |i| i64::from(i) << 40);
-        // As bits, because a NaN is not equal to itself.
+        // As bits, because a NaN does not equal itself.
         joined(device, |i| 0x7f80_0000 | u32::from(i));
         joined(device, |i| f64::from(i) - 100.0);
     });
@@ -389,7 +389,7 @@ fn casts_round_and_saturate_as_rust_does() {
     });
 }
 
-/// Casts to a narrow type and back against those of the host.
+/// Compares casts to a narrow type and back with those of the host.
 fn narrowed<T>(device: &Device, floats: &[f64], integers: &[i64])
 where
     T: Narrow<Wide: Scalar> + Scalar,
@@ -411,7 +411,7 @@ where
 
 #[test]
 fn narrow_types_are_cast_as_on_the_host() {
-    // Numbers of the narrow types, the ties between them, and what lies next to both.
+    // Numbers of the narrow types, the ties between them, and the neighbours of both.
     let halves = (0..=u16::MAX).step_by(7);
     let numbers = halves.flat_map(|bits| {
         let (low, high) = (bits, bits.saturating_add(1));
@@ -424,7 +424,7 @@ fn narrow_types_are_cast_as_on_the_host() {
     floats.extend([4294967295.0, 4294967295.5, 4294967296.0, -1.0, -0.5]);
     let shifted = |i: i64| ((i64::MAX >> (i % 63)) * (1 - 2 * (i % 2))).wrapping_add(i / 126);
     let mut integers: Vec<i64> = (0..800).map(shifted).collect();
-    // Ties of bf16 that f64 cannot tell from numbers beside them.
+    // Ties of bf16 that f64 cannot distinguish from their neighbours.
     integers.extend([(1 << 62) + (1 << 54), (1 << 62) + (1 << 54) + 1, i64::MIN, i64::MIN + 1]);
     on_device(|device| {
         narrowed::<i32>(device, &floats, &integers);
@@ -445,7 +445,7 @@ fn empty_tensors_are_fine() {
     });
 }
 
-/// The extremes and what is near them, near 0 and in between.
+/// The limits of the type and their neighbours, near 0 and in between.
 const INTEGERS: [i64; 13] = [
     i64::MIN,
     i64::MIN + 1,
@@ -462,7 +462,7 @@ const INTEGERS: [i64; 13] = [
     i64::MAX,
 ];
 
-/// The quotient rounded down, in a type that holds it.
+/// Returns the quotient rounded down, in a type that holds it.
 fn floored(a: i128, b: i128) -> i128 {
     let (quotient, rest) = (a / b, a % b);
     if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient }

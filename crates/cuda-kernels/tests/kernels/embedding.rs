@@ -222,7 +222,7 @@ fn atomic_gradients_vary() {
     varies(|device| {
         let g = device.upload(&grad).unwrap();
         let rows = device.upload(&vec![1i64; n]).unwrap();
-        // One column, so that all maxima share a place.
+        // One column, so that all maxima share a position.
         let got = embedding_bag_max_grad(device, &g, &rows, [2, 1], Atomic).unwrap();
         bits(&device.download(&got).unwrap())
     });

@@ -1,4 +1,4 @@
-//! Failures: each a typed error with what the caller needs to know.
+//! Failures: each is a typed error with what the caller needs to know.
 
 use crate::device::on_device;
 use samebits_cuda_kernels::Variant::Deterministic;
@@ -15,7 +15,7 @@ fn an_index_out_of_range_names_its_first_place() {
         let index = device.upload(&[0i64, 3, -1, 1, 9, 2]).unwrap();
         let rows = Rows { outer: 1, size: 4, n: 6, inner: 1 };
         scatter::index_add(device, &mut out, &index, &x, rows, 1.0, Deterministic).unwrap();
-        // A later op's bad index does not take the place of the first.
+        // A later operation's bad index does not replace the first.
         let bad = device.upload(&[100i64]).unwrap();
         let one = Rows { outer: 1, size: 4, n: 1, inner: 1 };
         let _ = scatter::index_select(device, &out, &bad, one).unwrap();
@@ -26,7 +26,7 @@ fn an_index_out_of_range_names_its_first_place() {
             expected.to_string(),
             "index_add: index -1 at position 2 is out of range for size 4"
         );
-        // The report is given once, and the device goes on working.
+        // The error is reported once, and the device continues to work.
         assert_eq!(device.synchronize(), Ok(()));
         let good = device.upload(&[1i64]).unwrap();
         let got = scatter::index_select(device, &out, &good, one).unwrap();
@@ -89,7 +89,7 @@ fn an_operation_short_of_memory_is_named_and_the_next_one_works() {
         let halves = Tensor::zeros(&[], DType::F16).unwrap().to(gpu).unwrap();
         let halves = halves.expand(&[1 << 46]).unwrap();
         assert_eq!(halves.contiguous().unwrap_err(), missing("contiguous"));
-        // What is listed on the host.
+        // The lists on the host.
         let on_host = |op, bytes| tensor_core::Error::OutOfMemory {
             op,
             device: tensor_core::Device::Cpu,

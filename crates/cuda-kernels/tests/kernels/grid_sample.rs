@@ -17,7 +17,7 @@ struct Options {
     align: bool,
 }
 
-/// Place, weight and derivative of each tap of one dimension, and the derivative of the
+/// Position, weight and derivative of each tap of one dimension, and the derivative of the
 /// position.
 type Axis = (Vec<(Option<usize>, f64, f64)>, f64);
 
@@ -86,7 +86,8 @@ impl Options {
         }
     }
 
-    /// Place, weight and derivatives (x, y, z) of the taps of a point, and the position's.
+    /// Returns position, weight and derivatives (x, y, z) of a point's taps, and the derivatives of
+    /// its position.
     fn taps<T: Real>(&self, at: &[T]) -> (Vec<(usize, f64, [f64; 3])>, [f64; 3]) {
         let mut axes: Vec<Axis> = vec![(vec![(Some(0), 1.0, 0.0)], 0.0); 3];
         for (d, &c) in at.iter().enumerate() {
@@ -117,7 +118,7 @@ fn sampling_and_its_gradients() {
     });
 }
 
-/// Whether a tap of this weight is one.
+/// Returns whether a tap of this weight counts.
 fn counts<T: Real>(weight: f64) -> bool {
     T::from_f64(weight) != T::from_f64(0.0)
 }
@@ -146,7 +147,7 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                 let mut source = Source::new(dims as u64);
                 let mut x = T::wild(&mut source, batch * channels * plane);
                 let mut grad = T::wild(&mut source, batch * channels * points);
-                // Only weights of 0 take nothing from them.
+                // Only taps of weight 0 ignore them.
                 (x[1], grad[1]) = (T::from_f64(f64::INFINITY), T::from_f64(f64::INFINITY));
                 let mut grid: Vec<T> = source
                     .plain(batch * points * dims)

@@ -5,9 +5,9 @@ use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::interpolate::{InterpolateMode, Resize, interpolate, interpolate_grad};
 
-/// The taps of output `o` in one dimension, by the definition.
+/// Returns the taps of output `o` in one dimension, by the definition.
 fn taps(o: usize, input: usize, output: usize, mode: InterpolateMode) -> Vec<(usize, f32)> {
-    // Integers, and halves of them, are exact.
+    // Integers and their halves are exact.
     let product = |o: f64, n: usize, of: usize| match o * n as f64 / of as f64 {
         exact if (2.0 * exact).fract() == 0.0 => exact,
         _ => o * (n as f64 / of as f64),
@@ -74,7 +74,7 @@ fn resizing_and_its_gradient() {
                 let resize =
                     Resize::new("i", &[&[1, planes], input].concat(), output, &none, mode).unwrap();
                 let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
-                // (place, weight) of each output, row-major; three dimensions, so that the
+                // (position, weight) of each output, row-major; three dimensions, so that the
                 // weight is (w_d * w_h) * w_w.
                 let table = |mut o: usize| -> Vec<(usize, f32)> {
                     let mut axes = vec![vec![(0, 1.0f32)]; 3];

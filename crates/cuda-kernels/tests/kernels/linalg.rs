@@ -1,4 +1,4 @@
-//! Decompositions, by the letter of their descriptions: columns as vectors of f64.
+//! Decompositions, step by step from their descriptions: columns as vectors of f64.
 
 use crate::data::Source;
 use crate::device::{on_device, under_schedules};
@@ -33,7 +33,7 @@ fn identity(m: usize, n: usize) -> Columns {
     (0..n).map(|j| (0..m).map(|i| f64::from(u8::from(i == j))).collect()).collect()
 }
 
-/// The power of two at or below the largest magnitude.
+/// Returns the power of two at or below the largest magnitude.
 fn scale_of<'a>(x: impl IntoIterator<Item = &'a f64>) -> f64 {
     let largest = x.into_iter().fold(0.0f64, |max, x| if x.abs() > max { x.abs() } else { max });
     if largest == 0.0 || largest.is_infinite() {
@@ -172,7 +172,7 @@ fn plain_svd<T: Number>(x: &[T], [m, n]: [usize; 2]) -> [Vec<T>; 3] {
     [rows(&u, m), s, rows(&v, n)]
 }
 
-/// A column orthogonal to those before it, from the first unit vector that leaves enough.
+/// Returns a column orthogonal to those before it, from the first unit vector that leaves enough.
 fn complete(done: &Columns, rows: usize) -> Vec<f64> {
     for unit in 0..rows {
         let mut y: Vec<f64> = (0..rows).map(|i| f64::from(u8::from(i == unit))).collect();
@@ -190,7 +190,7 @@ fn complete(done: &Columns, rows: usize) -> Vec<f64> {
     unreachable!("some unit vector keeps enough")
 }
 
-/// Runs `plain` on each matrix and joins what it gives.
+/// Runs `plain` on each matrix and concatenates the results.
 fn joined<T: Number, const N: usize>(
     count: usize,
     plain: impl Fn(usize) -> [Vec<T>; N],

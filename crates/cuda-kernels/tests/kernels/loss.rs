@@ -13,7 +13,8 @@ fn log_softmax_and_its_gradient() {
     under_schedules(|device| {
         let mut all = Vec::new();
         let shapes = [[3, 1, 1], [4, 10, 1], [2, 33, 3], [1, 5000, 1]];
-        // A row by a thread, of fewer classes than a warp has lanes and of more; by a warp again.
+        // One thread per row, with fewer and more classes than a warp has lanes; then one warp per
+        // row.
         let columns =
             [[2, 1, 40], [2, 21, 33], [1, 32, 70], [1, 100, 32], [1, 256, 32], [1, 257, 32]];
         for [outer, n, inner] in shapes.into_iter().chain(columns) {

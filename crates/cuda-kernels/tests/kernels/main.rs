@@ -1,7 +1,7 @@
-//! Every kernel against a plain Rust definition of its result, bit for bit, on whatever device
-//! the driver offers: a GPU, or the emulated driver under several schedules.
+//! Every kernel against a plain Rust definition of its result, bit for bit, on any device that the
+//! driver offers: a GPU, or the emulated driver under several schedules.
 //!
-//! Without a driver each test prints why it returns early.
+//! Without a driver, each test prints the reason and returns early.
 
 // A table of functions is clearer in place than behind a name.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]

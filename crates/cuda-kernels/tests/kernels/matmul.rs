@@ -5,7 +5,7 @@ use crate::device::{under_schedules, varies};
 use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul, matmul_atomic, matmul_by};
 
-/// One output: chains of fma within blocks of 256, blocks added in ascending order.
+/// Computes one output: chains of fma within blocks of 256, blocks added in ascending order.
 fn dot(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     let block =
         |start: usize| (start..k.min(start + 256)).fold(0.0f32, |acc, i| a(i).mul_add(b(i), acc));
@@ -16,7 +16,7 @@ fn dot(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     clean(total)
 }
 
-/// The product by the likely plan, after all others have given the same bits.
+/// Returns the product by the likely plan, after all others have given the same bits.
 fn by_each(
     what: &str,
     device: &Device,
@@ -26,7 +26,7 @@ fn by_each(
     expected: &[f32],
 ) -> Vec<u32> {
     for (large, split) in [(false, false), (true, false), (false, true), (true, true)] {
-        // One block of k has nothing to split, and many tell no more.
+        // One block of k cannot be split, and many add no information.
         if split && (shape[2] <= 256 || large) {
             continue;
         }

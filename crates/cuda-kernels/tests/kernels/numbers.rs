@@ -1,4 +1,4 @@
-//! f32 and f64, for tests of kernels that have a form for each.
+//! f32 and f64, for tests of kernels that exist for both.
 
 use std::fmt::LowerExp;
 use std::ops::{Add, Mul, Sub};
@@ -24,9 +24,9 @@ pub(crate) trait Number:
     fn fma(self, b: Self, c: Self) -> Self;
     fn sigmoid(self) -> Self;
     fn tanh(self) -> Self;
-    /// Numbers of every magnitude, subnormals, zeros of both signs, NaN and infinities.
+    /// Draws numbers of every magnitude, subnormals, zeros of both signs, NaN and infinities.
     fn broken(source: &mut Source, n: usize) -> Vec<Self>;
-    /// A number of this type from an f32 and digits that it does not have.
+    /// Returns a number of this type from an f32, with digits that f32 lacks.
     fn finer(x: f32) -> Self;
 }
 
@@ -88,12 +88,12 @@ impl Number for f64 {
     }
 }
 
-/// Ordinary numbers in [-1, 1).
+/// Draws ordinary numbers in [-1, 1).
 pub(crate) fn plain<T: Number>(source: &mut Source, n: usize) -> Vec<T> {
     source.plain(n).into_iter().map(T::finer).collect()
 }
 
-/// Ordinary numbers or those of [`Number::broken`].
+/// Draws ordinary numbers or those of [`Number::broken`].
 pub(crate) fn mixed<T: Number>(source: &mut Source, broken: bool, n: usize) -> Vec<T> {
     if broken { T::broken(source, n) } else { plain(source, n) }
 }
@@ -102,7 +102,7 @@ pub(crate) fn all_bits<T: Number>(values: &[T]) -> Vec<u64> {
     values.iter().map(|x| x.bits()).collect()
 }
 
-/// Fails with the first difference.
+/// Fails at the first difference.
 #[track_caller]
 pub(crate) fn same_bits<T: Number>(what: &str, got: &[T], expected: &[T]) {
     assert_eq!(got.len(), expected.len(), "{what}: lengths");

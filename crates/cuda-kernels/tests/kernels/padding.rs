@@ -5,11 +5,11 @@ use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::padding::{PadMode, Padding, pad, pad_grad};
 
-/// The input position that output `o` copies.
+/// Returns the input position that output `o` copies.
 fn copied(mode: PadMode, o: usize, size: usize, [before, after]: [i64; 2]) -> Option<usize> {
     let (n, i) = (size as i64, o as i64 - before);
     if mode == PadMode::Circular {
-        // What is not cut off.
+        // The part that is not cropped.
         let kept: Vec<i64> = (-before.min(0)..n + after.min(0)).collect();
         return Some(kept[(i - kept[0]).rem_euclid(kept.len() as i64) as usize] as usize);
     }

@@ -33,7 +33,7 @@ fn pool(
     Pool::new("pool", &[&[1, planes], input].concat(), &params)
 }
 
-/// Coordinates of place `i`, padded in front to three dimensions.
+/// Returns the coordinates of position `i`, padded in front to three dimensions.
 fn at(mut i: usize, size: &[usize]) -> Vec<usize> {
     let mut found: Vec<usize> = size
         .iter()
@@ -48,7 +48,7 @@ fn at(mut i: usize, size: &[usize]) -> Vec<usize> {
     found
 }
 
-/// The places of the window of output `o`, in row-major order.
+/// Returns the positions of the window of output `o`, in row-major order.
 fn taps(case: Case, output: &[usize], o: usize) -> Vec<usize> {
     let (input, [k, s, p, l], _) = case;
     let o = at(o, output);
@@ -361,7 +361,7 @@ fn atomic_gradients_vary() {
     });
 }
 
-/// Every window contains one element, the greatest, which receives all gradients.
+/// Every window contains the largest element, which receives all gradients.
 #[test]
 fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
     let gradient = |device: &Device, indices: &Buffer<i64>, n_in: usize, variant: Variant| {
@@ -378,7 +378,7 @@ fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
         gradient(device, &indices, 1, variant)
     };
     let fractional = |device: &Device, variant: Variant| {
-        // Windows of 30 that begin at 0 to 10 have the places 10 to 29 in common.
+        // Windows of 30 that begin at 0 to 10 share positions 10 to 29.
         let mut x = vec![0.0f32; 40 * 40];
         x[20 * 40 + 20] = 1.0;
         let (x, samples) = (device.upload(&x).unwrap(), device.upload(&[0.5f32, 0.5]).unwrap());

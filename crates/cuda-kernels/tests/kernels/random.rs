@@ -1,4 +1,4 @@
-//! Random numbers: the generator on the CPU, bit for bit.
+//! Random numbers: those of the CPU's generator, bit for bit.
 
 use crate::data::{Source, bits, same, same64};
 use crate::device::{on_device, under_schedules};

@@ -1,4 +1,4 @@
-//! Cells of recurrent networks, element by element.
+//! Cells of recurrent networks, elementwise.
 
 use crate::data::Source;
 use crate::device::under_schedules;
@@ -6,7 +6,7 @@ use crate::numbers::{Number, all_bits, mixed, same_bits};
 use samebits_cuda_kernels::recurrent::{self, Gates};
 use samebits_cuda_kernels::{Buffer, Device};
 
-/// (rows, units), more than a block among them.
+/// (rows, units), including more than a block.
 const SHAPES: [[usize; 2]; 4] = [[0, 3], [1, 1], [5, 37], [3, 130]];
 
 fn upload<T: Number>(device: &Device, x: &[T]) -> Buffer<T> {
@@ -104,7 +104,7 @@ fn gru<T: Number>(device: &Device) -> Vec<u64> {
                 let value = gates[place(gate)];
                 if biased { value + bias[gate * size + at % size] } else { value }
             };
-            // The second bias alone, so that the two are told apart.
+            // Only the second bias, so that the two are distinguished.
             let of_x = |gate: usize| with(&x, &bias_x, biased, gate);
             let of_h = |gate: usize| with(&h, &bias_h, true, gate);
             let r = (of_x(0) + of_h(0)).sigmoid();
@@ -148,7 +148,7 @@ fn gru<T: Number>(device: &Device) -> Vec<u64> {
     all
 }
 
-/// Every shape, with ordinary and with broken numbers, with and without a bias.
+/// Returns every shape, with ordinary and with broken numbers, with and without a bias.
 fn cases() -> impl Iterator<Item = ([usize; 2], bool, bool)> {
     SHAPES.into_iter().flat_map(|shape| {
         [(false, false), (false, true), (true, true)]

@@ -120,12 +120,12 @@ fn the_first_extreme_wins() {
     });
 }
 
-/// Two lines of which each has more blocks than a warp compares.
+/// Two lines, each with more blocks than a warp compares.
 #[test]
 fn the_first_extreme_of_long_lines_wins() {
     const N: usize = 4096 * 256 + 1;
     let mut x = vec![0.5f32; 2 * N];
-    // Equal ones in the first and the last block of the second level; a NaN in the last element.
+    // Equal numbers in the first and the last block of the second level; a NaN in the last element.
     for place in [4096 * 255 + 7, 4096 * 256 - 1, N - 1] {
         x[place] = 1.0;
     }
@@ -139,7 +139,7 @@ fn the_first_extreme_of_long_lines_wins() {
     });
 }
 
-/// The product over the tree: lanes of 32 in blocks of 4096.
+/// Computes the product over the tree: lanes of 32 in blocks of 4096.
 fn product_of(terms: &[f64]) -> f64 {
     let block = |terms: &[f64]| {
         let mut lanes = [1.0; 32];
@@ -192,7 +192,7 @@ fn logsumexp_of(row: &[f64]) -> f64 {
     largest + math::log(sum_by(row.len(), |i| math::exp(row[i] - largest)))
 }
 
-/// The variance and the mean.
+/// Computes the variance and the mean.
 fn variance_of(row: &[f64], correction: f64) -> [f64; 2] {
     let n = row.len() as f64;
     let mean = sum_by(row.len(), |i| row[i]) / n;
@@ -298,7 +298,7 @@ fn atomic_sums_take_every_element_once() {
         for [outer, n, inner] in
             [[1, 1, 1], [3, 64, 1], [2, 5000, 1], [3, 65, 1], [2, 1000, 7], [70, 3, 70]]
         {
-            // Of small integers every order has the same sum.
+            // Sums of small integers are equal in every order.
             let x: Vec<f32> = (0..outer * n * inner).map(|i| (i % 13) as f32).collect();
             let sums = reduce::sum_atomic(device, &device.upload(&x).unwrap(), [outer, n, inner]);
             let at = |o: usize, i: usize| x[(o / inner * n + i) * inner + o % inner];

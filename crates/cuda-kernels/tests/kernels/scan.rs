@@ -12,7 +12,7 @@ use samebits_numerics::math::f64::{exp, log};
 const SHAPES: [[usize; 3]; 6] =
     [[2, 0, 3], [3, 1, 2], [2, 100, 3], [1, 1024, 1], [2, 2500, 1], [1, 1030, 3]];
 
-/// By the letter: tiles of 1024, runs of 32, carries in order.
+/// Computes by the definition: tiles of 1024, runs of 32, carries in order.
 fn line(x: &[f64], product: bool) -> Vec<f64> {
     let start = if product { 1.0 } else { 0.0 };
     let apply = |a: f64, b: f64| if product { a * b } else { a + b };
@@ -49,7 +49,7 @@ fn expected(x: &[f64], [outer, n, inner]: [usize; 3], kind: Scan) -> Vec<f64> {
     out
 }
 
-/// More tiles than a warp brings into shared memory at once.
+/// More tiles than a warp loads into shared memory at once.
 #[test]
 fn long_lines_follow_the_tiles() {
     on_device(|device| {
@@ -130,7 +130,7 @@ fn integers_wrap_around() {
     });
 }
 
-/// The places of every line of a tensor, in order.
+/// Returns the positions of every line of a tensor, in order.
 fn lines([outer, n, inner]: [usize; 3]) -> Vec<Vec<usize>> {
     (0..outer * inner)
         .map(|o| (0..n).map(|i| (o / inner * n + i) * inner + o % inner).collect())
@@ -141,7 +141,7 @@ fn wide<T: Number>(x: &[T], places: &[usize]) -> Vec<f64> {
     places.iter().map(|&p| x[p].into()).collect()
 }
 
-/// Pairs (m, s) that stand for s · exp(m), combined as the contract says.
+/// Combines pairs (m, s), which stand for s · exp(m), as the contract defines.
 fn log_sums(x: &[f64]) -> Vec<f64> {
     let none = (f64::NEG_INFINITY, 1.0);
     let apply = |(m, s): (f64, f64), (n, t): (f64, f64)| {
@@ -175,14 +175,14 @@ fn log_sums(x: &[f64]) -> Vec<f64> {
     out
 }
 
-/// The gradient of a running product, from its definition.
+/// Computes the gradient of a running product, from its definition.
 fn product_grad(x: &[f64], grad: &[f64]) -> Vec<f64> {
     let n = x.len();
     let zeros: Vec<usize> = (0..n).filter(|&k| x[k] == 0.0).collect();
     let first = zeros.first().copied().unwrap_or(n);
     let second = zeros.get(1).copied().unwrap_or(n);
     let product = |j: usize| (0..=j).filter(|&k| k != first).fold(1.0, |product, k| product * x[k]);
-    // One chain of multiplications for all, as the sums below need every prefix.
+    // One chain of multiplications for all: the sums below need every prefix.
     let mut prefixes = Vec::new();
     for k in 0..second {
         let before = prefixes.last().copied().unwrap_or(1.0);
@@ -200,7 +200,8 @@ fn product_grad(x: &[f64], grad: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The gradients of that gradient's own arguments: of the incoming gradient, and of the elements.
+/// Computes the gradients of that gradient's arguments: of the incoming gradient, and of the
+/// elements.
 fn product_grad_grad(x: &[f64], grad: &[f64], outer: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let n = x.len();
     // Before each element, and after the last.
@@ -222,8 +223,8 @@ fn product_grad_grad(x: &[f64], grad: &[f64], outer: &[f64]) -> (Vec<f64>, Vec<f
     (tangents.split_off(1), of_x)
 }
 
-/// The gradient of a running logarithm of sums, from the last element down; results of at least `large`
-/// split theirs evenly among the elements that are equal to them.
+/// Computes the gradient of a running logarithm of sums, from the last element down. Results of at
+/// least `large` split theirs evenly among the elements that equal them.
 fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64], large: f64) -> Vec<f64> {
     let mut out = vec![0.0; x.len()];
     let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
@@ -251,7 +252,7 @@ fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64], large: f64) -> Vec<f64> {
     out
 }
 
-/// Inputs of a scan: ordinary, of every magnitude and kind, or with equal elements and zeros.
+/// Draws inputs of a scan: ordinary, of every magnitude and kind, or with equal elements and zeros.
 fn inputs<T: Number>(source: &mut Source, kind: usize, n: usize) -> Vec<T> {
     match kind {
         0 | 1 => mixed(source, kind == 1, n),

@@ -1,4 +1,4 @@
-//! Sums and writes at computed places.
+//! Sums and writes at computed positions.
 
 use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as, same64};
 use crate::device::{on_device, under_schedules, varies};
@@ -7,7 +7,7 @@ use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce, Summed};
 use samebits_numerics::nan::canonical;
 
-/// (outer, size, n, inner): the last ones take the path through accumulators in memory.
+/// (outer, size, n, inner): the last ones use accumulators in memory.
 const SHAPES: [[usize; 4]; 5] =
     [[1, 7, 0, 3], [1, 40, 90, 3], [2, 33, 17, 5], [3, 2, 50, 4], [1, 1, 300, 1]];
 
@@ -15,7 +15,7 @@ fn rows([outer, size, n, inner]: [usize; 4]) -> Rows {
     Rows { outer, size, n, inner }
 }
 
-/// The source positions that go to place `at` of the target, ascending.
+/// Returns the source positions that go to position `at` of the target, ascending.
 fn sources(s: [usize; 4], index: impl Fn(usize) -> i64, at: usize) -> Vec<usize> {
     let [_, size, n, inner] = s;
     let (slab, row, column) = (at / inner / size, at / inner % size, at % inner);
@@ -193,7 +193,7 @@ fn combine<T: Real>(reduce: ScatterReduce, include: bool, old: T, from: &[usize]
 
 #[test]
 fn integers_wrap_around() {
-    /// What an element and its sources become, and for a mean their number.
+    /// Returns the reduction of an element and its sources.
     fn combined(reduce: ScatterReduce, all: &[i64]) -> i64 {
         let all = all.iter().copied();
         match reduce {
@@ -373,7 +373,7 @@ fn atomic_sums_vary() {
     varies(|device| run(device, 0));
     varies(|device| run(device, 1));
     varies(|device| run(device, 2));
-    // Products round too: 3 and 1/3 do not cancel exactly.
+    // Products round, too: 3 and 1/3 do not cancel exactly.
     let factors: Vec<f32> = (0..n).map(|i| [3.0, 1.0 / 3.0, 1.1, 0.9][i % 4]).collect();
     let reduce = |device: &Device, source: &[f32], kind: ScatterReduce, variant: Variant| {
         let x = device.upload(source).unwrap();
@@ -384,7 +384,7 @@ fn atomic_sums_vary() {
     };
     varies(|device| reduce(device, &values, ScatterReduce::Sum, Atomic));
     varies(|device| reduce(device, &factors, ScatterReduce::Prod, Atomic));
-    // What these are the negative controls of.
+    // The deterministic forms, of which these are the negative controls.
     under_schedules(|device| {
         let sum = reduce(device, &values, ScatterReduce::Sum, Deterministic);
         (sum, reduce(device, &factors, ScatterReduce::Prod, Deterministic))

@@ -1,4 +1,4 @@
-//! Sorting, selection, distinct elements and positions of what is not zero.
+//! Sorting, selection, distinct elements and positions of nonzero elements.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,8 @@ use samebits_numerics::extrema;
 use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::UniqueDim;
 
-/// (outer, n, inner): lines that share a tile, fill one exactly, and take several rounds of
-/// merging or of selection.
+/// (outer, n, inner): lines that share a tile, that fill one exactly, and that take several rounds
+/// of merging or selection.
 const SHAPES: [[usize; 3]; 9] = [
     [3, 0, 2],
     [0, 5, 1],
@@ -24,7 +24,7 @@ const SHAPES: [[usize; 3]; 9] = [
     [1, 4100, 1],
 ];
 
-/// The order by the letter: NaN above all numbers and all NaNs equal, zeros of both signs equal.
+/// The order by definition: NaN above all numbers and all NaNs equal, zeros of both signs equal.
 trait Ordered: Sortable + Copy {
     fn order(self, other: Self) -> Ordering;
     fn wide(self) -> u64;
@@ -39,7 +39,7 @@ impl Ordered for f32 {
         self.to_bits().into()
     }
     fn draw(source: &mut Source, n: usize) -> Vec<f32> {
-        // Many repeats, so that the places of equal elements show.
+        // Many repeats, so that the positions of equal elements show.
         let few = source.broken(n / 8 + 1);
         (0..n).map(|_| few[source.below(few.len())]).collect()
     }
@@ -55,7 +55,7 @@ impl Ordered for f64 {
     fn draw(source: &mut Source, n: usize) -> Vec<f64> {
         let wide = |x: f32| {
             let x = f64::from(x) * 1.1;
-            // Numbers that differ in the lower half of their bits alone, and subnormal ones.
+            // Numbers that differ only in the lower half of their bits, and subnormal ones.
             if x.to_bits() % 5 == 0 { f64::from_bits(x.to_bits() >> 20) } else { x }
         };
         f32::draw(source, n).into_iter().map(wide).collect()
@@ -80,7 +80,7 @@ impl Ordered for i64 {
     }
 }
 
-/// The indices of a line in sorted order.
+/// Returns the indices of a line in sorted order.
 fn order<T: Ordered>(line: &[T], descending: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..line.len()).collect();
     order.sort_by(|&a, &b| {
@@ -90,8 +90,8 @@ fn order<T: Ordered>(line: &[T], descending: bool) -> Vec<usize> {
     order
 }
 
-/// Bits and indices of the elements that `pick` takes from each line, which it sees with its
-/// sorted order.
+/// Returns bits and indices of the elements that `pick` takes from each line, given its sorted
+/// order.
 fn expected<T: Ordered>(
     x: &[T],
     [outer, n, inner]: [usize; 3],
@@ -265,7 +265,7 @@ fn distinct_rows<T: Ordered + PartialEq>(device: &Device) -> Vec<i64> {
     let mut all = Vec::new();
     for [rows, width] in [[0, 3], [1, 2], [2, 40], [5, 1], [300, 2], [70, 9]] {
         let mut source = Source::new((rows + width) as u64);
-        // Rows of few elements, so that many are equal or differ late.
+        // Rows of few distinct elements, so that many are equal or differ late.
         let few = T::draw(&mut source, 3);
         let x: Vec<T> = (0..rows * width).map(|_| few[source.below(few.len())]).collect();
         let row = |i: usize| &x[i * width..][..width];
@@ -314,7 +314,7 @@ fn distinct_rows_are_counted() {
     });
 }
 
-/// The one operation here that rearranges its tensor before and after.
+/// The only operation here that rearranges its tensor before and after.
 #[test]
 fn slices_are_distinct_along_any_dimension() {
     let Ok(1..) = samebits_cuda_kernels::install() else {

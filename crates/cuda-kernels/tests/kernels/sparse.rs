@@ -7,7 +7,8 @@ use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::sparse::{Elements, sparse_mm};
 
-/// The written order: columns ascending and then places of the list, in blocks of 256 columns.
+/// Computes the written order: ascending columns, then positions in the list, in blocks of 256
+/// columns.
 fn product_of<T: Number>(
     elements: &[(i64, i64)],
     values: &[T],
@@ -37,7 +38,7 @@ fn product_of<T: Number>(
 
 fn products<T: Number>(device: &Device) -> Vec<u64> {
     let mut all = Vec::new();
-    // Rows, columns, width, period; how many elements; how many rows have some.
+    // Rows, columns, width, period; number of elements; number of nonempty rows.
     for ([rows, columns, width, period], count, used) in [
         ([5, 700, 3, 700], 0, 1),
         ([1, 1, 1, 1], 1, 1),
@@ -47,7 +48,7 @@ fn products<T: Number>(device: &Device) -> Vec<u64> {
         ([4, 3, 2, 3], 2100, 2),
     ] {
         let mut source = Source::new(count as u64 + 9);
-        // Some places have several elements.
+        // Some positions have several elements.
         let elements: Vec<(i64, i64)> =
             (0..count).map(|_| (source.below(used) as i64, source.below(columns) as i64)).collect();
         let values: Vec<T> = mixed(&mut source, false, count);

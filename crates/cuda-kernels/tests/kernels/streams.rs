@@ -7,7 +7,7 @@ use crate::device::{on_device, on_devices};
 use samebits_cuda_kernels::elementwise::{View, copy};
 use samebits_cuda_kernels::{Buffer, CudaError, Device};
 
-/// A copy by a kernel.
+/// Copies with a kernel.
 fn copied(device: &Device, x: &Buffer<u32>) -> Result<Buffer<u32>, CudaError> {
     copy(device, x, &[x.len()], View { strides: &[1], offset: 0 })
 }
@@ -17,8 +17,8 @@ fn buffers_are_made_used_and_dropped_on_any_thread() {
     on_devices(2, |devices| {
         const THREADS: usize = 8;
         const ROUNDS: usize = 12;
-        // Each thread makes buffers on both devices; the next one uses and drops them, and some
-        // threads use no device but the other one's.
+        // Each thread makes buffers on both devices; the next one uses and drops them. Some threads
+        // use only the other thread's device.
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..THREADS).map(|_| mpsc::channel::<(usize, u32, Buffer<u32>)>()).unzip();
         thread::scope(|scope| {
@@ -75,9 +75,9 @@ fn streams_that_meet_wait_for_each_other() {
         let other = device.with_new_stream().unwrap();
         for round in 0..4u32 {
             let x = device.upload(&[round; 1000]).unwrap();
-            // Read in another stream, before its own has got to it.
+            // Read in another stream, before the buffer's own stream has written it.
             let y = copied(&other, &x).unwrap();
-            // Freed by its own stream, and the address taken again, before the other is done.
+            // Freed by its own stream, and the address reused, before the other stream is done.
             drop(x);
             let z = device.upload(&[77u32; 1000]).unwrap();
             assert_eq!(device.download(&y).unwrap(), [round; 1000]);

@@ -1,8 +1,8 @@
-//! What the tests of planted faults share.
+//! Helpers of the tests with planted faults.
 
 use std::sync::Once;
 
-/// Panics that are planted need not be printed.
+/// Silences planted panics.
 pub(crate) fn hush() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

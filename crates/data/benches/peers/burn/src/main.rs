@@ -1,14 +1,15 @@
-//! Times samebits' and burn's loader on the files of the example `throughput`, in one process and by turns.
+//! Times the loaders of samebits and burn on the files of the example `throughput`, in one process
+//! and in turns.
 //!
 //! ```text
 //! cargo run --release -p samebits-data --example throughput -- FOLDER
 //! cargo run --release --manifest-path crates/data/benches/peers/burn/Cargo.toml -- FOLDER [TURNS]
 //! ```
 //!
-//! In each turn both load epochs for half a second, the one after the other; who begins changes. A line
-//! holds the set, the number of workers, samples per second and microseconds of processor time per sample of
-//! both (medians of the turns), and how many times as fast samebits is: the median of the turns and the least and
-//! the greatest.
+//! In each turn both load epochs for half a second, one after the other, and alternate who begins.
+//! A line shows the set, the number of workers, samples per second and microseconds of processor
+//! time per sample of both (medians of the turns), and samebits' speedup: the median, minimum and
+//! maximum over the turns.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -68,13 +69,13 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A row of numbers whose last is the class.
+/// Splits a row of numbers whose last is the class.
 fn split(mut row: Vec<f32>) -> Sample {
     let class = row.pop().unwrap_or_default();
     (row, class as i64)
 }
 
-/// Shifts an image by up to four pixels, mirrors it, and scales it.
+/// Returns a function that shifts an image by up to four pixels, mirrors it, and scales it.
 fn decoder()
 -> Result<impl Fn(Vec<u8>, &[u8], &mut Generator) -> samebits_data::Result<Sample>, Failure> {
     let crop = RandomCrop::new(SIDE, SIDE).padding(4);
@@ -87,7 +88,7 @@ fn decoder()
     })
 }
 
-/// Rows of a file, read where they lie.
+/// Rows of a file, read in place.
 struct Placed {
     file: File,
     len: usize,
@@ -107,7 +108,7 @@ impl BurnDataset<Sample> for Placed {
     }
 }
 
-/// Images and classes of a tar file, read where they lie.
+/// Images and classes of a tar file, read in place.
 struct Members<F> {
     file: File,
     samples: Vec<[(u64, usize); 2]>,
@@ -124,7 +125,7 @@ where
             self.file.read_exact_at(&mut bytes, offset).expect("a member");
             bytes
         });
-        // burn has no generator for a sample: it is made of the index.
+        // burn has no generator per sample: derive one from the index.
         let mut generator = Generator::new(1).fold_in(index as u64);
         Ok((self.decode)(pixels, &class, &mut generator).expect("an image"))
     }
@@ -134,7 +135,7 @@ where
     }
 }
 
-/// Where the image and the class of each sample lie, and how many bytes they have.
+/// Returns the offset and the size in bytes of each sample's image and class.
 fn members(path: &Path) -> Result<Vec<[(u64, usize); 2]>, Failure> {
     let bytes = fs::read(path)?;
     let (mut at, mut all) = (0, Vec::new());
@@ -147,7 +148,7 @@ fn members(path: &Path) -> Result<Vec<[(u64, usize); 2]>, Failure> {
     Ok(all.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
 }
 
-/// Puts rows and classes into a buffer each.
+/// A batcher that puts rows and classes into one buffer each.
 struct Stack;
 
 impl Batcher<Sample, (Vec<f32>, Vec<i64>)> for Stack {
@@ -216,7 +217,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Samples per second, and microseconds of processor time per sample.
+/// Returns samples per second, and microseconds of processor time per sample.
 fn measure(epoch: &mut impl FnMut() -> usize) -> [f64; 2] {
     let (begin, cpu, mut samples) = (Instant::now(), cpu_seconds(), 0);
     while begin.elapsed() < Duration::from_millis(500) {
@@ -226,7 +227,7 @@ fn measure(epoch: &mut impl FnMut() -> usize) -> [f64; 2] {
     [samples / begin.elapsed().as_secs_f64(), (cpu_seconds() - cpu) * 1e6 / samples]
 }
 
-/// Processor time of this process and all its threads so far.
+/// Returns the processor time of this process and all its threads so far.
 fn cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
