@@ -1,4 +1,4 @@
-//! The exchange of 64 MiB of f32 and `MPI_Allreduce`, by turns: `cargo xtask mpi --bench`.
+//! The exchange of 64 MiB of f32 beside `MPI_Allreduce`, in turns: `cargo xtask mpi --bench`.
 
 // The figures go to the terminal of `mpirun`.
 #![allow(clippy::print_stdout)]

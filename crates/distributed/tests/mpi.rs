@@ -1,6 +1,6 @@
-//! What each process of a job under `mpirun` does; the first argument says which case.
+//! The program of each process in a job under `mpirun`; the first argument selects the case.
 //!
-//! `cargo xtask mpi` starts the jobs and sees how they end. Without arguments there is one rank.
+//! `cargo xtask mpi` starts the jobs and checks how they end. Without arguments there is one rank.
 
 // The processes talk to the terminal of `mpirun`.
 #![allow(clippy::print_stdout)]
@@ -14,7 +14,7 @@ use samebits_rng::Generator;
 const MICRO_BATCHES: u64 = 8;
 
 fn main() {
-    // Runners of tests put flags of their own behind.
+    // Test runners append their own flags.
     let case = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
     let case = case.unwrap_or_else(|| "sum".to_owned());
     let transport = Mpi::new().unwrap().timeout(Duration::from_secs(3));
@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// Elements of the gradient of micro-batch `v`, over forty powers of two.
+/// Returns the gradient of micro-batch `v`, over forty powers of two.
 fn gradient(v: u64, len: usize) -> Vec<f32> {
     let mut generator = Generator::new(38).fold_in(v);
     let mut value = || {
@@ -44,7 +44,7 @@ fn add(a: Vec<f32>, b: Vec<f32>) -> samebits_autograd::Result<Vec<f32>> {
     Ok(a.iter().zip(&b).map(|(a, b)| a + b).collect())
 }
 
-/// The tree over those micro-batches.
+/// Returns the tree over those micro-batches.
 fn tree(own: std::ops::Range<u64>, len: usize) -> TreeSum<Vec<f32>> {
     let mut sum = TreeSum::starting_at(own.start);
     own.for_each(|v| sum.push(gradient(v, len), add).unwrap());
@@ -69,7 +69,7 @@ fn sums(transport: Mpi) -> Result<()> {
             return Err(Error::Invalid(format!("{len} elements in pieces of {piece}: other bits")));
         }
     }
-    // Longer than one message of the library may be.
+    // Longer than one message of the library.
     let rank = ranks.rank();
     let mut news = if rank == 0 { vec![7; (64 << 20) + 5] } else { Vec::new() };
     ranks.transport().broadcast(0, &mut news)?;

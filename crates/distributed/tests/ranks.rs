@@ -1,4 +1,4 @@
-//! Sums have one result for every number of ranks, and no rank waits for one that has gone.
+//! Sums are equal for every number of ranks, and no rank waits for one that has ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use samebits_autograd::optim::TreeSum;
 use samebits_distributed::{Error, Held, Ranks, Result, Threads, Transport, threads};
 use samebits_rng::Generator;
 
-/// Micro-batches' gradients: numbers of both signs over forty powers of two, zeros and NaNs.
+/// Returns gradients of micro-batches: numbers of both signs over forty powers of two, zeros and
+/// NaNs.
 fn gradients(micro_batches: usize, len: usize) -> Vec<Vec<f32>> {
     let mut generator = Generator::new(micro_batches as u64 * 1000 + len as u64);
     let mut value = || {
@@ -24,7 +25,7 @@ fn gradients(micro_batches: usize, len: usize) -> Vec<Vec<f32>> {
     (0..micro_batches).map(|_| (0..len).map(|_| value()).collect()).collect()
 }
 
-/// What a trainer on one rank computes, with operations on tensors.
+/// Computes what a trainer on one rank does, with operations on tensors.
 fn alone(gradients: &[Vec<f32>]) -> Vec<u32> {
     bits(&tree(0, gradients).finish(add).unwrap().unwrap().to_vec::<f32>().unwrap())
 }
@@ -45,7 +46,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// What rank `transport.rank()` of a step of `places` micro-batches gets.
+/// Returns the result of rank `transport.rank()` for a step of `places` micro-batches.
 fn on_a_rank(
     transport: impl Transport + 'static,
     gradients: &[Vec<f32>],
@@ -66,7 +67,7 @@ fn the_sum_is_that_of_one_rank_for_every_number_of_ranks_and_every_piece() {
     const LEN: usize = 301;
     let mut cases = 0;
     for places in 1..=12usize {
-        // The last step of an epoch may be short, so that ranks have nothing.
+        // The last step of an epoch may be short, so that some ranks have nothing.
         for count in [places, places.div_ceil(2), 1] {
             let gradients = Arc::new(gradients(count, LEN));
             let expected = alone(&gradients);
@@ -100,7 +101,7 @@ fn f64_and_no_element_at_all_work_too() {
     assert!(sums.unwrap().iter().all(|sum| sum == &[(0.1 + 0.2) + 0.1 * 3.0, 3.0]));
 }
 
-/// Delays calls at random.
+/// A transport that delays calls at random.
 struct Slow(Threads, std::sync::Mutex<Generator>);
 
 impl Transport for Slow {
@@ -137,7 +138,7 @@ fn delays_change_nothing() {
     }
 }
 
-/// What other systems do: each rank adds up its micro-batches, and the ranks' sums are added.
+/// Sums as other systems do: each rank adds its micro-batches, then the ranks' sums are added.
 fn all_reduce(transport: Threads, gradients: &[Vec<f32>], backwards: bool) -> Result<Vec<u32>> {
     let ranks = Ranks::new(transport);
     let own = ranks.owned(gradients.len() as u64);
@@ -154,7 +155,7 @@ fn all_reduce(transport: Threads, gradients: &[Vec<f32>], backwards: bool) -> Re
     Ok(bits(&fold(parts)))
 }
 
-/// The negative control: these numbers tell orders apart.
+/// The negative control: with these numbers, orders differ.
 #[test]
 fn a_float_all_reduce_and_another_order_show() {
     let gradients = Arc::new(gradients(12, 400));
@@ -185,7 +186,7 @@ fn bytes_of_any_length_are_gathered_and_broadcast() {
     assert!(Threads::new(1025).is_err());
 }
 
-/// Three ranks of which rank 1 does something else in the second round.
+/// Runs three ranks, of which rank 1 calls `bad` in the second round.
 fn with_a_bad_rank(bad: fn(&Threads) -> Result<()>) -> (Vec<Result<()>>, Duration) {
     let began = Instant::now();
     let threads: Vec<_> = Threads::new(3).unwrap().into_iter().collect();
@@ -231,7 +232,7 @@ fn nobody_waits_for_a_rank_that_has_gone() {
     }
     assert!(took < Duration::from_secs(2), "aborted: {took:?}");
 
-    // A rank that hangs is given up after the time stated.
+    // A rank that hangs is given up after the timeout.
     let (ends, took) = with_a_bad_rank(|_| {
         std::thread::sleep(Duration::from_secs(4));
         Ok(())
@@ -240,7 +241,7 @@ fn nobody_waits_for_a_rank_that_has_gone() {
     assert_eq!(error.to_string(), "rank 1 has not answered rank 0 for 2s");
     assert!(took < Duration::from_secs(8), "hung: {took:?}");
 
-    // Ranks that make other calls notice.
+    // Ranks that make different calls get an error.
     let (ends, _) = with_a_bad_rank(|transport| {
         let (mut a, mut c) = ([0; 3], [0; 3]);
         transport.exchange(&[b"odd", b"", b"odd"], &mut [&mut a, &mut [], &mut c])
@@ -271,7 +272,7 @@ fn the_error_of_a_run_is_that_of_the_rank_that_failed() {
     };
     let panic = catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"planted"));
-    // A rank that gives an error in an exchange ends all, each with its name.
+    // If a rank passes an error, all ranks end with it, naming that rank.
     let ends = Arc::new(std::sync::Mutex::new(Vec::new()));
     let kept = Arc::clone(&ends);
     let result = threads::run(3, move |transport| {

@@ -1,5 +1,5 @@
 //! The f32 functions on 16 Mi elements in memory, at the best level of this machine, and `exp`,
-//! `sin` and `erf` at each lower one.
+//! `sin` and `erf` at each lower level.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use samebits_numerics::math::{self, Exponents, UnaryF32};
@@ -7,7 +7,7 @@ use samebits_numerics::simd::{self, Level};
 
 const COUNT: usize = 1 << 24;
 
-/// Values spread evenly over (-8, 8), or (0, 8) for a function of positive numbers.
+/// Returns values spread evenly over (-8, 8), or (0, 8) for a function of positive numbers.
 fn inputs(positive: bool) -> Vec<f32> {
     (0..COUNT as u32)
         .map(|i| {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use samebits_numerics::exact::{ExactSum, ExactSum64, sum_f32, sum_f64};
 use samebits_numerics::simd::{self, Kernel, Level};
 
-/// The sum of `values` in units of 2^-1074, by a library that shares no code with ours.
+/// Returns the sum of `values` in units of 2^-1074, by a library that shares no code with ours.
 fn big_sum(values: &[f64]) -> BigInt {
     let mut sum = BigInt::from(0);
     for &x in values {
@@ -22,8 +22,8 @@ fn big_sum(values: &[f64]) -> BigInt {
 }
 
 /// Rounds `sum` (units of 2^-1074) to a format with `digits` significant bits, smallest unit
-/// 2^`lowest` and largest exponent `highest`; ties to even. Written from the definition: find
-/// the two neighbours, compare the remainder with half their distance.
+/// 2^`lowest` and largest exponent `highest`; ties to even. Written from the definition: find the
+/// two neighbours and compare the remainder with half their distance.
 fn round_big(sum: &BigInt, digits: i64, lowest: i64, highest: i64) -> f64 {
     let negative = sum.sign() == Sign::Minus;
     let magnitude = sum.magnitude().clone();
@@ -44,7 +44,7 @@ fn round_big(sum: &BigInt, digits: i64, lowest: i64, highest: i64) -> f64 {
     let value = if rounded.bits() as i64 + exponent > highest {
         f64::INFINITY
     } else {
-        // Scale in two exact steps: the first keeps the value normal whenever it can be.
+        // Scale in two exact steps: the first keeps the value normal if possible.
         let half = exponent / 2;
         significand as f64 * power_of_two(half) * power_of_two(exponent - half)
     };
@@ -100,7 +100,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// Numbers of one of several kinds: the hard ones are far apart, cancel or are subnormal.
+    /// Draws numbers of one of several kinds: the hard ones are far apart, cancel or are subnormal.
     fn values32(&mut self, kind: usize, n: usize) -> Vec<f32> {
         let mut values: Vec<f32> = (0..n)
             .map(|_| {
@@ -285,7 +285,7 @@ fn merging_many_times_keeps_headroom() {
         negative
     });
     assert_eq!(sum.to_f32(), -1.5 * power_of_two(41) as f32);
-    // Each of eight addends of one size takes its part of the headroom before the first merge.
+    // Each of eight equal addends uses some of the headroom before the first merge.
     let mut eight: ExactSum = [f32::MAX; 8].into_iter().collect();
     for _ in 0..41 {
         let copy = eight.clone();
@@ -294,7 +294,7 @@ fn merging_many_times_keeps_headroom() {
     assert_eq!(eight.to_f64(), f64::from(f32::MAX) * power_of_two(44));
 }
 
-/// Partial sums at the upper end of what one may be, against big integers.
+/// Partial sums at the upper limit, against big integers.
 #[test]
 fn sums_of_large_partial_sums_are_exact() {
     let large = [170, 169, 150, 127, 100, 0, -149].map(power_of_two);
@@ -303,7 +303,7 @@ fn sums_of_large_partial_sums_are_exact() {
         let partials: Vec<f64> = (0..random.below(40) + 1)
             .map(|_| {
                 let (one, ulp) = (large[random.below(large.len())], f64::EPSILON);
-                // The last bit of a significand must not lie below 2^-149.
+                // The last bit of a significand must not be below 2^-149.
                 let one = if one >= 1.0 { one * (2.0 - ulp) } else { one };
                 if random.below(3) == 0 { -one } else { one }
             })
@@ -316,7 +316,7 @@ fn sums_of_large_partial_sums_are_exact() {
     }
 }
 
-/// A sum that no number of addends can reach, but merging a sum with itself can, is an infinity.
+/// A sum that no number of addends can reach, but that merging a sum with itself can, is infinite.
 #[test]
 fn a_sum_beyond_the_accumulator_is_an_infinity() {
     let doubled = |mut sum: ExactSum, times: u32| {

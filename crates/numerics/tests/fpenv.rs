@@ -1,5 +1,5 @@
-//! A thread in IEEE mode is left alone. A process of its own: what was repaired is known of the
-//! whole process.
+//! A thread in IEEE mode is left alone. It runs in its own process, because repairs are counted per
+//! process.
 
 use samebits_numerics::fpenv;
 

@@ -1,8 +1,8 @@
-//! The operations that stand in for those of `std` have its bits.
+//! The replacements of `std` operations have the same bits.
 
 use samebits_numerics::Ieee;
 
-/// Numbers that are as good as random, from a generator that depends on nothing here.
+/// Pseudo-random numbers, from a generator independent of this library.
 struct Random(u64);
 
 impl Random {
@@ -53,10 +53,10 @@ macro_rules! agrees {
                 let [x, a, b] = [(); 3].map(|()| <$type>::from_bits(random.next() as $bits));
                 check_one(x);
                 check(x, a, b);
-                // As large as the product, where bits cancel and ties are.
+                // As large as the product, where bits cancel and ties occur.
                 let near = (-(x * a)).to_bits().wrapping_add((random.next() & 3) as $bits);
                 check(x, a, <$type>::from_bits(near));
-                // Between 0 and 2^60, where there is something to round.
+                // Between 0 and 2^60, where numbers have fractions to round.
                 let exponent = (random.next() % 61) as $bits;
                 let bias = <$type>::MAX_EXP as $bits - 1;
                 let fraction = x.to_bits() & ((1 << exponents) - 1);

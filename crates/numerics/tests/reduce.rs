@@ -8,7 +8,7 @@ use samebits_numerics::reduce::{
 };
 use samebits_numerics::simd::{self, Kernel, Level};
 
-/// The pseudocode in the documentation of `reduce`, word by word.
+/// Computes the pseudocode in the documentation of `reduce`, step by step.
 fn oracle(t: &[f64]) -> f64 {
     let n = t.len();
     if n == 0 {
@@ -46,7 +46,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&x| f64::from(x)).collect()
 }
 
-/// Every way to compute the same sum, at one level.
+/// A comparison of every way to compute the same sum, at one level.
 struct AllWays<'a>(&'a [f32]);
 
 impl Kernel for AllWays<'_> {
@@ -116,8 +116,8 @@ fn a_different_order_would_be_seen() {
 }
 
 /// Reveals the tree by probing (FPRev): with `M` at `i`, `-M` at `j` and ones elsewhere, `M` so
-/// large that it swallows ones, every one added before `M` and `-M` meet is lost. What remains
-/// counts the leaves outside the smallest subtree that holds both.
+/// large that it absorbs ones, every one added before `M` and `-M` meet is lost. The rest counts
+/// the leaves outside the smallest subtree that contains both.
 fn outside(n: usize, i: usize, j: usize, sum: impl Fn(&[f32]) -> f64) -> usize {
     let mut probe = vec![1.0f32; n];
     probe[i] = 1e30;
@@ -125,7 +125,7 @@ fn outside(n: usize, i: usize, j: usize, sum: impl Fn(&[f32]) -> f64) -> usize {
     sum(&probe) as usize
 }
 
-/// The same count read off the written tree: the terms are followed symbolically.
+/// Returns the same count from the written tree, by following the terms symbolically.
 fn outside_as_written(n: usize, i: usize, j: usize) -> usize {
     // A node is (terms below it, holds i, holds j).
     type Node = (usize, bool, bool);
@@ -236,7 +236,7 @@ fn rows_are_independent_and_follow_the_tree() {
     for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 4096] {
         for count in [0, 1, 2, 15, 16, 17, 33] {
             let mut values = random(n * count, n as u64);
-            // A row that would spread to its neighbours if they were not kept apart.
+            // A row whose values would spread to its neighbours if rows were mixed.
             values.iter_mut().skip(n).take(n).for_each(|x| *x = f32::NAN);
             values.iter_mut().skip(3 * n).take(n).for_each(|x| *x = -0.0);
             let scales: Vec<f64> = (0..count).map(|row| 1.0 + row as f64).collect();
@@ -258,7 +258,7 @@ fn rows_are_independent_and_follow_the_tree() {
     }
 }
 
-/// One block of the tree with `*` in the place of `+` and 1 in that of 0.
+/// Computes one block of the tree with `*` instead of `+` and 1 instead of 0.
 fn product_oracle(t: &[f64]) -> f64 {
     let mut lane = [1.0f64; 32];
     for (i, t) in t.iter().enumerate() {

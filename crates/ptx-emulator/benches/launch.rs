@@ -1,4 +1,4 @@
-//! How many instructions of threads the emulator executes per second.
+//! The number of thread instructions that the emulator executes per second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use samebits_ptx_emulator::{Checks, Device, Launch, Loaded, Module, Stats};

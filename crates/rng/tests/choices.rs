@@ -1,5 +1,5 @@
 //! Integers of every width, scalars, choices and permutations by function: their distribution, and
-//! that scalars are elements.
+//! the equality of scalars and elements.
 
 // Tests may use the platform's functions: their rounding does not reach a result.
 #![allow(clippy::disallowed_methods)]
@@ -10,7 +10,7 @@ mod common;
 use common::chi_square;
 use samebits_rng::{Float, Generator, Integer};
 
-/// A right sampler exceeds it once in about 20,000 seeds.
+/// A limit that a correct sampler exceeds once in about 20,000 seeds.
 const DEVIATE: f64 = 3.9;
 
 fn generator(test: u64) -> Generator {
@@ -55,7 +55,7 @@ fn integers_reach_both_ends() {
     let mut bytes = [0i8; 4000];
     generator(20).fill_randint(&mut bytes, i8::MIN, i8::MAX).unwrap();
     assert_eq!((bytes.iter().min(), bytes.iter().max()), (Some(&i8::MIN), Some(&(i8::MAX - 1))));
-    // Two thirds of the range of 2^128 that is drawn from: a third of the blocks are redrawn.
+    // Two thirds of the range of 2^128: a third of the blocks are redrawn.
     let mut wide = [0u128; 20_000];
     generator(21).fill_randint(&mut wide, 1 << 100, (1 << 100) + (3 << 126)).unwrap();
     let mut found = [0; 3];
@@ -68,7 +68,8 @@ fn integers_reach_both_ends() {
     assert!(whole.iter().any(|x| *x < 0) && whole.iter().any(|x| *x > 0));
 }
 
-/// Every scalar is the one element of its array, moves by one block, and does not move if refused.
+/// Every scalar equals the only element of its array, advances by one block, and not at all on
+/// error.
 #[test]
 fn scalars_are_elements() {
     fn same<T: PartialEq + std::fmt::Debug + Default + Copy>(
@@ -120,7 +121,7 @@ fn scalars_are_elements() {
 
 #[test]
 fn a_choice_is_uniform_among_all() {
-    // The 60 ordered choices of three among five.
+    // The 60 ordered choices of three out of five.
     let mut found = vec![0; 125];
     let mut g = generator(40);
     for _ in 0..60_000 {
@@ -131,12 +132,12 @@ fn a_choice_is_uniform_among_all() {
     assert_eq!(found.len(), 60);
     assert!(chi_square(&found, &[1.0 / 60.0; 60]) < DEVIATE);
 
-    // A few of very many: different, and evenly spread.
+    // A few out of very many: distinct, and evenly spread.
     let chosen = g.choice(u64::MAX, 50_000).unwrap();
     let mut cells = vec![0; 64];
     chosen.iter().for_each(|x| cells[(x >> 58) as usize] += 1);
     assert!(chi_square(&cells, &[1.0 / 64.0; 64]) < DEVIATE);
-    // Where each number meets others at a place that was taken before.
+    // Numbers meet others at positions that were taken before.
     let mut all = g.choice(3000, 3000).unwrap();
     assert!(!all.is_sorted());
     all.sort();
@@ -165,7 +166,8 @@ fn permutations_by_function_are_uniform_for_few_numbers() {
     }
 }
 
-/// Where a number goes, where two neighbours go together, and whether the permutation is even.
+/// The position of a number, the joint positions of two neighbours, and the parity of the
+/// permutation.
 #[test]
 fn permutations_by_function_place_numbers_and_pairs_uniformly() {
     for (n, draws) in [(7, 20_000), (12, 15_000), (16, 10_000), (30, 20_000)] {

@@ -1,5 +1,5 @@
-//! Every distribution against its distribution function, with a fixed seed. The bounds are those
-//! that a right sampler exceeds once in about 10,000 seeds.
+//! Every distribution against its distribution function, with a fixed seed. A correct sampler
+//! exceeds the bounds once in about 10,000 seeds.
 
 // Tests may use the platform's functions: their rounding does not reach a result.
 #![allow(clippy::disallowed_methods)]
@@ -12,9 +12,9 @@ use common::{chi_square, integral, kolmogorov_smirnov, tabulated};
 use samebits_rng::{Generator, init};
 
 const N: usize = 200_000;
-/// Kolmogorov's distribution exceeds it with a chance of 10^-4.
+/// A limit that Kolmogorov's distribution exceeds with a probability of 10^-4.
 const KS: f64 = 2.225;
-/// So does a normal deviate's absolute value.
+/// A limit that a normal deviate's magnitude exceeds as rarely.
 const DEVIATE: f64 = 3.9;
 
 fn generator(test: u64) -> Generator {
@@ -30,7 +30,7 @@ fn density(x: f64) -> f64 {
 }
 
 fn log_gamma(x: f64) -> f64 {
-    // Stirling's series, shifted to where it is exact enough.
+    // Stirling's series, shifted to arguments for which it is exact enough.
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
         shift += x.ln();
@@ -87,7 +87,7 @@ fn normal() {
 
     let mut sample = vec![0.0; N];
     generator(5).fill_normal_f64(&mut sample, 0.0, 1.0).unwrap();
-    // Neighbours are made of one pair of uniform numbers and must still be independent.
+    // Neighbours come from one pair of uniform numbers and must still be independent.
     let products: Vec<f64> = sample.chunks_exact(2).map(|pair| pair[0] * pair[1]).collect();
     let mean = products.iter().sum::<f64>() / (products.len() as f64).sqrt();
     assert!(mean.abs() < DEVIATE, "{mean}");
@@ -187,7 +187,7 @@ fn integers() {
     sample.iter().for_each(|x| found[(x + 3) as usize] += 1);
     assert!(chi_square(&found, &[0.1; 10]) < DEVIATE);
 
-    // A third of all words is thrown away in this range, so redraws are common.
+    // A third of all words is rejected in this range, so redraws are common.
     let (low, high) = (i64::MIN, 1i64 << 62);
     generator(15).fill_randint(&mut sample, low, high).unwrap();
     let mut found = [0; 3];
@@ -201,7 +201,7 @@ fn integers() {
 
 #[test]
 fn permutations() {
-    // All 24 orders of four things, and the place of the first of 1000.
+    // All 24 orders of four things, and the position of the first of 1000.
     let (mut orders, mut places) = ([0; 24], vec![0; 1000]);
     let mut generator = generator(16);
     for _ in 0..24_000 {
@@ -281,7 +281,7 @@ fn gamma() {
         let shapes = vec![shape; sample.len()];
         generator(19).fold_in(case).fill_gamma_f32(&shapes, &mut sample).unwrap();
         let a = f64::from(shape);
-        // In terms of the logarithm, where the density is smooth also for small shapes.
+        // In terms of the logarithm, whose density is smooth for small shapes, too.
         let density = |y: f64| (a * y - y.exp() - log_gamma(a)).exp();
         let below = tabulated(-60.0, 10.0, density);
         let logs = sample.iter().map(|x| f64::from(*x).ln()).collect();
@@ -304,7 +304,7 @@ fn the_logarithm_of_gamma() {
         }
         let tiny = logs.iter().filter(|log| f64::from(**log) < least.ln()).count();
         let share = tiny as f64 / logs.len() as f64;
-        // P(x < least) is least^shape / gamma(shape + 1) but for a factor of 1 - 1e-38.
+        // P(x < least) is least^shape / gamma(shape + 1), except for a factor of 1 - 1e-38.
         let a = f64::from(shape);
         let expected = (a * least.ln() - log_gamma(a + 1.0)).exp();
         assert!((share - expected).abs() < 0.01, "shape {shape}: {share}, not {expected}");
@@ -416,14 +416,14 @@ fn beta() {
         assert!(sample.iter().all(|x| (0.0..=1.0).contains(x)));
         let (a, b) = (f64::from(a), f64::from(b));
         let scale = log_gamma(a + b) - log_gamma(a) - log_gamma(b);
-        // By the logarithm of x / (1 - x), where the density is smooth also for small shapes. What
-        // f32 rounds to 0 or 1 lies at the ends.
+        // In terms of the logarithm of x / (1 - x), whose density is smooth for small shapes, too.
+        // Numbers that f32 rounds to 0 or 1 lie at the ends.
         let density = |y: f64| {
             let (x, rest) = (1.0 / (1.0 + (-y).exp()), 1.0 / (1.0 + y.exp()));
             (scale + a * x.ln() + b * rest.ln()).exp()
         };
         let below = tabulated(-700.0, 60.0, density);
-        // 1 - x has lost its digits where x is near 1.
+        // 1 - x has lost its digits near 1.
         let near = if b < 1.0 { 10.0 } else { 60.0 };
         let logits: Vec<f64> = wide(sample).iter().map(|x| (x / (1.0 - x)).ln()).collect();
         let n = logits.len() as f64;
@@ -453,7 +453,7 @@ fn dirichlet() {
         assert!((wide(row.to_vec()).iter().sum::<f64>() - 1.0).abs() < 1e-6, "{row:?}");
     }
     // The shares are beta numbers: that of shape 1 of 8.3 has the distribution 1 - (1 - x)^7.3. So
-    // are their ratios, which do not depend on the other shares.
+    // have their ratios, which do not depend on the other shares.
     let second = wide(sample.iter().skip(1).step_by(4).copied().collect());
     assert!(kolmogorov_smirnov(second, |x| 1.0 - (1.0 - x).powf(7.3)) < KS);
     let ratios = sample.chunks(4).map(|row| f64::from(row[1]) / f64::from(row[1] + row[2]));
@@ -475,7 +475,7 @@ fn categories_by_rows() {
     let logits = weights.map(|weight| f64::from(weight).ln() as f32 + 300.0);
     let mut by_logits = vec![0; 2 * N];
     generator(31).fill_categorical(&logits, 2, &mut by_logits).unwrap();
-    // Logits of f32 are off by 10^-5, and so is what they draw.
+    // f32 logits are off by 10^-5, and so are the draws.
     let different = sample.iter().zip(&by_logits).filter(|(a, b)| a != b).count();
     assert!(different < 40, "{different}");
     for (row, drawn) in sample.chunks(N).enumerate() {

@@ -10,19 +10,19 @@ use common::{kolmogorov_smirnov, tabulated};
 use samebits_rng::{Draw, Error, Generator};
 
 const N: usize = 50_000;
-/// Kolmogorov's distribution exceeds it with a chance of 10^-4.
+/// A limit that Kolmogorov's distribution exceeds with a probability of 10^-4.
 const KS: f64 = 2.225;
 const SHAPES: [f64; 7] = [0.01, 0.3, 0.999, 1.0, 2.5, 40.0, 1e6];
 
 fn close(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
-        // The error of a logarithm of 86 is that of its exponential.
+        // The error of a logarithm of 86 becomes that of its exponential.
         assert!((found / expected - 1.0).abs() < 4e-14, "{found:e}, not {expected:e}");
     }
 }
 
-/// The numbers come from a second program, which was written from the documentation alone and computes
+/// The numbers come from a second program, written from the documentation alone, which computes
 /// with 60 digits.
 #[test]
 fn known_answers() {
@@ -98,7 +98,7 @@ fn a_part_is_that_of_the_whole_and_a_scalar_is_the_first() {
 fn the_distributions_are_right() {
     let mut generator = Generator::new(0x7e57).fold_in(101);
     let mut sample = vec![0.0; N];
-    // The distribution functions of shapes 1, 2 and 1/2 are elementary, but for that of erf.
+    // The distribution functions of shapes 1, 2 and 1/2 are elementary, except for erf in the last.
     generator.fill_gamma_f64(&vec![1.0; N], &mut sample).unwrap();
     assert!(kolmogorov_smirnov(sample.clone(), |x| 1.0 - (-x).exp()) < KS);
     generator.fill_gamma_f64(&vec![2.0; N], &mut sample).unwrap();

@@ -1,5 +1,5 @@
-//! Sizes that no machine has memory for, and parameters at the ends of their types: a value or an
-//! error that names the operation, never a panic, and a generator that has not moved if refused.
+//! Sizes beyond any machine's memory, and parameters at the limits of their types: a value or an
+//! error that names the operation, never a panic, and a generator that does not advance on error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -47,7 +47,7 @@ fn sizes_beyond_the_memory_are_errors() {
     assert_eq!(torch, CpuGenerator::manual_seed(3));
 }
 
-/// What `draw` leaves of a generator, and the message if it is an error.
+/// Returns the generator's state after `draw`, and the message if it is an error.
 fn outcome(
     name: &str,
     draw: impl FnOnce(&mut Generator) -> Result<(), Error>,
@@ -62,7 +62,7 @@ fn outcome(
     (generator, drawn.err().map(|error| error.to_string()))
 }
 
-/// Fills, and checks that no NaN came of it.
+/// Fills, and checks that the result has no NaN.
 fn no_nan(
     out: &mut [f32],
     fill: impl FnOnce(&mut [f32]) -> Result<(), Error>,
@@ -97,7 +97,7 @@ fn every_parameter_gives_values_or_an_error_that_names_the_operation() {
             assert!(message.starts_with(&format!("{op}: ")), "{name}: {message}");
         }
         if let Ok(()) = draw(&mut Generator::new(0)) {
-            // A second time from elsewhere: other words meet other branches.
+            // A second time from elsewhere: other words take other branches.
             draw(&mut Generator::new(u64::MAX)).unwrap();
         }
     };
@@ -233,8 +233,8 @@ fn slices_of_different_lengths_are_refused() {
     assert_eq!(g, Generator::new(0));
 }
 
-/// Element *i* is the same wherever its piece begins, also beyond the last index that a piece can
-/// begin at.
+/// Element *i* is the same wherever its piece begins, also beyond the last index at which a piece
+/// can begin.
 #[test]
 fn the_last_elements_of_a_draw_are_those_of_its_pieces() {
     let draw = Draw::new(1, 2, 3);

@@ -64,8 +64,8 @@ fn every_case_of_the_file_of_streams() {
     assert!(checked >= 4 * cases.len(), "{path}: only {checked} checks");
 }
 
-/// So many that all layers of the ziggurat occur and some numbers are drawn again. None lies in the tail,
-/// whose logarithm is the C library's.
+/// So many that all layers of the ziggurat occur and some numbers are redrawn. None lies in the
+/// tail, whose logarithm is the C library's.
 #[test]
 fn normal_numbers_that_are_drawn_again() {
     // numpy.random.default_rng(42).standard_normal(5000).tobytes(), by FNV-1a.
@@ -78,8 +78,8 @@ fn normal_numbers_that_are_drawn_again() {
     assert_eq!(digest, 0x4dbdbcf062a8607d);
 }
 
-/// A range of three quarters of all words: without a rejection every third number would come twice as
-/// often.
+/// A range of three quarters of all words: without rejection, every third number would occur twice
+/// as often.
 #[test]
 fn integers_of_a_wide_range_are_even() {
     let mut generator = default_rng(1);
@@ -94,7 +94,7 @@ fn integers_of_a_wide_range_are_even() {
 #[test]
 fn a_state_is_the_key_and_how_much_of_it_is_used() {
     let mut random = RandomState::new(42);
-    // A fresh key begins with the seed and counts as used up.
+    // A new key begins with the seed and counts as used up.
     let (key, position, gauss) = random.get_state();
     assert_eq!((key[0], position, gauss), (42, 624, None));
     random.random_sample();
@@ -167,7 +167,7 @@ fn words(words: Vec<u32>) -> Vec<u64> {
     words.into_iter().map(u64::from).collect()
 }
 
-/// Numbers, or numbers as text where JSON's would lose bits.
+/// Returns numbers; those that JSON would round are strings.
 fn numbers(value: &Value) -> Vec<u64> {
     let number = |value: &Value| match value.as_str() {
         Some(text) => text.parse().unwrap(),
@@ -176,7 +176,7 @@ fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(number).collect()
 }
 
-/// The bits of floats in C's hexadecimal notation, such as -0x1.8p+1.
+/// Returns the bits of floats in C's hexadecimal notation, such as -0x1.8p+1.
 fn floats(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|text| hex_float(text.as_str().unwrap())).collect()
 }
@@ -198,7 +198,7 @@ fn hex_float(text: &str) -> u64 {
     }
 }
 
-/// What a generator draws under NumPy's names.
+/// The draws of a generator under NumPy's names.
 trait Draws {
     fn float(&mut self, name: &str, arguments: &[f64]) -> f64;
     fn choice(&mut self, n: usize, size: usize, replace: bool, p: Option<&[f64]>) -> Vec<i64>;
@@ -342,7 +342,7 @@ fn what_numpy_refuses_is_an_error() {
     }
     assert!(random.randint(3, 3).is_err() && RandomState::from_words(&[]).is_err());
     assert!(RandomState::from_state([1; 624], 625, None).is_err());
-    // Of the first word the recurrence reads the highest bit alone.
+    // The recurrence reads only the highest bit of the first word.
     let first = |word: u32| {
         let mut key = [0; 624];
         key[0] = word;

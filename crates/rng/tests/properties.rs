@@ -1,11 +1,12 @@
-//! What every generator and every draw promises about positions, pieces and order.
+//! Guarantees of every generator and every draw about positions, pieces and order.
 
 use proptest::prelude::*;
 use rand_core::Rng;
 use samebits_rng::torch::CpuGenerator;
 use samebits_rng::{Draw, Error, Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 
-/// The bits of everything a generator can fill, `n` elements of each, from element `start` on.
+/// Returns the bits of everything a generator can fill, `n` elements of each, from element `start`
+/// on.
 fn everything(draw: &Draw, start: u64, n: usize) -> Vec<Vec<u64>> {
     let f32s = |fill: &dyn Fn(&mut [f32])| {
         let mut out = vec![f32::NAN; n];
@@ -76,7 +77,7 @@ fn everything(draw: &Draw, start: u64, n: usize) -> Vec<Vec<u64>> {
         f64s(&|out| draw.exponential_f64(start, out, 3.0).unwrap()),
         f64s(&|out| draw.geometric(start, out, 0.01).unwrap()),
         f32s(&|out| draw.beta_f32(start, &shapes, &shapes, out).unwrap()),
-        // One element a row.
+        // One element per row.
         f32s(&|out| draw.dirichlet_f32(start, &[0.5], out).unwrap()),
         i64s(&|out| draw.multinomial_rows(start, &[1.0, 2.0, 3.0].repeat(n), n, out).unwrap()),
         i64s(&|out| draw.categorical(start, &[1.0, 2.0, 3.0].repeat(n), n, out).unwrap()),
@@ -162,13 +163,13 @@ proptest! {
             use_state(&sealed(kind, &fields[..length - HEADER]));
         }
         use_state(&fields);
-        // A state that PyTorch could have written, but for some bytes.
+        // A state that PyTorch could have written, except for some bytes.
         let mut state = CpuGenerator::manual_seed(1).get_state();
         for (at, byte) in patches {
             state[at] = byte;
         }
         use_state(&state);
-        // The same, but for the seed and the position.
+        // The same, except for the seed and the position.
         let mut state = CpuGenerator::manual_seed(1).get_state();
         state[..12].copy_from_slice(&fields[..12]);
         state[16..24].copy_from_slice(&fields[16..24]);
@@ -187,7 +188,7 @@ proptest! {
             child.fill_u32(&mut [0; 33]);
         }
         prop_assert_eq!(Generator::new(seed).split(n).unwrap()[pick].next_block(), expected);
-        // A longer split begins with the shorter one; the next one gives others.
+        // A longer split begins with the shorter one; the next split gives other children.
         prop_assert_eq!(&Generator::new(seed).split(n + 3).unwrap()[..n], &children[..]);
         prop_assert!(parent.split(n).unwrap().iter().all(|child| !children.contains(child)));
         let folded = Generator::new(seed).fold_in(pick as u64);
@@ -222,7 +223,8 @@ const STATES: [(u8, usize); 4] = [
 ];
 const HEADER: usize = 8;
 
-/// Small numbers, the ends of the integer types, and the ends of the Mersenne twister's positions.
+/// Returns small numbers, the limits of the integer types, and those of the Mersenne twister's
+/// positions.
 fn hostile_number() -> impl Strategy<Value = u64> {
     prop_oneof![
         0u64..6,
@@ -235,7 +237,7 @@ fn hostile_number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A state of this kind with these fields, a sound header and the right checksum.
+/// Returns a state of this kind with these fields, a valid header and the right checksum.
 fn sealed(kind: u8, fields: &[u8]) -> Vec<u8> {
     let head = [b's', b'b', kind, 1];
     let crc = head.iter().chain(fields).fold(u32::MAX, |crc, &byte| {
@@ -284,7 +286,7 @@ fn use_state(bytes: &[u8]) {
     }
 }
 
-/// The states of `arbitrary_bytes_never_panic` get past the checks of the frame.
+/// The states of `arbitrary_bytes_never_panic` pass the checks of the frame.
 #[test]
 fn sealed_states_are_accepted() {
     let [philox, pcg, dxsm, philox64] =
@@ -301,7 +303,7 @@ fn skip(rng: &mut impl Rng, n: u32) {
     }
 }
 
-/// The promises of the host generators, which share no trait.
+/// Tests the guarantees of the host generators, which share no trait.
 macro_rules! host_generator {
     ($name:ident, $type:ident) => {
         mod $name {
@@ -320,7 +322,7 @@ macro_rules! host_generator {
                     skip(&mut drawn, m);
                     advanced.advance(u128::from(m));
                     prop_assert_eq!(drawn.next_u64(), advanced.next_u64());
-                    // All the way round and back to before where it was.
+                    // Around the whole period, and back to before its position.
                     let mut back = drawn.clone();
                     back.advance(u128::MAX);
                     if stringify!($type) != "Philox4x64" {
@@ -418,7 +420,7 @@ fn a_fill_moves_on_by_what_it_documents() {
     assert_eq!(moved(&|g| g.fill_bernoulli(&mut [false; 11], 0.5).unwrap()), 3);
 }
 
-/// Every bit of the seed counts in the key of a child.
+/// Every bit of the seed affects the key of a child.
 #[test]
 fn parents_whose_seeds_differ_in_one_bit_have_other_children() {
     let children = |of: fn(Generator) -> Generator| {

@@ -1,4 +1,4 @@
-//! `Generator` and `Words` as generators of `rand_core`, and what `rand_distr` draws from them.
+//! `Generator` and `Words` as generators of `rand_core`, and the draws of `rand_distr` from them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,10 +11,10 @@ use rand_distr::{
 };
 use samebits_rng::{Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 
-/// The tests that rand 0.10 has for what its trait makes of a generator.
+/// Runs the tests that rand 0.10 has for the methods of its trait.
 fn passes_the_tests_of_rand(mut r: impl Rng + Clone + 'static) {
     for n in (0..8).chain(80..88) {
-        // A byte that stays 0 in eight draws is not written.
+        // A byte that stays 0 in eight draws was not written.
         let mut written = vec![0u8; n];
         for _ in 0..8 {
             let mut bytes = vec![0; n];
@@ -59,7 +59,7 @@ fn passes_the_tests_of_rand(mut r: impl Rng + Clone + 'static) {
     let _: u8 = StandardUniform.sample(&mut boxed);
 }
 
-/// rand_core's test of `seed_from_u64`: the words of similar seeds have nothing in common.
+/// Runs rand_core's test of `seed_from_u64`: similar seeds give unrelated words.
 fn seeds_differ(first: impl Fn(u64) -> u64) {
     let words = [0, 1, 2, 3, 4, 8, 16, u64::MAX].map(first);
     for (i, a) in words.iter().enumerate() {
@@ -139,7 +139,7 @@ fn seeds_are_positions() {
         assert_eq!(Generator::seed_from_u64(seed), Generator::new(seed));
         assert_eq!(Words::seed_from_u64(seed), Words::new(Generator::new(seed)));
     }
-    // Small seeds and those that differ in one bit give words that have nothing in common.
+    // Small seeds and seeds that differ in one bit give unrelated words.
     let mut words: Vec<u64> =
         (0..64).map(|bit| Generator::seed_from_u64(1 << bit).next_u64()).collect();
     words.sort();
@@ -158,7 +158,7 @@ fn seeds_are_positions() {
     assert_eq!(Words::from_seed([1; 16]).into_generator(), Generator::from_seed([1; 16]));
 }
 
-/// The digits are what rand_distr 0.6 made of these words; another version may make others.
+/// The digits are the draws of rand_distr 0.6 from these words; another version may differ.
 #[test]
 fn rand_distr_draws_from_generators() {
     let mut g = Generator::new(11);

@@ -1,4 +1,4 @@
-//! What the feature `serde` saves of generators.
+//! States of generators saved by the feature `serde`.
 
 use proptest::prelude::*;
 use rand_core::Rng;

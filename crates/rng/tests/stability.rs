@@ -1,8 +1,8 @@
-//! The values that releases promise to keep. A digest that changes is a breaking change.
+//! Values that releases promise to keep. A digest that changes is a breaking change.
 
 use samebits_rng::{Draw, Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 
-/// FNV-1a of little-endian bytes.
+/// Returns the FNV-1a hash of little-endian bytes.
 fn digest<T: Copy, const B: usize>(values: &[T], bytes: impl Fn(T) -> [u8; B]) -> u64 {
     values
         .iter()

@@ -1,8 +1,8 @@
-//! PyTorch's values: published ones, and digests of what PyTorch 2.11 drew.
+//! PyTorch's values: published ones, and digests of draws of PyTorch 2.11.
 
 use samebits_rng::torch::{CpuGenerator, CudaLaunch};
 
-/// FNV-1a of the bytes that PyTorch's tensor holds.
+/// Returns the FNV-1a hash of the bytes of a PyTorch tensor.
 fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes
         .into_iter()
@@ -104,7 +104,7 @@ fn a_state_is_pytorchs_and_continues() {
     let state = generator.get_state();
     assert_eq!(state.len(), CpuGenerator::STATE_BYTES);
 
-    // PyTorch's own bytes, but for the cached f64, whose last bit is the C library's.
+    // PyTorch's own bytes, except for the cached f64, whose last bit is the C library's.
     let cached = 24 + 8 * 624 + 8;
     let found = f64::from_le_bytes(state[cached..cached + 8].try_into().unwrap());
     let expected = f64::from_le_bytes([44, 7, 140, 236, 91, 92, 229, 63]);
@@ -121,7 +121,7 @@ fn a_state_is_pytorchs_and_continues() {
     restored.randn_f64(&mut y);
     assert_eq!(y, [expected]);
 
-    // No normal number is left over in this one.
+    // This state has no normal number left over.
     let mut again = CpuGenerator::from_state(&restored.get_state()).unwrap();
     let mut z = [0.0; 1];
     restored.randn_f64(&mut y);
@@ -216,8 +216,8 @@ fn cuda_masks_take_whole_blocks() {
     let mut mask = vec![0; 4096];
     assert_eq!(gpu.dropout_mask(9, 4, 0.25, &mut mask).unwrap(), 8);
     let kept = mask.iter().filter(|keep| **keep == 1).count();
-    // Computed by a Philox written from the paper in another language, which has its known answers:
-    // block (1, thread) of seed 9 for four neighbours, kept where (word + 1/2) / 2^32 < 0.75.
+    // Computed by a Philox written from the paper in another language, which reproduces its known
+    // answers: block (1, thread) of seed 9 for four neighbours, kept if (word + 1/2) / 2^32 < 0.75.
     let bits = |mask: &[u8]| mask.iter().fold(0u64, |bits, &keep| bits << 1 | u64::from(keep));
     assert_eq!(
         [0, 1, 2, 3].map(|i| bits(&mask[64 * i..][..64])),

@@ -1,4 +1,4 @@
-//! Ledgers that are not sound are refused, with the file and the line.
+//! Invalid ledgers are rejected, naming the file and the line.
 
 use samebits_ledger::diff::ReadError;
 use samebits_ledger::record::{Digests, Event};
@@ -6,7 +6,7 @@ use samebits_ledger::writer::file_of_rank;
 
 use crate::program::{Pair, Run, rewrite};
 
-/// What is said of B after an edit of its lines.
+/// Returns the error for B after an edit of its lines.
 fn refused(edit: impl FnOnce(&mut Vec<String>)) -> String {
     let run = Run::default();
     let pair = Pair::of(&run, &run);
@@ -76,7 +76,7 @@ fn broken_files() {
         lines.splice(4.., [twice]);
     });
     assert!(error.contains("records 3 and 4 have one key: operation"), "{error}");
-    // A header without its end is none.
+    // A truncated header is not a header.
     let run = Run::default();
     let pair = Pair::of(&run, &run);
     let text = std::fs::read_to_string(&pair.b).expect("a ledger");

@@ -1,4 +1,4 @@
-//! Compressed ledgers say what plain ones do, and damaged ones are refused.
+//! Compressed ledgers give the reports of plain ones, and damaged ones are rejected.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use samebits_ledger::record::Phase;
 
 use crate::program::{Pair, Run, write};
 
-/// A pair of which B is compressed.
+/// Returns a pair whose B is compressed.
 fn compressed(a: &Run, b: &Run) -> Pair {
     let mut pair = Pair::of(a, b);
     pair.b.set_extension("jsonl.zst");
@@ -43,7 +43,7 @@ fn ranks_may_be_compressed() {
     assert!(pair.diff().equal);
 }
 
-/// What a killed run leaves: frames, and perhaps a piece of one.
+/// A killed run leaves frames, and sometimes a piece of one.
 #[test]
 fn an_interrupted_ledger_is_read_as_far_as_it_goes() {
     let run = Run::default();
@@ -78,7 +78,7 @@ fn damaged_ledgers_are_refused() {
         bytes[at] ^= 0x10;
         fs::write(&pair.b, &bytes).expect("it can be written");
         match pair.try_diff() {
-            // An interrupted run would be another ending.
+            // An interrupted run would end differently.
             Ok(report) => {
                 assert!(report.equal, "byte {at}: {report}");
                 equal += 1;
@@ -90,15 +90,15 @@ fn damaged_ledgers_are_refused() {
             }
         }
     }
-    // Some bits of a frame mean nothing: those of its window, and what fills its last byte.
+    // Some bits of a frame have no meaning: those of its window, and the padding of its last byte.
     assert!(refused > 100 && equal < refused / 20, "{refused} are refused, {equal} mean nothing");
     let mut bytes = whole.clone();
     *bytes.last_mut().expect("a checksum") ^= 1;
     fs::write(&pair.b, &bytes).expect("it can be written");
     let error = pair.try_diff().expect_err("another checksum").to_string();
     assert!(error.ends_with("is damaged in frame 3 of zstd: the checksum differs"), "{error}");
-    // The length of the first block says that it goes on behind the end of the file; all that is
-    // left of the ledger is no header.
+    // The length of the first block extends past the end of the file; the rest of the ledger is not
+    // a header.
     fs::write(&pair.b, &whole[..12]).expect("it can be written");
     let error = pair.try_diff().expect_err("nothing is left").to_string();
     assert!(error.contains("expected the header"), "{error}");

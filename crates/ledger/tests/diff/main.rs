@@ -1,5 +1,5 @@
-//! Where two runs part: ledgers of made-up runs with planted differences, broken ledgers, ledgers of
-//! other recorders.
+//! The first difference of two runs: ledgers of made-up runs with planted differences, broken
+//! ledgers, ledgers of other recorders.
 
 mod broken;
 #[cfg(feature = "zstd")]

@@ -1,4 +1,4 @@
-//! Planted differences are named right.
+//! Planted differences are attributed to their cause.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::program::{Pair, Run, rewrite, write};
 
-/// Compares both ways; says what was found the first way.
+/// Compares in both directions; returns the first report.
 #[track_caller]
 fn expect(a: &Run, b: &Run, cause: Cause, words: &str) -> Report {
     let back = Pair::of(b, a).diff();
@@ -91,11 +91,11 @@ fn weight() {
         "input 1 of operation `linear` of `layers.0` (step 0",
     );
     assert_eq!(first_a(&report), 2);
-    // Without records of the data it could be these.
+    // Without records of the data, the data could be the cause.
     let run = Run { record_data: false, ..run };
     let other = Run { record_data: false, ..other };
     expect(&run, &other, Cause::Parameters, "input 1");
-    // A layer does not tell its weights.
+    // A layer does not identify its weights.
     let [run, other] = [run, other].map(|run| Run { detail: Detail::Layer, ..run });
     expect(&run, &other, Cause::Layer, "`Linear` of `layers.0`");
 }
@@ -107,7 +107,7 @@ fn order_of_batches() {
     other.batches.swap(2, 4);
     let report = expect(&run, &other, Cause::DataOrder, "the batch of step 2");
     assert!(report.sentence.contains("another order"), "{report}");
-    // What never comes in the other run is other data.
+    // A batch that never occurs in the other run is other data.
     other.batches[2] = 99;
     expect(&run, &other, Cause::DataOrder, "the batch of step 2");
     other = run.clone();
@@ -150,7 +150,7 @@ fn one_perturbed_kernel() {
         let words = format!("Operation `{name}` of `{module}` (step 3, ");
         let report = expect(&run, &other, Cause::Operation, &words);
         assert!(report.sentence.contains("had equal inputs and unequal outputs."), "{report}");
-        // Stated, and not blamed.
+        // The difference is stated, but not blamed.
         assert!(report.sentence.contains("The environments differ too (host"), "{report}");
         let first = report.ranks[0].first.as_ref().expect("they part");
         let before = first.before.as_ref().expect("records before");
@@ -183,7 +183,7 @@ fn thread_count_at_not_guaranteed() {
     let report = expect(&run, &other, Cause::Operation, "`linear` of `layers.0` (step 0, forward)");
     assert!(report.sentence.contains("threads is 1 in A and 2 in B"), "{report}");
     assert!(report.sentence.contains("NotGuaranteed does not promise"), "{report}");
-    // With less detail there is nothing better to blame.
+    // With less detail, nothing better can be blamed.
     let [run, other] = [run, other].map(|run| Run { detail: Detail::Step, ..run });
     expect(&run, &other, Cause::Environment, "threads is 1 in A and 2 in B");
 }
@@ -245,7 +245,7 @@ fn crash_in_the_middle() {
     assert_eq!(report.cause, Some(Cause::Extent), "{report}");
     assert!(report.sentence.contains("B was interrupted after record 40"), "{report}");
 
-    // In the middle of a line.
+    // Cut in the middle of a line.
     let text = std::fs::read_to_string(&pair.b).expect("a ledger");
     std::fs::write(&pair.b, &text[..text.len() - 20]).expect("it can be written");
     let report = pair.diff();
@@ -256,13 +256,13 @@ fn crash_in_the_middle() {
         "{report}"
     );
 
-    // A run that ended in order is just shorter.
+    // A run that ended properly is just shorter.
     let shorter = Run { steps: 4, ..run.clone() };
     let report = expect(&run, &shorter, Cause::Extent, "B ends after record");
     assert!(!report.sentence.contains("interrupted"), "{report}");
 }
 
-/// The occurrences of records, counted again.
+/// Counts the occurrences of records again.
 fn recounted(mut events: Vec<Event>) -> Vec<Event> {
     let mut seen: BTreeMap<_, u64> = BTreeMap::new();
     for event in &mut events {
@@ -276,7 +276,7 @@ fn recounted(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-/// A run in which several records have one name.
+/// Returns a run in which several records have the same name.
 fn repetitive() -> (Run, Vec<Event>) {
     let run = Run::default();
     let mut events = run.events();
@@ -343,7 +343,7 @@ fn reordered_records() {
         assert_eq!(report.cause, Some(Cause::Order), "{report}");
         assert_eq!(report.ranks[0].counts.order, 1, "{report}");
         assert_eq!(report.ranks[0].counts.content, 0, "{report}");
-        // Far away, and of one name with what it passes.
+        // Far away, and with the same name as records in between.
         let mut moved = events.clone();
         let record = moved.remove(at);
         moved.insert(at + 4, record);

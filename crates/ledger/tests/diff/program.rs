@@ -1,5 +1,5 @@
-//! A made-up training run: values are hashes of what they are computed from, so that a difference
-//! spreads as it does in a real one.
+//! A made-up training run. Values are hashes of their inputs, so a difference spreads as in a real
+//! run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use samebits_ledger::writer::file_of_rank;
 use samebits_ledger::{Digest, Writer};
 use serde_json::{Value, json};
 
-/// A run, and what may be planted in it.
+/// A run, and the faults that can be planted in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
     pub(crate) detail: Detail,
     pub(crate) steps: u64,
-    /// The first step that is recorded.
+    /// The first recorded step.
     pub(crate) from: u64,
     pub(crate) threads: u64,
     pub(crate) device: &'static str,
@@ -29,10 +29,10 @@ pub(crate) struct Run {
     pub(crate) weight: u64,
     /// Added to the weights where records begin.
     pub(crate) resumed_weight: u64,
-    /// Draws that nothing records, by step.
+    /// Unrecorded draws, by step.
     pub(crate) drawn: BTreeMap<u64, u64>,
     pub(crate) lr: f64,
-    /// Level and kernel, by the step they begin at.
+    /// Level and kernel, by the step at which they begin.
     pub(crate) kernels: BTreeMap<u64, (&'static str, &'static str)>,
     /// Operations whose output is perturbed: step, phase, module and name.
     pub(crate) perturbed: Vec<(u64, Phase, &'static str, &'static str)>,
@@ -173,7 +173,7 @@ impl Running<'_> {
 }
 
 impl Run {
-    /// Everything between header and end.
+    /// Returns everything between header and end.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut it = Running {
             run: self,
@@ -197,7 +197,7 @@ impl Run {
             let sample = self.batches[step as usize];
             let batch = mix(&[sample, 11]);
             let (rank, ranks) = self.rank;
-            // A rank's part of the batch, unless it is whole.
+            // A rank's part of the batch, unless there is one rank.
             let part = if ranks == 1 { batch } else { mix(&[batch, rank.into(), ranks.into()]) };
             if self.record_data {
                 let tensors = vec![tensor(part, self.device)];
@@ -273,7 +273,7 @@ impl Run {
     }
 }
 
-/// Writes a ledger; without an end if it is `killed`.
+/// Writes a ledger, without an end if it is `killed`.
 pub(crate) fn write(path: &Path, rank: u32, header: Header, events: Vec<Event>, killed: bool) {
     let mut writer = Writer::create(path, rank, header).expect("a new file");
     for event in events {
@@ -286,7 +286,7 @@ pub(crate) fn write(path: &Path, rank: u32, header: Header, events: Vec<Event>, 
     }
 }
 
-/// Writes another ledger in the place of one.
+/// Replaces a ledger.
 pub(crate) fn rewrite(path: &Path, rank: u32, header: Header, events: Vec<Event>) {
     std::fs::remove_file(path).expect("it is there");
     write(path, rank, header, events, false);
@@ -317,7 +317,7 @@ impl Pair {
         pair
     }
 
-    /// Two folders with a file for each rank.
+    /// Creates two folders with one file per rank.
     pub(crate) fn of_ranks(a: &[Run], b: &[Run]) -> Pair {
         let mut pair = Pair::empty();
         for (path, runs) in [(&mut pair.a, a), (&mut pair.b, b)] {

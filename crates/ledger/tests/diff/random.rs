@@ -6,7 +6,7 @@ use samebits_ledger::record::Event;
 
 use crate::program::{Pair, Run, mix};
 
-/// What is done to a record.
+/// An edit of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Edit {
     Output,
@@ -30,7 +30,7 @@ const EDITS: [Edit; 8] = [
     Edit::Swap,
 ];
 
-/// Sequence of the first record that differs, in A or else in B.
+/// Returns the sequence of the first differing record, in A or else in B.
 fn found(report: &Report) -> Option<u64> {
     let first = report.ranks[0].first.as_ref()?;
     first.a.as_ref().or(first.b.as_ref()).map(|place| place.sequence)

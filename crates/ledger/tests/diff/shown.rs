@@ -1,4 +1,4 @@
-//! Elements of kept tensors, and the page.
+//! Elements of kept tensors, and the HTML page.
 
 use samebits_ledger::diff::Report;
 use samebits_ledger::html;
@@ -6,7 +6,7 @@ use samebits_ledger::record::{Event, Phase};
 
 use crate::program::{Pair, Run, rewrite};
 
-/// Two runs that kept an output that differs.
+/// Returns the report of two runs that kept a differing output.
 fn kept(dtype: &str, shape: &[u64], a: &[u8], b: &[u8]) -> Report {
     let run = Run::default();
     let pair = Pair::of(&run, &run);

@@ -1,11 +1,11 @@
-//! What is not compared is counted and said: nothing of it is equal.
+//! Records that are not compared are counted and reported, never called equal.
 
 use samebits_ledger::diff::{Cause, Options, Report, diff};
 use samebits_ledger::record::{Detail, Event, Tensor};
 
 use crate::program::{Pair, Run, rewrite, write};
 
-/// Compares runs of which the tensors of one are edited.
+/// Compares two runs, with the tensors of one edited.
 fn edited(edit: impl Fn(usize, &mut Event), of_both: bool) -> Report {
     let run = Run::default();
     let mut events = run.events();
@@ -118,7 +118,7 @@ fn interrupted_shortened_and_coarser_runs() {
     let report = pair.diff();
     assert!(report.equal && report.sentence.contains("records of steps before 2"), "{report}");
 
-    // Ranks of which one was interrupted.
+    // Two ranks, one of them interrupted.
     let ranks: Vec<Run> = (0..2).map(|rank| Run { rank: (rank, 2), ..run.clone() }).collect();
     let pair = Pair::of_ranks(&ranks, &ranks);
     for folder in [&pair.a, &pair.b] {

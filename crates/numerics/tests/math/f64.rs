@@ -1,5 +1,5 @@
-//! The f64 functions against CORE-MATH: at most one place from the correctly rounded value, the
-//! exact value where there is a special one, and the same bits at every SIMD level.
+//! The f64 functions against CORE-MATH: at most one place from the correctly rounded value, exact
+//! special values, and the same bits at every SIMD level.
 
 use samebits_numerics::math::f64 as ours;
 use samebits_numerics::simd::{self, Level};
@@ -12,7 +12,7 @@ struct Function {
     truth: fn(f64) -> f64,
 }
 
-/// The loop over a slice that a kernel would write.
+/// The loop over a slice that a kernel would contain.
 struct Map<'a, F>(F, &'a [f64], &'a mut [f64]);
 
 impl<F: Fn(f64) -> f64> simd::Kernel for Map<'_, F> {
@@ -103,7 +103,8 @@ fn sample() -> Vec<f64> {
     inputs
 }
 
-/// The distance in places, zero and infinity by value, any NaN as the canonical one.
+/// Returns the distance in places; zero and infinity compare by value, any NaN as the canonical
+/// one.
 fn distance(y: f64, want: f64) -> u64 {
     if want.is_nan() {
         return if y.to_bits() == 0x7ff8_0000_0000_0000 { 0 } else { u64::MAX };
@@ -127,8 +128,7 @@ fn within_one_place_of_the_correctly_rounded_value() {
             assert!(off <= 1, "{}({:e}) = {:e}, not {want:e}", function.name, x[i], y[i]);
             different += off;
         }
-        // A function that is mostly a place off would have an error of more than one ulp
-        // somewhere.
+        // A function that is usually one place off would somewhere have an error above one ulp.
         assert!(different < x.len() as u64 / 12, "{}: {different}", function.name);
     }
 }

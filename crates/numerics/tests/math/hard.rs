@@ -1,8 +1,8 @@
-//! Inputs whose true value lies within 2^-28 of the spacing of f32 values from the midpoint of
-//! two of them: the ones that a less careful evaluation gets wrong. Found by going through all
-//! positive inputs (`sigmoid`: all; `rsqrt` and `sigmoid` have whole families, of which some).
+//! Inputs whose true value lies within 2^-28 f32 spacings of the midpoint of two f32 numbers: a
+//! less careful evaluation gets them wrong. They were found by trying all positive inputs
+//! (`sigmoid`: all inputs; `rsqrt` and `sigmoid` have whole families, of which some are listed).
 
-/// The bits of hard inputs by function.
+/// The bits of hard inputs, by function.
 pub(crate) static HARD: &[(&str, &[u32])] = &[
     ("exp", &[0xbbf0edf1, 0xc16912cd]),
     ("exp2", &[0x3a07857c, 0x3b429d37, 0x3c02a9ad, 0xb52d1f9a, 0xb8d3d026, 0xbaec2b40, 0xbcf3a937]),

@@ -1,6 +1,6 @@
-//! The f32 functions against CORE-MATH on samples: special values, every exponent,
-//! pseudo-random inputs and known hard cases, at every SIMD level. `cargo xtask verify-math`
-//! does the same with all 2^32 inputs.
+//! The f32 functions against CORE-MATH on samples: special values, every exponent, pseudo-random
+//! inputs and known hard cases, at every SIMD level. `cargo xtask verify-math` does the same with
+//! all 2^32 inputs.
 
 mod f64;
 mod hard;
@@ -11,7 +11,7 @@ use oracle::{Function, Mismatch, functions};
 use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::Level;
 
-/// Inputs at which something is about to happen, then some of every exponent.
+/// Returns inputs at critical points, then some of every exponent.
 fn sample() -> Vec<f32> {
     let mut inputs = Vec::new();
     let mut both = |x: f32| inputs.extend([x, -x]);
@@ -45,7 +45,7 @@ fn sample() -> Vec<f32> {
     inputs
 }
 
-/// The upper half of Knuth's linear congruential generator.
+/// Returns the upper half of Knuth's linear congruential generator.
 fn random(state: &mut u64) -> u32 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*state >> 32) as u32
@@ -89,7 +89,7 @@ fn hard_cases_name_functions() {
 #[test]
 fn slices_of_any_length_and_alignment_equal_scalars() {
     let mut state = 7;
-    // Mostly ordinary values: in a short slice one huge angle changes the path of sin.
+    // Mostly ordinary values: in a short slice, one huge angle changes the path of sin.
     let x: Vec<f32> = (0..300)
         .map(|i| {
             let bits = random(&mut state);
@@ -145,7 +145,7 @@ fn slices_of_different_lengths_are_refused() {
     math::slice::exp(&[0.0; 3], &mut [0.0; 2]);
 }
 
-/// exp with the coefficient of r^4 too large by one part in 2^26.
+/// The function exp with the coefficient of r^4 too large by one part in 2^26.
 #[derive(Clone, Copy, Default)]
 struct FaultyExp;
 
@@ -171,7 +171,7 @@ fn bits_of(y: f32) -> f32 {
     f32::from_bits(oracle::bits(y))
 }
 
-/// The check must be able to fail: on a fault far below the spacing of f32, too.
+/// The check must be able to fail, even on a fault far below the spacing of f32.
 #[test]
 fn a_planted_fault_is_seen() {
     let faulty = Function::new(FaultyExp, core_math::expf);
@@ -179,12 +179,12 @@ fn a_planted_fault_is_seen() {
     near_zero.push(1.0);
     let wrong = faulty.check(Level::Portable, &near_zero);
     assert!(!wrong.is_empty() && wrong.len() < 10_000, "{}", wrong.len());
-    // Each is off by one in the last place, and the sound function passes on the same inputs.
+    // Each is off by one in the last place, and the correct function passes on the same inputs.
     assert!(wrong.iter().all(|m| m.got.abs_diff(m.want) == 1));
     assert_eq!(Function::new(math::Exp, core_math::expf).check(Level::Avx512, &near_zero), []);
 }
 
-/// A mended input without its mend: the hard cases alone must catch it.
+/// An exception handled specially, without its handling: the hard cases alone must catch it.
 #[test]
 fn hard_cases_catch_an_error_of_one_f64_ulp() {
     fn nudged(_: Level, input: &[f32], output: &mut [f32]) {

@@ -1,21 +1,21 @@
-//! The independent truth about each f32 function, and the comparison with it. The tests sample
-//! with it; `cargo xtask verify-math` goes through all inputs.
+//! The independent truth about each f32 function, and the comparison with it. The tests use
+//! samples; `cargo xtask verify-math` uses all inputs.
 
 use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::Level;
 
-/// A function and who knows better.
+/// A function and its oracle.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// The code that kernels run: the slice function, at a given level.
+    /// The code that kernels run: the slice function at a given level.
     pub(crate) map_at: fn(Level, &[f32], &mut [f32]),
     /// The scalar function.
     pub(crate) eval: fn(f32) -> f32,
-    /// The correctly rounded value, any NaN for NaN.
+    /// The correctly rounded value; any NaN stands for NaN.
     pub(crate) truth: fn(f32) -> f32,
 }
 
-/// An input on which a function is wrong.
+/// An input for which a function is wrong.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mismatch {
     pub(crate) input: u32,
@@ -33,7 +33,7 @@ impl Function {
         }
     }
 
-    /// Compares the slice function with the truth on `inputs`.
+    /// Compares the slice function with the truth for `inputs`.
     pub(crate) fn check(&self, level: Level, inputs: &[f32]) -> Vec<Mismatch> {
         let mut output = vec![0.0; inputs.len()];
         (self.map_at)(level, inputs, &mut output);
@@ -48,7 +48,7 @@ impl Function {
     }
 }
 
-/// Every function of one f32, with CORE-MATH as the oracle where it has one.
+/// Returns every function of one f32, with CORE-MATH as the oracle if it has the function.
 pub(crate) fn functions() -> Vec<Function> {
     vec![
         Function::new(math::Exp, core_math::expf),
@@ -78,20 +78,20 @@ pub(crate) fn functions() -> Vec<Function> {
     ]
 }
 
-/// The bits of `y`, those of the canonical NaN for any NaN.
+/// Returns the bits of `y`; any NaN gives the canonical one.
 pub(crate) fn bits(y: f32) -> u32 {
     if y.is_nan() { 0x7fc0_0000 } else { y.to_bits() }
 }
 
-/// The logistic function, which CORE-MATH lacks.
+/// Computes the logistic function, which CORE-MATH lacks.
 ///
-/// 1 / (1 + e^-x) in double-double arithmetic, as an interval: if both its ends round to the
-/// same f32, that is the value. The exponential is first CORE-MATH's, correctly rounded to f64;
-/// where the interval holds a rounding boundary, it is the series below, within 2^-94.
+/// Computes 1 / (1 + e^-x) in double-double arithmetic, as an interval: if both ends round to the
+/// same f32, that is the value. The exponential is first CORE-MATH's, correctly rounded to f64. If
+/// the interval contains a rounding boundary, the series below is used, within 2^-94.
 ///
 /// # Panics
 ///
-/// If the second interval holds a rounding boundary too. It does so for no f32.
+/// If the second interval contains a rounding boundary, too. It does so for no f32.
 pub(crate) fn sigmoid(x: f32) -> f32 {
     if x.is_nan() {
         return x;
@@ -112,19 +112,19 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 /// A sum of two numbers, the second within the last place of the first.
 pub(crate) type Pair = (f64, f64);
 
-/// 1 / (1 + e), within 2^-98 of it.
+/// Computes 1 / (1 + e), within 2^-98 of it.
 pub(crate) fn one_over_one_plus(e: Pair) -> Pair {
     div((1.0, 0.0), add((1.0, 0.0), e))
 }
 
-/// 1 / (1 + e) lessened and enlarged by the factor 1 -+ error, and rounded.
+/// Computes 1 / (1 + e) times 1 -+ error, rounded.
 fn logistic(e: Pair, error: f64) -> (f32, f32) {
     let value = one_over_one_plus(e);
     let margin = value.0 * error;
     (round((value.0, value.1 - margin)), round((value.0, value.1 + margin)))
 }
 
-/// e^x for |x| <= 700, within 2^-94 of it.
+/// Computes e^x for |x| <= 700, within 2^-94 of it.
 pub(crate) fn exp(x: f64) -> Pair {
     // ln 2 in 40, 53 and 53 bits.
     const LN_2: [u64; 3] = [0x3fe6_2e42_fefa_2000, 0x3d69_ef35_793c_7673, 0x398f_97b5_7a07_9a19];
@@ -172,7 +172,8 @@ fn div(a: Pair, b: Pair) -> Pair {
     two_sum(sum.0, sum.1 + rest.0 / b.0)
 }
 
-/// The f32 nearest to a pair: its sum rounded to odd in f64 first, which keeps it off midpoints.
+/// Returns the f32 nearest to a pair. The sum is first rounded to odd in f64, which keeps it off
+/// midpoints.
 fn round(a: Pair) -> f32 {
     let (sum, lost) = two_sum(a.0, a.1);
     let mut bits = sum.to_bits();

@@ -1,4 +1,4 @@
-//! `pow` has too many inputs to go through: pairs that are likely to be wrong, at every level.
+//! `pow` has too many inputs to try them all: pairs that are likely to be wrong, at every level.
 
 use samebits_numerics::math::{self, Exponents};
 use samebits_numerics::simd::Level;
@@ -65,7 +65,7 @@ fn ordinary_powers() {
     check(&x, &y);
 }
 
-/// Results near overflow, and among the subnormals.
+/// Results near overflow, and subnormal ones.
 #[test]
 fn extreme_results() {
     let (x, y) = pairs(60_000, |s| {
@@ -94,7 +94,7 @@ fn exact_ties() {
         }
     });
     check(&x, &y);
-    // Ties for certain: 4097^2 = 2^24 + 2^13 + 1 has 25 bits; 2^-150 lies between 0 and 2^-149.
+    // Certain ties: 4097^2 = 2^24 + 2^13 + 1 has 25 bits; 2^-150 lies between 0 and 2^-149.
     check(&[4097.0, 4099.0, 0.5, 8388609.0, 3.0], &[2.0, 2.0, 150.0, 2.0, 16.0]);
 }
 

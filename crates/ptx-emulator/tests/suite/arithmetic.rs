@@ -3,7 +3,7 @@
 use super::common::{Arg, Machine, kernel};
 use samebits_ptx_emulator::{Launch, Schedule};
 
-/// What `body` leaves in `%r0` and `%d0`, executed by one thread.
+/// Returns `%r0` and `%d0` after one thread has executed `body`.
 pub(super) fn evaluate(body: &str) -> (u32, u64) {
     let source = kernel(&format!(
         "mov.u32 %r0, 0; mov.u64 %d0, 0;\n{body}\nst.global.u32 [%a], %r0; st.global.u64 [%b], %d0;"
@@ -163,7 +163,7 @@ fn packing_and_special_registers() {
     check32("activemask.b32 %r0;", 1);
 }
 
-/// What a warp leaves in `%r0`, lane by lane.
+/// Returns `%r0` of a warp, lane by lane.
 fn warp(body: &str) -> Vec<u32> {
     let source = kernel(&format!(
         "{body}\nmul.wide.u32 %x, %t, 4; add.s64 %x, %x, %a; st.global.u32 [%x], %r0;"
@@ -243,7 +243,7 @@ fn branches_by_index() {
     assert_eq!(warp(body), wanted);
 }
 
-/// What 64 threads leave in `%r0`, in every kind of order.
+/// Checks `%r0` of 64 threads, in every kind of order.
 fn two_warps(body: &str, wanted: impl Fn(u32) -> u32) {
     let source = kernel(&format!(
         ".shared .align 4 .b8 s[512]; {body}\n\
@@ -264,7 +264,7 @@ fn two_warps(body: &str, wanted: impl Fn(u32) -> u32) {
 
 #[test]
 fn warps_may_wait_for_each_other() {
-    // The first warp spins until the second has raised a flag; then it is the other way round.
+    // The first warp spins until the second has raised a flag; then vice versa.
     let body = "
         mov.u32 %r0, 0; setp.lt.u32 %p1, %t, 32; @!%p1 bra SECOND;
         WAIT1: ld.volatile.global.u32 %r0, [%b]; setp.eq.u32 %p2, %r0, 0; @%p2 bra WAIT1;

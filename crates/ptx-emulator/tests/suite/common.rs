@@ -1,7 +1,7 @@
 //! Helpers for tests that run small kernels.
 use samebits_ptx_emulator::{Approximate, Device, Error, Launch, Module, Stats};
 
-/// A device with one module and buffers, which frees a test from counting bytes.
+/// A device with one module and buffers, so that a test need not count bytes.
 pub(crate) struct Machine {
     pub(crate) device: Device,
     loaded: samebits_ptx_emulator::Loaded,
@@ -86,8 +86,8 @@ impl Machine {
     }
 }
 
-/// A module around one entry point `k` with two pointers `a` and `b` in `%a` and `%b`, the thread
-/// index in `%t`, the block index in `%c`, and registers of every class.
+/// Returns a module around one entry point `k` with two pointers `a` and `b` in `%a` and `%b`, the
+/// thread index in `%t`, the block index in `%c`, and registers of every class.
 pub(crate) fn kernel(body: &str) -> String {
     format!(
         ".version 8.5\n.target sm_80\n.address_size 64\n\
@@ -102,7 +102,7 @@ pub(crate) fn kernel(body: &str) -> String {
     )
 }
 
-/// The number of the line that carries the comment `// here`.
+/// Returns the number of the line with the comment `// here`.
 pub(crate) fn marked_line(source: &str) -> u32 {
     let at = source.lines().position(|line| line.contains("// here"));
     at.expect("a line is marked") as u32 + 1

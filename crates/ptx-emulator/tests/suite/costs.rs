@@ -1,4 +1,4 @@
-//! What a launch costs: figures worked out by hand, and mistakes that they show.
+//! The cost of a launch: figures computed by hand, and mistakes that they reveal.
 
 use crate::common::{Arg, Machine, kernel};
 use samebits_ptx_emulator::{Class, Counts, Launch};
@@ -12,7 +12,7 @@ fn cost(body: &str, launch: Launch) -> Counts {
     stats.counts.expect("the device counts")
 }
 
-/// Copies a word from `stride` bytes times the thread's number.
+/// Returns code that copies a word from `stride` bytes times the thread's number.
 fn copy(stride: u32) -> String {
     format!(
         "mul.wide.u32 %x, %t, {stride}; add.s64 %d1, %a, %x; ld.global.u32 %r1, [%d1];
@@ -34,7 +34,7 @@ fn neighbouring_threads_share_sectors() {
     let loads = counts.loads;
     assert_eq!((loads.asked, loads.needed, loads.fetched, loads.touched), (4, 128, 4, 4));
     assert_eq!(counts.stores, loads);
-    // Two parameters, two conversions of addresses and two special registers before.
+    // Two parameters, two address conversions and two special registers come before.
     assert_eq!((counts.of(Class::Constant), counts.of(Class::Move)), (2, 4));
     assert_eq!((counts.of(Class::Word), counts.of(Class::Wide)), (2, 2));
     assert_eq!((counts.of(Class::Global), counts.of(Class::Control)), (2, 1));
@@ -54,12 +54,12 @@ fn blocks_fetch_for_themselves_and_memory_is_touched_once() {
     let counts = cost(&copy(4), Launch::new(3, 64));
     let loads = counts.loads;
     assert_eq!((loads.asked, loads.needed, loads.fetched, loads.touched), (24, 768, 24, 8));
-    // Both warps of a block read what one of them has fetched.
+    // Both warps of a block read the data that one of them has fetched.
     let both = cost("ld.global.u32 %r1, [%a];", Launch::new(3, 64)).loads;
     assert_eq!((both.asked, both.needed, both.fetched, both.touched), (6, 24, 3, 1));
 }
 
-/// Ten turns of a loop around `turn`, whose loads go to `%r1`.
+/// Returns ten iterations of a loop around `turn`, whose loads go to `%r1`.
 fn serial(turn: &str) -> String {
     format!(
         "mov.u32 %r3, 0; mov.u32 %r2, 0; mov.b64 %d1, %a;
@@ -73,9 +73,9 @@ fn serial(turn: &str) -> String {
 fn a_serial_loop_waits_for_each_load() {
     let counts = cost(&serial("ld.global.u32 %r1, [%d1]; add.s64 %d1, %d1, 4;"), Launch::new(1, 1));
     assert_eq!((counts.chain, counts.waits), (1, 10));
-    // Six instructions before, three to begin, six a turn, a store and the return.
+    // Six instructions before, three to begin, six per iteration, a store and the return.
     assert_eq!(counts.longest, 6 + 3 + 60 + 2);
-    // The address of each load is in what the one before has loaded.
+    // The address of each load comes from the load before it.
     let chase = "ld.global.u32 %r1, [%d1]; cvt.u64.u32 %d2, %r1; add.s64 %d1, %a, %d2;";
     let counts = cost(&serial(chase), Launch::new(1, 1));
     assert_eq!((counts.chain, counts.waits), (10, 10));
@@ -128,7 +128,7 @@ fn words_of_one_bank_take_turns() {
     assert_eq!(waves(8, ".u32 [%r2], %r3"), (2, 1));
     // One word for all lanes.
     assert_eq!(waves(0, ".u32 [%r2], %r3"), (1, 1));
-    // 32 times 16 bytes are four waves in any order that fills them; at 32 bytes, banks meet.
+    // 32 times 16 bytes are four waves in any order that fills them; at 32 bytes, banks conflict.
     assert_eq!(waves(16, ".v4.u32 [%r2], {%r3, %r3, %r3, %r3}"), (4, 4));
     assert_eq!(waves(32, ".v4.u32 [%r2], {%r3, %r3, %r3, %r3}"), (8, 4));
 }

@@ -1,4 +1,4 @@
-//! Every check of the emulator catches the fault that it is for, and says where.
+//! Every check of the emulator catches its fault and reports where it is.
 
 use super::common::{Arg, Machine, kernel, marked_line};
 use samebits_ptx_emulator::{Access, Checks, Device, Error, Fault, FaultKind, Launch, Space};
@@ -31,7 +31,7 @@ fn run_with(
     }
 }
 
-/// `%x` becomes the address of word `%t` of `%a`.
+/// Code that sets `%x` to the address of word `%t` of `%a`.
 const WORD: &str = "mul.wide.u32 %x, %t, 4; add.s64 %x, %x, %a;\n";
 
 #[test]
@@ -49,7 +49,7 @@ fn out_of_bounds_names_thread_and_address() {
         run(negative, Launch::new(1, 1)).unwrap_err().kind,
         FaultKind::OutOfBounds { access: Access::Write, .. }
     ));
-    // The last element of a vector alone can be outside.
+    // Only the last element of a vector may be outside.
     let vector = "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a+256]; // here";
     assert!(matches!(
         run(vector, Launch::new(1, 1)).unwrap_err().kind,
@@ -140,7 +140,7 @@ fn freed_memory() {
     let mut machine = Machine::new(&source);
     let a = machine.upload_u32(&[0; 4]);
     machine.device.free(a).unwrap();
-    // A new allocation never takes the old address.
+    // A new allocation never reuses the old address.
     let b = machine.upload_u32(&[0; 4]);
     let args = [Arg::Pointer(a), Arg::Pointer(b)];
     let error = machine.launch("k", Launch::new(1, 1), &args).unwrap_err();
@@ -153,7 +153,7 @@ fn freed_memory() {
 #[test]
 fn wrong_address_space() {
     for body in [
-        // A shared address used as a global one, and the other way round.
+        // A shared address used as a global one, and vice versa.
         ".shared .b32 s; mov.u64 %x, s; cvta.shared.u64 %x, %x; ld.global.u32 %r1, [%x]; // here",
         "ld.shared.u32 %r1, [%a]; // here",
         "ld.local.u32 %r1, [%a]; // here",
@@ -226,7 +226,7 @@ fn races_in_global_memory() {
                          @%p1 st.global.u32 [%a], 7; // here",
         one
     )));
-    // The same value from all threads is no race, for no schedule can show it.
+    // The same value from all threads is no race: no schedule can show it.
     assert!(!is_race(run("st.global.u32 [%a], 7;", one)));
     // A barrier orders the threads of a block.
     assert!(!is_race(run(
@@ -235,7 +235,7 @@ fn races_in_global_memory() {
                           @%p1 st.global.u32 [%a], 8;",
         one
     )));
-    // Nothing orders blocks, atomics apart.
+    // Nothing orders blocks except atomics.
     let two = Launch::new(2, 1);
     assert!(is_race(run("st.global.u32 [%a], %c; // here", two)));
     assert!(is_race(run(
@@ -288,7 +288,7 @@ fn neighbouring_bytes_are_no_race() {
 #[test]
 fn divergent_barriers() {
     for body in [
-        // Half a warp goes round the barrier and exits.
+        // Half a warp bypasses the barrier and exits.
         "setp.lt.u32 %p1, %t, 16; @%p1 ret; bar.sync 0; // here",
         // A whole warp does.
         "setp.lt.u32 %p1, %t, 32; @%p1 ret; bar.sync 0; // here",
@@ -301,7 +301,7 @@ fn divergent_barriers() {
         let fault = run(body, Launch::new(1, 64)).unwrap_err();
         assert!(matches!(fault.kind, FaultKind::DivergentBarrier { .. }), "{body}: {fault}");
     }
-    // A detour that comes back in time is none, wherever the compiler puts it.
+    // A detour that returns in time is no fault, wherever the compiler puts it.
     let detour = "setp.lt.u32 %p1, %t, 16; @%p1 bra X; Y: bar.sync 0; ret;
                   X: add.s32 %r1, %t, 1; bra Y;";
     assert_eq!(run(detour, Launch::new(1, 64)), Ok(()));

@@ -13,7 +13,7 @@ fn d(x: f64) -> String {
     format!("0d{:016X}", x.to_bits())
 }
 
-/// `op` on single-precision operands.
+/// Checks `op` on single-precision operands.
 fn single(op: &str, operands: &[f32], wanted: u32) {
     let list: Vec<String> = operands.iter().map(|&x| f(x)).collect();
     check32(&format!("{op} %f0, {}; mov.b32 %r0, %f0;", list.join(", ")), wanted);

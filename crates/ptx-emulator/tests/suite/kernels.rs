@@ -35,7 +35,7 @@ fn a_vector_is_added() {
 #[test]
 fn a_block_sum_has_the_bits_of_its_tree_in_every_schedule() {
     let x = values(5000);
-    // Thread t of block b adds elements b * 256 + t + k * 768, then halves meet.
+    // Thread t of block b adds elements b * 256 + t + k * 768; then the halves are combined.
     let wanted: Vec<f32> = (0..3)
         .map(|block| {
             let mut lane: Vec<f32> = (0..256)
@@ -80,7 +80,8 @@ fn dynamic_shared_memory_and_doubles() {
     assert!(machine.launch("dyn_sum", short, &args()).is_err());
 }
 
-/// The negative control: a sum by float atomics depends on the schedule, one by integers does not.
+/// The negative control: a sum by float atomics depends on the schedule, a sum by integers does
+/// not.
 #[test]
 fn float_atomics_follow_the_schedule_and_integer_atomics_do_not() {
     let x: Vec<f32> = (0..1024).map(|i| if i % 2 == 0 { 1e8 } else { 0.3 + i as f32 }).collect();

@@ -1,4 +1,4 @@
-//! The loader refuses what it does not execute exactly, and never panics.
+//! The loader rejects what it cannot execute exactly, and never panics.
 
 use super::common::{kernel, marked_line};
 use proptest::prelude::*;
@@ -108,7 +108,7 @@ const FIXTURES: [&str; 3] = [
     include_str!("../ptx/speed.ptx"),
 ];
 
-/// Loads a text and, if it loads, runs its kernels on garbage: anything but a panic is fine.
+/// Loads a text and, if it loads, runs its kernels on garbage: anything but a panic passes.
 fn survive(source: &str) {
     let Ok(module) = Module::parse_with(source, &Approximate::Allow) else { return };
     let names: Vec<String> = module.entries().map(str::to_owned).collect();

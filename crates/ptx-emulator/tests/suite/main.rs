@@ -1,5 +1,5 @@
-//! The emulator as a whole: what each instruction computes, whole kernels as NVRTC writes them,
-//! every check with a planted fault, and a loader that refuses what it does not know.
+//! The emulator as a whole: the result of each instruction, whole kernels compiled by NVRTC, every
+//! check with a planted fault, and a loader that rejects what it does not know.
 
 mod arithmetic;
 mod common;

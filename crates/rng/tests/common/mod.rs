@@ -1,7 +1,7 @@
 //! Statistics with known distributions, for tests with fixed seeds.
 
-/// The Kolmogorov–Smirnov distance of a sample from a continuous distribution, times √n. Above
-/// 1.95 with a chance of 1 in 1000.
+/// Returns the Kolmogorov–Smirnov distance of a sample from a continuous distribution, times √n. It
+/// exceeds 1.95 with a probability of 1 in 1000.
 pub(crate) fn kolmogorov_smirnov(mut sample: Vec<f64>, distribution: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -12,8 +12,8 @@ pub(crate) fn kolmogorov_smirnov(mut sample: Vec<f64>, distribution: impl Fn(f64
     distance * n.sqrt()
 }
 
-/// Pearson's statistic as a normal deviate (Wilson and Hilferty). Beyond 3.1 with a chance of 1
-/// in 1000. Neighbouring categories are pooled until 10 events are expected.
+/// Returns Pearson's statistic as a normal deviate (Wilson and Hilferty). It exceeds 3.1 with a
+/// probability of 1 in 1000. Neighbouring categories are pooled until 10 events are expected.
 pub(crate) fn chi_square(found: &[u64], chances: &[f64]) -> f64 {
     assert_eq!(found.len(), chances.len());
     let total = found.iter().sum::<u64>() as f64;
@@ -24,7 +24,7 @@ pub(crate) fn chi_square(found: &[u64], chances: &[f64]) -> f64 {
         seen += *found as f64;
         expected += chance * total;
         left -= chance;
-        // What is left over must not be too little for a cell of its own.
+        // The rest must not be too little for a cell of its own.
         if expected >= 10.0 && left * total >= 10.0 {
             statistic += (seen - expected).powi(2) / expected;
             cells += 1;
@@ -44,7 +44,7 @@ pub(crate) fn chi_square(found: &[u64], chances: &[f64]) -> f64 {
     ((statistic / freedom).cbrt() - (1.0 - spread)) / spread.sqrt()
 }
 
-/// The integral of `density` from `low` to `high` by Simpson's rule.
+/// Integrates `density` from `low` to `high` by Simpson's rule.
 pub(crate) fn integral(low: f64, high: f64, density: impl Fn(f64) -> f64) -> f64 {
     const STEPS: usize = 2000;
     let h = (high - low) / STEPS as f64;
@@ -55,7 +55,7 @@ pub(crate) fn integral(low: f64, high: f64, density: impl Fn(f64) -> f64) -> f64
     sum * h / 3.0
 }
 
-/// The distribution function of `density` above `low`, tabulated up to `high`.
+/// Returns the distribution function of `density` above `low`, tabulated up to `high`.
 pub(crate) fn tabulated(low: f64, high: f64, density: impl Fn(f64) -> f64) -> impl Fn(f64) -> f64 {
     const CELLS: usize = 4096;
     let h = (high - low) / CELLS as f64;
