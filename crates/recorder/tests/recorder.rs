@@ -1,4 +1,4 @@
-//! What is in a file, and when.
+//! The content of a ledger file, and the time at which it is written.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use samebits_recorder::{Recorder, Settings};
 use samebits_tensor_core::observe;
 use samebits_tensor_core::{DType, Kernel, Op, Result, Tensor, dispatch, registry};
 
-/// Set in a process that a test starts: how it ends.
+/// The variable that tells a child process how to end.
 const END: &str = "SAMEBITS_TEST_RECORDER_END";
 /// More than the queue holds.
 const MANY: usize = 10_000;
@@ -64,7 +64,7 @@ fn defined(bytes: &[u8], digests: Digests) -> Digest {
     }
 }
 
-/// Tensors before and after they are written in place, and at addresses that are given out again.
+/// Tensors before and after in-place writes, and at reused addresses.
 #[test]
 fn a_digest_is_of_the_contents_at_the_call() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -82,7 +82,7 @@ fn a_digest_is_of_the_contents_at_the_call() {
             if i % 3 == 0 {
                 recorder.flush().expect("it can be written");
             }
-            // Nobody else has it, but perhaps the recorder.
+            // Nobody else holds it, except perhaps the recorder.
             x.as_mut_slice::<f32>().expect("floats").fill(i as f32 + 1.0);
         }
         recorder.finish().expect("it can be written");
@@ -127,7 +127,7 @@ fn views_have_digests_of_their_own() {
     }
 }
 
-/// A line is what the schema makes of its record.
+/// A line is the record in the schema's form.
 #[test]
 fn lines_have_the_form_of_the_schema() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -149,7 +149,7 @@ fn lines_have_the_form_of_the_schema() {
     }
 }
 
-/// The other test starts it in a process of its own.
+/// Runs in a child process that the other test starts.
 #[test]
 fn child() {
     let Ok(end) = std::env::var(END) else { return };

@@ -1,7 +1,7 @@
-//! What recording costs: the training steps of `cargo xtask bench` by turns without a ledger, with the
-//! ends of steps, and with every operation, by sampled and by full digests. Each turn takes all ways, and
-//! starts with another one. Prints the median of the ratios within a turn and the interval that holds
-//! it in 97 of 100 cases.
+//! The cost of recording: the training steps of `cargo xtask bench` in turns without a ledger, with
+//! the ends of steps, and with every operation, by sampled and by full digests. Each turn runs all
+//! ways and starts with another one. Prints the median of the ratios within a turn, and the
+//! interval that contains it in 97 of 100 cases.
 //!
 //! `cargo bench -p samebits --bench ledger [FILTER]`
 
@@ -24,12 +24,12 @@ use training::{ByLoss, Training};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How many turns there are, and how long each way takes in one.
+/// The number of turns, and the seconds of each way in a turn.
 const TURNS: usize = 41;
 const SECONDS: f64 = 0.1;
 
-/// Takes `n` steps, and returns the seconds of the wall and of all processors. A step before them, which is
-/// not counted, finds the memory that the last way left.
+/// Takes `n` steps, and returns the seconds of the wall and of all processors. An uncounted step
+/// before them absorbs the memory state that the last way left.
 fn steps(training: &mut dyn Training, n: usize, ledger: Option<&Ledger>) -> Result<[f64; 2]> {
     let mut step = || -> Result<()> {
         match ledger {
@@ -84,7 +84,8 @@ fn measure(training: &mut dyn Training, name: &str, n: usize) -> Result<()> {
         print!("    {name:<10}");
         for (clock, place) in [("wall", 0), ("processors", 1)] {
             let ratios = sorted(taken.map(|taken| taken[way][place] / taken[0][place]));
-            // The median lies between the 14th least and the 14th largest of 41 in 97 of 100 cases.
+            // The median lies between the 14th smallest and the 14th largest of 41 in 97 of 100
+            // cases.
             let [low, median, high] = [13, TURNS / 2, TURNS - 14].map(|place| ratios[place]);
             print!("  {clock} {median:.3} ({low:.3} to {high:.3})");
         }
@@ -98,7 +99,7 @@ fn sorted(mut values: [f64; TURNS]) -> [f64; TURNS] {
     values
 }
 
-/// Two small layers: costs by the call alone.
+/// Two small layers, whose cost is that of the calls.
 fn small() -> samebits::Result<Box<dyn Training>> {
     let model = sequential![Linear::new(16, 16)?, ReLU, Linear::new(16, 2)?];
     let (x, y) = (randn(&[8, 16])?, randint(0, 2, &[8])?);

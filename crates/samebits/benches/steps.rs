@@ -1,8 +1,9 @@
 //! Training steps and operators as users call them, all in one process.
 //!
-//! Prints `name<TAB>median ms<TAB>least ms<TAB>CPU ms of a call` for each case. Arguments are parts of the
-//! names wanted; the environment gives `REPS` (7 calls of each), `THREADS` (2) and `REVERSE` (0; 1 for the
-//! last case first). The script `python/benchmarks/steps.py` has the same cases in PyTorch.
+//! Prints `name<TAB>median ms<TAB>least ms<TAB>CPU ms of a call` for each case. Arguments are parts
+//! of the names to run. The environment sets `REPS` (default 7 calls of each), `THREADS` (2) and
+//! `REVERSE` (0; 1 runs the last case first). The script `python/benchmarks/steps.py` has the same
+//! cases in PyTorch.
 
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 
@@ -24,18 +25,18 @@ use samebits::tensor_core::geometry::{
 };
 use samebits::{Result, no_grad, rand, randint, randn, randperm};
 
-/// Which cases run, and how often.
+/// The selection of cases, and the number of their calls.
 struct Bench {
     wanted: Vec<String>,
     reps: usize,
     turn: Turn,
 }
 
-/// What a group does when it is called.
+/// The action of a group when it is called.
 enum Turn {
     /// Runs its cases.
     All,
-    /// Says their names.
+    /// Lists their names.
     Names(RefCell<Vec<String>>),
     /// Runs the case of this name.
     Only(String),
@@ -56,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// The cases of `group` from the last to the first.
+    /// Runs the cases of `group` from the last to the first.
     fn reversed(&mut self, group: Group) -> Result<()> {
         self.turn = Turn::Names(RefCell::default());
         group(self)?;
@@ -89,12 +90,12 @@ impl Bench {
         Ok(())
     }
 
-    /// A result alone.
+    /// Times a result alone.
     fn forward<R>(&self, name: &str, call: impl Fn() -> Result<R>) -> Result<()> {
         self.case(name, || no_grad(&call).map(|result| drop(black_box(result))))
     }
 
-    /// A result and the gradients of what it is computed from, given one of the result.
+    /// Times a result and the gradients of its inputs, given one of the result.
     fn both(&self, name: &str, call: impl Fn() -> Result<Tensor>) -> Result<()> {
         if !self.runs(name) {
             return Ok(());

@@ -16,9 +16,9 @@ use samebits::optim::Sgd;
 use samebits::trainer::{Outcome, Result, StackTensors, Step, Trainer};
 use samebits::{Generator, Tensor, functional};
 
-/// Set in the process that trains: where its checkpoint is.
+/// The variable that names the checkpoint, in the process that trains.
 const RUN: &str = "SAMEBITS_TEST_TRAINS";
-/// Set if a step is to take longer than the test waits.
+/// The variable set if a step must take longer than the test waits.
 const HANG: &str = "SAMEBITS_TEST_HANGS";
 const STEPS: usize = 60;
 const SIGINT: i32 = 2;
@@ -47,7 +47,7 @@ fn train(checkpoint: &Path, tell: impl FnMut(&Step) + Send) -> (Outcome, Vec<u8>
     (outcome, run.state().unwrap().to_bytes().unwrap())
 }
 
-/// The other tests start it in a process of its own.
+/// Runs in a child process that the other tests start.
 #[test]
 fn child() {
     let Some(checkpoint) = std::env::var_os(RUN) else { return };
@@ -67,7 +67,7 @@ fn child() {
     println!("{outcome:?}");
 }
 
-/// A child that has taken 5 steps.
+/// Starts a child and waits until it has taken 5 steps.
 fn start(checkpoint: &Path, hang: bool) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(RUN, checkpoint);
@@ -99,7 +99,7 @@ fn the_first_ends_the_run_and_what_is_resumed_has_the_same_bits() {
     output.read_to_string(&mut text).unwrap();
     assert!(child.wait().unwrap().success(), "{text}");
     assert!(text.contains("Interrupted"), "{text}");
-    // Standard error is no terminal: no progress bar.
+    // Standard error is not a terminal: no progress bar.
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert_eq!(errors, "");
@@ -123,7 +123,7 @@ fn the_second_ends_the_process() {
     assert_eq!(child.wait().unwrap().signal(), Some(SIGINT));
 }
 
-/// The library has no handler unless it is asked for one, and none outside of `fit`.
+/// The library installs a handler only on request, and only during `fit`.
 #[test]
 fn outside_of_a_run_ctrl_c_does_what_it_always_does() {
     const IDLE: &str = "SAMEBITS_TEST_IDLES";

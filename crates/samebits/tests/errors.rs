@@ -1,4 +1,4 @@
-//! What a `main` that returns an error prints: the message, not the fields.
+//! The output of a `main` that returns an error: the message, not the fields.
 
 use std::fmt::{Debug, Display};
 

@@ -1,4 +1,4 @@
-//! Files of tensors: bits, bytes, and what is not one of them.
+//! Files of tensors: bits, bytes, and invalid files.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Folder {
     }
 }
 
-/// A tensor of each type, of several ranks, with values that only bits tell apart.
+/// Returns a tensor of each type, of several ranks, with values that differ only in their bits.
 fn tensors() -> Tensors {
     let nan = f32::from_bits(0x7fc0_1234);
     let f32s = Tensor::from_slice(&[0.0f32, -0.0, nan, 1e-42, f32::INFINITY, 0.1], &[2, 3]);
@@ -93,7 +93,7 @@ fn every_format_keeps_every_bit_and_its_bytes_depend_on_the_tensors_alone() {
     assert_eq!(folder.files(), files, "temporary files are gone");
 }
 
-/// Tensors are written one after the other, but the file is the one that the format's own crate
+/// Tensors are written one after the other, but the file equals the one that the format's own crate
 /// writes from all of them.
 #[test]
 fn a_safetensors_file_is_byte_for_byte_that_of_the_format() {
@@ -148,7 +148,7 @@ fn a_transposed_tensor_is_saved_as_it_reads() {
     assert_eq!(found["x"].to_vec::<f32>().unwrap(), expected);
 }
 
-/// An `.npy` file of this header text and elements.
+/// Returns an `.npy` file with this header text and these elements.
 fn npy(version: u8, text: &str, elements: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY".to_vec();
     bytes.extend([version, 0]);
@@ -183,7 +183,7 @@ fn what_numpy_writes_is_read() {
     for version in [1, 2, 3] {
         assert_eq!(values(&npy(version, text, &elements)), turned);
     }
-    // What Python 2 wrote.
+    // The output of Python 2.
     let text = "{u'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }";
     assert_eq!(values(&npy(1, text, &elements)).0, [2, 3]);
     let text = "{'descr': '>f4', 'fortran_order': False, 'shape': (), }";
@@ -198,7 +198,7 @@ fn hostile_npy_files_are_refused_with_their_place() {
     };
     let good = npy(1, &text("<f4", "2,"), &[0; 8]);
     load_npy(folder.with("good.npy", &good)).unwrap();
-    // Every way of cutting it short.
+    // Every way to truncate it.
     for len in 0..good.len() {
         let error = load_npy(folder.with("cut.npy", &good[..len])).unwrap_err();
         assert!(matches!(error, Error::Content { op: "load_npy", .. }), "{len}: {error}");
@@ -263,7 +263,7 @@ fn damaged_archives_and_safetensors_are_refused() {
         let error = load_safetensors(folder.with("cut.safetensors", &file[..len])).unwrap_err();
         assert!(error.to_string().contains("not a whole safetensors file"), "{error}");
     }
-    // A flipped byte never brings anything down; in an archive its checksum sees it.
+    // A flipped byte never causes a panic; in an archive the checksum detects it.
     for at in 0..archive.len() {
         let mut bytes = archive.clone();
         bytes[at] ^= 1;
@@ -297,7 +297,7 @@ fn damaged_archives_and_safetensors_are_refused() {
     assert!(!folder.path("twice").exists());
 }
 
-/// Integers of other types, and single tensors of a file that has floats of 8 bits.
+/// Integers of other types, and single tensors of a file that contains 8-bit floats.
 #[test]
 fn single_tensors_of_a_safetensors_file() {
     let folder = Folder::new();
@@ -332,7 +332,7 @@ fn single_tensors_of_a_safetensors_file() {
     assert!(error.ends_with("u64, are F8_E4M3"), "{error}");
     let error = file.tensor("g").unwrap_err().to_string();
     assert!(error.ends_with("tensor g: not in the file, which has a, b, c, d, e, f"), "{error}");
-    // A number that i64 does not hold, and a file that has become shorter.
+    // A number beyond i64, and a file that has become shorter.
     let start = bytes.len() - 29;
     bytes[start + 7] = 0x80;
     let mut file = SafetensorsFile::open(folder.with("x.safetensors", &bytes)).unwrap();
@@ -349,7 +349,7 @@ fn a_checkpoint_that_is_not_the_one_that_was_saved_is_refused() {
     let checkpoint = Checkpoint { state: 7u32, tensors: tensors() };
     let bytes = checkpoint.to_bytes().unwrap();
     Checkpoint::<u32>::from_bytes(&bytes).unwrap();
-    // Any flipped bit of the tensors, the state's type, or what is no checkpoint at all.
+    // Any flipped bit of the tensors, another type of state, and files that are not checkpoints.
     let elements = checkpoint.tensors.values().map(|x| x.to_bytes().unwrap().len()).sum::<usize>();
     for at in bytes.len() - elements..bytes.len() {
         let mut bytes = bytes.clone();
@@ -375,7 +375,7 @@ fn a_file_that_cannot_be_written_leaves_the_old_one() {
     assert_eq!(std::fs::read(&path).unwrap(), b"new");
     let error = write_whole(folder.path("no/such/folder/x"), b"new").unwrap_err();
     assert!(error.to_string().starts_with("write_whole: cannot write "), "{error}");
-    // A folder is in the way.
+    // A folder has the name of the file.
     std::fs::create_dir(folder.path("folder")).unwrap();
     let error = write_whole(folder.path("folder"), b"new").unwrap_err();
     assert!(error.to_string().ends_with("it is there and no file"), "{error}");
@@ -396,11 +396,11 @@ fn links_modes_and_pipes_stay_what_they_are() {
     assert!(folder.path("latest").is_symlink());
     assert_eq!(std::fs::read(&path).unwrap(), b"new");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o664);
-    // Nobody knows which file a link to nowhere is to be.
+    // A link to a missing target is an error: nothing says which file to write.
     symlink("nowhere", folder.path("broken")).unwrap();
     write_whole(folder.path("broken"), b"new").unwrap_err();
     assert!(folder.path("broken").is_symlink());
-    // A pipe stands for a device, which tests should not risk.
+    // A pipe stands in for a device, which tests should not risk.
     let pipe = folder.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let error = write_whole(&pipe, b"new").unwrap_err();
@@ -409,17 +409,17 @@ fn links_modes_and_pipes_stay_what_they_are() {
     assert_eq!(folder.files(), ["broken", "latest", "pipe", "x"]);
 }
 
-/// In the process that may write no file of more than a few kilobytes: where to write.
+/// The variable that names the target, in the process that may write only a few kilobytes per file.
 #[cfg(unix)]
 const FULL: &str = "SAMEBITS_TEST_FULL_DISK";
 
-/// What a full disk does to a file: its first part is written, and the rest is an error.
+/// A full disk: the first part of a file is written, and the rest is an error.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_the_old_files_alone() {
     let Some(path) = std::env::var_os(FULL) else {
         let folder = Folder::new();
-        // The signal that goes with the error would end the process.
+        // The signal that comes with the error would end the process.
         let mut child = std::process::Command::new("sh");
         child.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]);
         child.arg(std::env::current_exe().unwrap());

@@ -8,10 +8,10 @@ use samebits::{Error, Result, cuda, devices, functional::RandomOptions};
 
 const CUDA: Device = Device::Cuda(0);
 
-/// What a program may do first; it returns the device of what it made.
+/// A possible first call of a program; it returns the device of its result.
 type First = fn() -> Result<Device>;
 
-/// Each in a process of its own.
+/// The first calls, each run in a child process.
 const FIRST: [(&str, First); 5] = [
     ("to", || Ok(Tensor::new([1.0f32, -2.0])?.to(CUDA)?.relu()?.device())),
     ("randn", || {
@@ -31,10 +31,10 @@ const FIRST: [(&str, First); 5] = [
     ("devices", || devices().get(1).copied().ok_or(Error::NoBackend { device: CUDA })),
 ];
 
-/// Set in the process that runs a case.
+/// The variable that selects the case, in the child process.
 const CASE: &str = "SAMEBITS_TEST_FIRST_DEVICE";
 
-/// The test below starts it.
+/// Runs in a child process that the test below starts.
 #[test]
 fn child() {
     let Ok(name) = std::env::var(CASE) else { return };

@@ -1,4 +1,4 @@
-//! What a ledger holds, and that keeping one changes nothing.
+//! The content of a ledger, and the absence of side effects of keeping one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,7 +49,7 @@ fn loss(
     Ok(cross_entropy(&model.forward(&x)?, &classes)?)
 }
 
-/// Trains with a ledger at `path` and returns what the run leaves.
+/// Trains with a ledger at `path` and returns the final state of the run.
 fn trained(path: &Path, seed: u64, detail: Detail) -> Vec<u8> {
     let ledger = Ledger::options(path).detail(detail).seed("run", seed).create().unwrap();
     let mut run = run(seed).ledger(ledger.clone());
@@ -106,7 +106,7 @@ fn a_training_leaves_the_same_ledger_every_time() {
     }
     let [a, b, c] = ["a.jsonl", "b.jsonl", "c.jsonl"].map(|name| lines(&path(name)));
     assert!(a.len() > 100, "{}", a.len());
-    // Threads and repeats are in the header alone.
+    // Threads and repeats are only in the header.
     assert_eq!(a[1..], b[1..]);
     assert_eq!(a[1..], c[1..]);
     assert_ne!(a[0], b[0]);
@@ -313,8 +313,8 @@ fn what_cannot_be_recorded_is_an_error() {
     }
 }
 
-/// A model whose layers are called in every way: by a `Sequential`, by a field with tensors and by
-/// one without, and functions beside them.
+/// A model that calls its layers in every way: by a `Sequential`, by a field with tensors, by one
+/// without, and by functions.
 #[derive(Module)]
 struct Net {
     features: nn::Sequential,
@@ -338,8 +338,8 @@ fn net() -> (Net, Tensor) {
     (net, samebits::randn(&[3, 4]).unwrap())
 }
 
-/// Records a forward and a backward pass of [`net`], after which the kind, the phase, the module and
-/// the name of each record are returned.
+/// Records a forward and a backward pass of [`net`]. Returns the kind, the phase, the module and
+/// the name of each record.
 fn passes(path: &Path, detail: Detail) -> Vec<String> {
     let (net, x) = net();
     let ledger = Ledger::options(path).detail(detail).create().unwrap();
@@ -388,11 +388,11 @@ fn layers_and_what_they_compute_have_the_paths_of_the_model() {
     assert_eq!(of("op Relu"), ["features.1", ""]);
     assert_eq!(of("op Tanh"), ["features.2.1", ""]);
     assert_eq!(of("op matmul"), ["features.0", "features.2.0", "shortcut"]);
-    // An operation comes before the layer that it is a part of.
+    // An operation comes before the layer that it is part of.
     let place = |shown: &str| all.iter().position(|other| other == shown).unwrap();
     assert!(place("op Relu @features.1") < place("layer ReLU @features.1"));
 
-    // Gradients belong to the layers whose results they are of, activations included.
+    // Gradients belong to the layers of the results, including activations.
     let modules: BTreeSet<&str> = operations
         .iter()
         .filter(|shown| shown.starts_with("backward "))
@@ -402,7 +402,7 @@ fn layers_and_what_they_compute_have_the_paths_of_the_model() {
     let expected = ["", "features.0", "features.1", "features.2.0", "features.2.1", "shortcut"];
     assert_eq!(modules, expected.into());
 
-    // Nobody records: no path is left behind.
+    // Without a recorder, no path is left behind.
     let (net, x) = net();
     let ledger = Ledger::create(path("later.jsonl")).unwrap();
     let loss = net.forward(&x).unwrap().sum_all().unwrap();
@@ -488,7 +488,7 @@ fn kept_tensors_show_which_elements_differ() {
     assert!(again.to_string().contains("a.tensors"), "{again}");
 }
 
-/// Set in a process that another test starts: what it does.
+/// The variable that selects the action, in a child process.
 const ROLE: &str = "SAMEBITS_TEST_LEDGER_ROLE";
 /// More than the recorder's queue holds.
 const MANY: usize = 10_000;
@@ -511,7 +511,7 @@ fn squares(n: usize) {
     }
 }
 
-/// The other tests start it in a process of its own.
+/// Runs in a child process that the other tests start.
 #[test]
 #[allow(clippy::print_stdout, reason = "it tells its parent")]
 fn child() {
@@ -527,7 +527,7 @@ fn child() {
             squares(10);
             std::process::abort();
         }
-        // Each digest is worth sharing, and there is always another operation to take up.
+        // Each digest is worth sharing, and there is always another operation to continue with.
         Ok("tasks") => rayon::scope(|scope| {
             for i in 0..TASKS {
                 scope.spawn(move |_| {

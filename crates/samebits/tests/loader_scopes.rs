@@ -1,4 +1,4 @@
-//! What is in force where an epoch is begun is in force for its samples, whoever loads them.
+//! The scopes in force where an epoch begins apply to its samples, whoever loads them.
 
 use samebits::data::{Collate, DataLoader, Dataset, SampleContext, Stack};
 use samebits::determinism::{self, DebugMode};
@@ -6,7 +6,7 @@ use samebits::registry::{Kernel, register};
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Determinism, Generator, Op, Result, dispatch, functional, nn, rerun};
 
-/// An operation that adds in the order in which threads come.
+/// An operation that adds in the order in which threads arrive.
 struct Racy(Value);
 
 impl Op for Racy {
@@ -25,7 +25,7 @@ fn racy() -> Result<Value> {
     dispatch(&Racy(Value::scalar(1.0f32)))
 }
 
-/// Its samples are what `get` returns.
+/// A dataset whose samples are results of a function.
 struct Calls(fn() -> Result<i64>);
 
 impl Dataset for Calls {
@@ -40,7 +40,7 @@ impl Dataset for Calls {
     }
 }
 
-/// Calls it for each batch.
+/// A collate function that calls a function for each batch.
 struct Collates(fn() -> Result<i64>);
 
 impl Collate<i64> for Collates {
@@ -53,7 +53,7 @@ impl Collate<i64> for Collates {
 
 const WORKERS: [usize; 2] = [0, 2];
 
-/// What each of two batches of an epoch begun here gives, or the text of its error.
+/// Returns the content of two batches of an epoch begun here, or the text of the error.
 fn batches(workers: usize, get: fn() -> Result<i64>) -> Vec<Result<Vec<i64>, String>> {
     let loader = DataLoader::builder_with(Calls(get), Stack).batch_size(2).workers(workers);
     let loader = loader.build().unwrap();
@@ -64,7 +64,7 @@ fn called() -> Result<i64> {
     racy().map(|_| 1)
 }
 
-// One test: it changes the default of the process.
+// A single test: it changes the default of the process.
 #[test]
 fn scopes_reach_samples_and_collate_functions() {
     register(Kernel::fast("unordered", &[DType::F32], "adds as threads come", |op: &Racy, ()| {
@@ -72,7 +72,7 @@ fn scopes_reach_samples_and_collate_functions() {
     }));
     let works = vec![Ok(vec![1, 1]); 2];
     for workers in WORKERS {
-        // The default refuses, a scope of the caller's permits.
+        // The default rejects it, the caller's scope permits it.
         for batch in batches(workers, called) {
             assert!(batch.unwrap_err().contains("racy (forward): requires Portable"));
         }
@@ -81,14 +81,15 @@ fn scopes_reach_samples_and_collate_functions() {
         let warned =
             determinism::scope_warn_only(Determinism::Portable, || batches(workers, called));
         assert_eq!(warned, works, "{workers} workers");
-        // Collate functions alike.
+        // Collate functions behave alike.
         let loader = DataLoader::builder_with(Calls(|| Ok(0)), Collates(called)).workers(workers);
         let loader = loader.batch_size(4).build().unwrap();
         assert!(loader.epoch(0).next().unwrap().is_err());
         let guard = determinism::enter(Determinism::NotGuaranteed);
         let mut epoch = loader.epoch(0);
         drop(guard);
-        // Those of where the epoch was begun, not of where a batch is taken.
+        // The scope of the place where the epoch began counts, not that of the place where a batch
+        // is taken.
         assert_eq!(epoch.next().unwrap().unwrap().data, 1, "{workers} workers");
         let mut epoch = loader.epoch(0);
         determinism::scope(Determinism::NotGuaranteed, || {
@@ -96,7 +97,7 @@ fn scopes_reach_samples_and_collate_functions() {
         });
     }
 
-    // The other way round: a scope of the caller's refuses what the process permits.
+    // Vice versa: the caller's scope rejects what the process permits.
     determinism::set_debug_mode(DebugMode::Default);
     for workers in WORKERS {
         assert_eq!(batches(workers, called), works);
@@ -106,7 +107,7 @@ fn scopes_reach_samples_and_collate_functions() {
                 assert!(error.contains(&format!("racy (forward): requires {level}")), "{error}");
             }
         }
-        // Memory that nobody has written is filled at those levels.
+        // Unwritten memory is filled at those levels.
         let filled = || {
             let x = Value::empty(&[1], DType::F32)?;
             Ok(i64::from(x.item::<f32>()?.is_nan()))
@@ -126,7 +127,7 @@ fn re_run_mode_reaches_samples() {
     }
 }
 
-/// The generator of a scope would give what the number of workers decides.
+/// With the generator of a scope, samples would depend on the number of workers.
 #[test]
 fn generators_of_the_caller_do_not_reach_samples() {
     let draw = || {

@@ -1,4 +1,4 @@
-//! Two programs at once, up to where they part.
+//! Two programs in lockstep, up to the point where they part.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,8 @@ use samebits::{
     Side, Tensor, dispatch, lockstep, tensor_core,
 };
 
-/// Another sum with each number of threads, and without a promise another variant.
+/// An operation with a different sum for each number of threads, and a different variant at
+/// `NotGuaranteed`.
 struct Skewed {
     x: tensor_core::Tensor,
     scale: f64,
@@ -56,7 +57,7 @@ fn parted<R: std::fmt::Debug>(outcome: Result<Lockstep<R>>) -> Parting {
     }
 }
 
-/// A step of training.
+/// Takes a training step.
 fn step(device: Device) -> Result<Vec<u8>> {
     samebits::manual_seed(3);
     let mut model = Linear::new(16, 4)?;
@@ -130,7 +131,7 @@ fn other_inputs_arguments_and_operations_are_told_apart() {
         if (mine() as u64).is_multiple_of(2) { x.square() } else { x.sum(..) }
     }));
     assert_eq!(parting.difference, Difference::Operation, "{parting}");
-    // One goes on after the other has returned, or failed.
+    // One continues after the other has returned, or failed.
     let parting = parted(lockstep([one(), one()], |_| {
         let x = Tensor::scalar(2.0f32).square()?;
         if (mine() as u64).is_multiple_of(2) { Ok(x) } else { x.exp() }

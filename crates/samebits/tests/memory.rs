@@ -1,4 +1,4 @@
-//! Draws of more numbers than there is memory for, and more matrices than there is time for.
+//! Draws of more numbers than memory holds, and of more matrices than there is time for.
 
 use samebits::functional::{qr, svd};
 use samebits::ops::QrMode;

@@ -1,4 +1,4 @@
-//! Arrays as NumPy writes them, of every type; `numpy_types.py` wrote the file.
+//! Arrays of every type, as NumPy writes them; `numpy_types.py` wrote the file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/numpy_types.npz")
 }
 
-/// The values of an integer type: its least two, some small ones, and its largest up to `i64::MAX`.
+/// Returns values of an integer type: its two smallest, some small ones, and its largest up to
+/// `i64::MAX`.
 fn integers(least: i64, most: i64) -> Tensor {
     Tensor::from_slice(&[least, least + 1, 0, 1, 100, most], &[2, 3]).unwrap()
 }
@@ -97,7 +98,7 @@ fn other_types_are_named_and_keep_nobody_from_reading_the_rest() {
     }
     let error = load_npz(self::file()).unwrap_err().to_string();
     assert!(error.ends_with("; `NpzFile` reads the other arrays by name"), "{error}");
-    // A member that is no array.
+    // A member that is not an array.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.npz");
     let mut archive = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());

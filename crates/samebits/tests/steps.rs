@@ -1,4 +1,4 @@
-//! Steps are taken whole or not at all, and those of several optimisers resume as well as those of one.
+//! Steps are atomic, and those of several optimisers resume as well as those of one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use samebits::trainer::{Error, Nan, Outcome, Per, Result, Step, Trainer};
 use samebits::{DType, Generator, Tensor, sequential};
 
 const FEATURES: usize = 4;
-/// Steps in an epoch of 31 samples: 8 batches of 4, the last of 3, by twos.
+/// Steps in an epoch of 31 samples: 8 batches of 4 (the last of 3), two per step.
 const STEPS: u64 = 4;
 const EPOCHS: u64 = 3;
 
-/// Samples, of which the one that is counted down to cannot be read.
+/// A dataset in which the sample that a counter reaches cannot be read.
 #[derive(Clone, Default)]
 struct Data(Arc<AtomicUsize>);
 
@@ -52,8 +52,8 @@ fn model() -> Sequential {
     .unwrap()
 }
 
-/// Batch norm's buffers, dropout's draws, a schedule's rates and several batches a step: all that an
-/// error can leave halfway.
+/// A run with batch norm's buffers, dropout's draws, a schedule's rates and several batches per
+/// step: all state that an error could leave half-changed.
 fn run(data: Data) -> Run {
     let loader = DataLoader::builder(data).batch_size(4).shuffle(true).seed(3).build().unwrap();
     Trainer::new(model(), AdamW::new(0.02).unwrap(), loader, Generator::new(2))
@@ -79,10 +79,10 @@ fn bytes<M: Module, O: samebits::optim::Optimizers, D: Dataset, C: data::Collate
     run.state().unwrap().to_bytes().unwrap()
 }
 
-/// What goes wrong with the loss of a batch.
+/// A fault in the loss of a batch.
 type Fault = fn(&Sequential, Tensor) -> Result<Tensor>;
 
-/// The first weight of the model, whose gradient is spoilt.
+/// Returns the first weight of the model, whose gradient is spoilt.
 fn weight(model: &Sequential) -> Tensor {
     model.named_parameters().swap_remove(0).1
 }
@@ -139,7 +139,7 @@ fn a_step_that_fails_in_the_middle_leaves_everything_as_it_was() {
     }
 }
 
-/// A line through samples of one number; the third batch is not a number.
+/// Returns a run that fits a line through samples of one number; the third batch is NaN.
 fn line<'a>(dtype: DType) -> Trainer<'a, Linear, Sgd, Memory<(Vec<f32>, f32)>, Stack> {
     let samples = (0..8).map(|i| (vec![i as f32], if i == 4 { f32::NAN } else { 1.0 })).collect();
     let loader = DataLoader::builder(Memory::new(samples)).batch_size(2).build().unwrap();
@@ -191,7 +191,8 @@ fn a_loss_that_is_no_number_stops_the_run_and_nothing_of_it_is_saved() {
     assert!(matches!(error, Error::NotFinite { step: 3, .. }), "{error}");
 }
 
-/// Steps of one length, whatever the gradient's: what is infinite does not show in the parameter.
+/// A rule with steps of one length, whatever the gradient's: an infinite gradient does not show in
+/// the parameter.
 #[derive(Clone, Copy, Debug, Default)]
 struct SignRule;
 
@@ -230,7 +231,7 @@ fn a_gradient_that_is_not_finite_stops_the_run_whatever_becomes_of_the_parameter
     assert_eq!(run.model.weight.to_vec::<f32>().unwrap(), [-0.5]);
 }
 
-/// Loss and gradients are finite, but the step leads out of the numbers.
+/// Loss and gradients are finite, but the step overflows.
 #[test]
 fn a_parameter_that_overflows_stops_the_run() {
     let mut run = line(DType::F32);
@@ -264,7 +265,7 @@ fn a_metric_that_is_no_number_is_no_improvement() {
         assert_eq!(run.fit(squares).unwrap(), Outcome::EarlyStopped, "{metrics:?}");
         assert_eq!(run.metrics().len(), stops, "{metrics:?}");
     }
-    // The loss is the metric where there is none.
+    // The loss is the metric if there is no other.
     let mut run = line(DType::F32).nan(Nan::Continue).epochs(9).early_stop(Mode::Min, 2);
     assert_eq!(run.fit(squares).unwrap(), Outcome::EarlyStopped);
     assert_eq!(run.metrics().len(), 3);
@@ -328,7 +329,7 @@ fn gan<'a>() -> GanRun<'a> {
         .schedule(Per::Epoch, ExponentialLr::new(0.5))
 }
 
-/// The critic learns in every step, the generator in every second.
+/// Trains the critic in every step, the generator in every second.
 fn turns(
     model: &mut Gan,
     (of_generator, of_critic): &mut (RmsProp, Adam),
@@ -380,7 +381,7 @@ fn two_optimisers_in_turns_resume_in_the_same_bits() {
         cuts.iter().for_each(|&cut| drop(part(&path, cut)));
         assert!(part(&path, 24) == reference, "cut after {cuts:?} steps");
     }
-    // Each optimiser's state is its own, and none is passed over.
+    // Each optimiser's state is its own, and none is skipped.
     let state = || whole.state().unwrap();
     let without = |name: &str| {
         let mut state = state();
@@ -423,7 +424,7 @@ fn a_step_of_ones_own_is_undone_whole() {
         run.fit_steps(turns).unwrap();
         assert!(bytes(&run) == bytes(&whole), "{message}");
     }
-    // A parameter is looked at where the losses do not tell.
+    // Parameters are checked even if the losses do not show the fault.
     let mut run = gan();
     let before = bytes(&run);
     let error = run.fit_steps(|model, (of_generator, _), _| {

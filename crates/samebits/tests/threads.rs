@@ -1,4 +1,4 @@
-//! Numbers of threads that no machine has.
+//! Numbers of threads beyond any machine.
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn more_threads_than_any_machine_has_are_refused() {
     assert_eq!(on_threads(Some(3), || many(0).unwrap()).unwrap(), 3);
 }
 
-/// Set in the process whose environment asks for too many threads.
+/// The variable set in the process whose environment asks for too many threads.
 const CHILD: &str = "SAMEBITS_TEST_THREADS";
 
 #[test]

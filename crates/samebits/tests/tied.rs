@@ -1,4 +1,4 @@
-//! A parameter that two layers share is one parameter, through files and resumed runs.
+//! A parameter shared by two layers is one parameter, through files and resumed runs.
 
 use samebits::data::{DataLoader, Dataset, SampleContext};
 use samebits::functional::cross_entropy;
@@ -10,7 +10,7 @@ use samebits::{Device, Generator, Tensor};
 
 const WORDS: usize = 7;
 
-/// Tells the next word, with one table for both ends.
+/// A model that predicts the next word, with one table at both ends.
 #[derive(Module)]
 struct Model {
     table: Embedding,
@@ -58,7 +58,7 @@ fn files_keep_a_weight_shared() {
     loaded.load_state_dict(&tensors, true).unwrap();
     loaded.expect_tied();
     assert_eq!(state(&loaded), state(&saved));
-    // As PyTorch's `safetensors.torch.save_model` writes it: one name for what is shared.
+    // As PyTorch's `safetensors.torch.save_model` writes it: one name for a shared tensor.
     for left_out in ["head.weight", "table.weight"] {
         let tensors: Vec<_> =
             tensors.iter().filter(|(name, _)| name != left_out).cloned().collect();
@@ -84,7 +84,7 @@ fn files_keep_a_weight_shared() {
     assert_eq!(state(&loaded), state(&saved));
 }
 
-/// Pairs of words.
+/// A dataset of pairs of words.
 struct Text;
 
 impl Dataset for Text {

@@ -1,4 +1,4 @@
-//! A training ends in the bits of one rank, on any number of them and after any interruption.
+//! A training ends in the bits of one rank, for any number of ranks and after any interruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ use samebits::{Generator, Tensor};
 const FEATURES: usize = 8;
 const EPOCHS: u64 = 2;
 
-/// 44 samples with noise of their own: 15 batches of 3, the last of 2.
+/// A dataset of 44 samples with noise of their own: 15 batches of 3, the last of 2.
 struct Data;
 
 impl Dataset for Data {
@@ -35,7 +35,7 @@ impl Dataset for Data {
     }
 }
 
-/// Batch norm, dropout, and a layer that some micro-batches do not use.
+/// A model with batch norm, dropout, and a layer that some micro-batches do not use.
 #[derive(Module)]
 struct Net {
     first: Linear,
@@ -93,7 +93,7 @@ fn bytes<M: Module>(run: &Run<M>) -> Vec<u8> {
     run.state().unwrap().to_bytes().unwrap()
 }
 
-/// What each of `world` ranks ends with, and the file that the first has written.
+/// Returns the final state of each of `world` ranks, and the file that the first has written.
 fn on_ranks(world: usize, micro_batches: u64, piece: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.safetensors");
@@ -165,7 +165,7 @@ fn a_transformer_with_dropout_ends_in_the_bits_of_one_rank() {
     }
 }
 
-/// The negative controls: what a rank must not keep to itself shows.
+/// The negative controls: state that a rank keeps to itself shows.
 #[test]
 fn a_generator_that_moves_on_and_a_buffer_of_a_rank_show() {
     let with = |world: usize, moves_on: bool| {
@@ -192,7 +192,7 @@ fn a_generator_that_moves_on_and_a_buffer_of_a_rank_show() {
     }
 }
 
-/// One run, killed again and again on changing numbers of ranks.
+/// Runs once, killed repeatedly on changing numbers of ranks.
 fn killed(path: &Path, seed: u64, kills: &AtomicU64) -> Vec<u8> {
     let mut choices = Generator::new(seed);
     loop {

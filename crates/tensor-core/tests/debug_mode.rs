@@ -3,7 +3,7 @@
 use samebits_tensor_core::Determinism;
 use samebits_tensor_core::determinism::{self, DebugMode};
 
-/// PyTorch's three states come back as they were set and mean what they say.
+/// PyTorch's three states are returned as set, and have their meaning.
 #[test]
 fn debug_modes_round_trip() {
     let modes = [

@@ -1,4 +1,4 @@
-//! Alone in its process, because the switch is the process's.
+//! A test in its own process, because the switch applies to the process.
 
 use samebits_tensor_core::{DType, Determinism, Tensor, determinism, tensor};
 

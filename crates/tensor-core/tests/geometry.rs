@@ -1,4 +1,4 @@
-//! What a geometry says of itself, and the weights of resizing against their definition.
+//! Properties of geometries, and the weights of resizing against their definition.
 
 use samebits_tensor_core::geometry::{
     GridMode, GridPadding, GridParams, InterpolateMode, PoolParams, Resize, ResizedAxis, Sampling,

@@ -1,11 +1,11 @@
-//! Every check of an operation with parameters at the ends of their types, on operands that are a
-//! single stored number: accepted or refused in the operation's name, and never an overflow.
+//! Every check of an operation with parameters at the limits of their types, on operands that are a
+//! single stored number: accepted, or rejected in the operation's name, and never an overflow.
 
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::*;
 use samebits_tensor_core::{DType, Device, Error, Op, Tensor};
 
-/// Sizes whose sums and products pass each limit: 32 bits, what can be addressed, a `usize`.
+/// Sizes whose sums and products exceed each limit: 32 bits, the address space, a `usize`.
 const SIZES: [usize; 10] = [
     0,
     1,
@@ -31,7 +31,7 @@ fn indices(shape: &[usize]) -> Option<Tensor> {
     wide(shape, DType::I64)
 }
 
-/// Checks an operation; one that is `None` had operands that cannot be.
+/// Checks an operation; `None` means that its operands are impossible.
 fn check<O: Op>(op: Option<O>) {
     if let Some(Err(error)) = op.map(|op| op.plan()) {
         let text = error.to_string();
@@ -40,7 +40,7 @@ fn check<O: Op>(op: Option<O>) {
     }
 }
 
-/// Every triple of [`SIZES`].
+/// Returns every triple of [`SIZES`].
 fn triples() -> impl Iterator<Item = [usize; 3]> {
     let all = || SIZES.into_iter();
     all().flat_map(move |a| all().flat_map(move |b| all().map(move |c| [a, b, c])))
@@ -274,7 +274,7 @@ fn operands_of_any_size() {
             reduction: Reduction::Mean,
             zero_infinity: false,
         }));
-        // A layer of no hidden units whose projection makes up for them.
+        // A layer without hidden units, although its projection has some.
         let layer = || {
             Some(RecurrentLayer {
                 cell: RecurrentCell::Lstm,
@@ -300,7 +300,8 @@ fn operands_of_any_size() {
     }
 }
 
-/// What a kernel relies on: an operation with one operand that does not go with the others.
+/// Checks the guarantees that kernels rely on, with an operation whose operand does not match the
+/// others.
 fn refused<O: Op>(op: O, expected: &str) {
     let error = op.plan().map(|_| ()).unwrap_err().to_string();
     assert_eq!(error, expected);
@@ -352,12 +353,12 @@ fn operands_that_do_not_go_together() {
 
 #[test]
 fn views() {
-    // A reshaped view may be a copy: of as many elements as these, it fails.
+    // A reshaped view may be a copy; with this many elements it fails.
     samebits_numerics::memory::set_limit(Some(1 << 20));
     for [a, b, c] in triples() {
         for x in [floats(&[a, b]), floats(&[b, 1, a]), floats(&[3, 2])].into_iter().flatten() {
             for dim in [0, 1, c] {
-                // Whatever is accepted can be viewed again, and reaches its first and last element.
+                // Every accepted view can be viewed again, and reaches its first and last element.
                 for view in [
                     x.narrow(dim, a, c),
                     x.stepped(dim, c, a),

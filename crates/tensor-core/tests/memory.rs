@@ -1,4 +1,4 @@
-//! Memory that is not there is an error, and nothing is half-changed.
+//! A shortage of memory is an error, and nothing is half-changed.
 
 use samebits_numerics::memory::set_limit;
 use samebits_tensor_core::buffer::{cache_stats, empty_cache, set_cache_limit};
@@ -68,7 +68,7 @@ fn a_view_of_one_element_cannot_be_written_out() {
         wide.item::<f32>().unwrap_err().to_string(),
         format!("item: a tensor of shape [{n}] has {n} elements, not 1"),
     );
-    // What reads one element still does.
+    // Reading one element still works.
     assert_eq!(wide.select(0, n - 1).unwrap().item::<f32>().unwrap(), 1.0);
 }
 
@@ -86,7 +86,7 @@ impl Op for Copy {
     }
 }
 
-/// One test, since the limits are those of the process.
+/// A single test, because the limits apply to the process.
 #[test]
 fn a_shortage_leaves_everything_as_it_was() {
     register(Kernel::portable("copy", &[DType::F32], "no arithmetic", |op: &Copy, ()| {
@@ -106,9 +106,9 @@ fn a_shortage_leaves_everything_as_it_was() {
     assert_eq!(x.shape(), [n]);
     assert_eq!(bytes_missing("to_vec", x.to_vec::<i64>()), n << 3);
     assert_eq!(bytes_missing("to_bytes", x.to_bytes()), n << 3);
-    // The operation is named, not the step that wanted memory.
+    // The error names the operation, not the step that needed memory.
     assert_eq!(bytes_missing("copy", dispatch(&Copy(wide.clone()))), n << 2);
-    // What is not shared is written in place.
+    // An unshared tensor is written in place.
     drop(shared);
     x.as_mut_slice::<i64>().unwrap()[0] = 7;
 
@@ -117,7 +117,7 @@ fn a_shortage_leaves_everything_as_it_was() {
     assert_eq!(dispatch(&Copy(wide)).unwrap().to_vec::<f32>().unwrap(), vec![2.0; n]);
     assert_eq!(x.to_vec::<i64>().unwrap()[..3], [7, 1, 2]);
 
-    // An allocation that fails gives back what was kept, and tries again.
+    // An allocation that fails releases the cache and tries again.
     empty_cache();
     drop(Tensor::zeros(&[n], DType::F32).unwrap());
     assert!(cache_stats().kept >= n << 2);

@@ -1,4 +1,4 @@
-//! Who is told of operations, of what, and how often.
+//! Observers of operations: who is called, with what, and how often.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,7 +56,7 @@ fn compute() -> Result<(Tensor, Option<Tensor>)> {
     })
 }
 
-/// Writes down what it is told, computes in between, and refuses what `refuse` says.
+/// An observer that records its calls, computes in between, and fails if `refuse` is set.
 #[derive(Default)]
 struct Notes {
     lines: Mutex<Vec<String>>,
@@ -150,7 +150,7 @@ fn the_inner_scope_listens_also_after_a_panic() {
     assert_eq!(outer.lines.lock().len(), 1);
 }
 
-/// An observer of the process is heard by other tests too, so this one tells its thread apart.
+/// An observer of the process also sees other tests, so this one checks its thread.
 #[test]
 fn the_process_has_an_observer_of_its_own() {
     thread_local! {

@@ -1,4 +1,4 @@
-//! A library's own operation, registered and refused like any other.
+//! An operation defined outside the library, registered and rejected like any other.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,8 @@ use samebits_tensor_core::{
 
 const F32: &[DType] = &[DType::F32];
 
-/// Doubles each element. The variants return different numbers so that a test sees which ran.
+/// An operation that doubles each element. The variants return different numbers so that a test
+/// sees which ran.
 struct Double {
     x: Tensor,
 }
@@ -32,7 +33,7 @@ impl Op for Double {
     }
 }
 
-/// Has no deterministic variant, except for a single element.
+/// An operation without a deterministic variant, except for a single element.
 struct Race {
     x: Tensor,
 }
@@ -49,7 +50,7 @@ impl Op for Race {
     }
 }
 
-/// Claims more than it keeps: its result changes from run to run.
+/// An operation that claims more than it keeps: its result changes from run to run.
 struct Liar {
     x: Tensor,
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use samebits_tensor_core::scalar::{Exact, Scalar};
 use samebits_tensor_core::{bf16, f16};
 
-/// A half as a list of its numbers, so that rounding is a search.
+/// A half-precision type as a list of its numbers, so that rounding is a search.
 trait Half: Scalar {
     const INFINITY: u16;
     const NAN: u16;
@@ -35,7 +35,7 @@ impl Half for bf16 {
     }
 }
 
-/// The value of the bits by the formula of IEEE 754; infinity counts as the number that would follow.
+/// Returns the value of the bits by the formula of IEEE 754; infinity counts as the next number.
 fn value<H: Half>(bits: u16) -> f64 {
     let mantissa_bits = H::INFINITY.trailing_zeros();
     let bias = (H::INFINITY >> mantissa_bits) as i32 / 2;
@@ -46,8 +46,8 @@ fn value<H: Half>(bits: u16) -> f64 {
     f64::from(mantissa + hidden) * f64::from_bits((unit as u64) << 52)
 }
 
-/// The nearest by a search for both neighbours. `compare` says how the wanted number compares with a
-/// number of the type, or with the middle of two.
+/// Returns the nearest number by a search for both neighbours. `compare` compares the wanted number
+/// with a number of the type, or with the midpoint of two.
 fn nearest<H: Half>(compare: impl Fn(f64) -> Ordering) -> u16 {
     let (mut low, mut high) = (0, H::INFINITY);
     while high - low > 1 {
@@ -57,7 +57,7 @@ fn nearest<H: Half>(compare: impl Fn(f64) -> Ordering) -> u16 {
             _ => low = middle,
         }
     }
-    // Middles have one bit more than the numbers, so they are exact.
+    // Midpoints have one bit more than the numbers, so they are exact.
     match compare((value::<H>(low) + value::<H>(high)) / 2.0) {
         Ordering::Less => low,
         Ordering::Greater => high,
@@ -65,21 +65,21 @@ fn nearest<H: Half>(compare: impl Fn(f64) -> Ordering) -> u16 {
     }
 }
 
-/// The oracle for a positive float.
+/// Rounds a positive float, as the oracle.
 fn of_float<H: Half>(x: f64) -> u16 {
     nearest::<H>(|y| x.partial_cmp(&y).expect("no NaN"))
 }
 
-/// The oracle for a positive integer.
+/// Rounds a positive integer, as the oracle.
 fn of_integer<H: Half>(x: u64) -> u16 {
     if x < 1 << 53 {
         return of_float::<H>(x as f64);
     }
-    // Numbers and middles that large are whole.
+    // Numbers and midpoints that large are integers.
     nearest::<H>(|y| i128::from(x).cmp(&(y as i128)))
 }
 
-/// SplitMix64.
+/// Returns the generator SplitMix64.
 fn words(mut state: u64) -> impl FnMut() -> u64 {
     move || {
         state = state.wrapping_add(0x9e3779b97f4a7c15);
@@ -109,11 +109,11 @@ fn check_all<H: Half>() {
         let sign = if bits > magnitude { -1.0 } else { 1.0 };
         let expected = if magnitude == H::INFINITY { f64::INFINITY } else { value::<H>(magnitude) };
         assert_eq!(wide.to_bits(), (sign * expected).to_bits(), "{bits:#x}");
-        // There and back, also by way of f32, which holds every half.
+        // To another type and back, also via f32, which represents every half.
         assert_eq!(H::of(half.exact()).bits(), bits);
         assert_eq!(H::of(f32::of(half.exact()).exact()).bits(), bits);
         if magnitude < H::INFINITY {
-            // The tie with the next one, and the nearest f64 on both sides of it.
+            // The tie with the next number, and the nearest f64 on both sides of it.
             let tie = sign * (value::<H>(magnitude) + value::<H>(magnitude + 1)) / 2.0;
             neighbours.extend([
                 tie,
@@ -171,7 +171,7 @@ fn integers_are_rounded_once() {
         assert_eq!(f16::of(Exact::Integer(x)).to_bits(), of_integer::<f16>(size) | sign, "{x}");
         assert_eq!(bf16::of(Exact::Integer(x)).to_bits(), of_integer::<bf16>(size) | sign, "{x}");
     };
-    // By way of f64 this would be a tie.
+    // Via f64 this would be a tie.
     check((1 << 62) + (1 << 54) + 1);
     for power in 0..63 {
         for offset in -2..=2 {

@@ -1,4 +1,4 @@
-//! Tensors are values: views, writes, and memory that nobody has written.
+//! Tensors are values: views, writes, and unwritten memory.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn strided_views_read_in_logical_order() {
     assert_eq!(wide.to_vec::<f32>().unwrap(), [0.0, 0.0, 1.0, 1.0].repeat(3));
 }
 
-/// Copies by tiles of 16 and strips of 128: sizes on both sides of their borders, and dimensions around and
-/// between.
+/// Copies by tiles of 16 and strips of 128: sizes on both sides of their borders, and dimensions
+/// around and between.
 #[test]
 fn copies_across_the_storage_have_the_logical_order() {
     for (shape, order) in [

@@ -1,4 +1,4 @@
-//! Who sees the warnings of warn-only mode, each case in a process of its own.
+//! The recipients of warnings in warn-only mode, each case in its own process.
 
 use std::process::Command;
 use std::sync::Once;
@@ -54,7 +54,7 @@ fn call() {
     });
 }
 
-/// Counts warnings.
+/// A subscriber that counts warnings.
 struct Counter;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -78,11 +78,11 @@ impl Subscriber for Counter {
     fn exit(&self, _: &Id) {}
 }
 
-/// Set in the process that runs a case.
+/// The variable set in the process that runs a case.
 const CHILD: &str = "SAMEBITS_TEST_WARNINGS";
 
-/// Runs `case` in a process of its own, in which the test that calls this comes here again, and
-/// returns the warnings that it writes to standard error; nothing in that process itself.
+/// Runs `case` in a child process, in which the calling test reaches this function again. Returns
+/// the warnings on its standard error, or `None` in the child.
 fn warnings_of(test: &str, case: fn()) -> Option<Vec<String>> {
     if std::env::var_os(CHILD).is_some() {
         case();

@@ -1,4 +1,4 @@
-//! The assertions, and that each of them can fail.
+//! The assertions, and a proof that each of them can fail.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,7 +119,7 @@ fn what_enters_besides_operations_is_found() {
     let (operation, cause) = parting(check_reproducible(counted).unwrap_err());
     assert!(operation.starts_with("unary "), "{operation}");
     assert_eq!(cause, Cause::Inputs);
-    // Once only: when it is listened to it does not show again.
+    // Only once: when observed, it does not recur.
     let runs = AtomicUsize::new(0);
     let once = || {
         let second = runs.fetch_add(1, Ordering::Relaxed) == 1;

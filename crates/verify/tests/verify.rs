@@ -1,4 +1,4 @@
-//! What is perturbed is named: a golden digest, a case without one, a digest without a case, a
+//! A perturbed item is named: a golden digest, a case without one, a digest without a case, a
 //! kernel of the CPU and one of a CUDA device.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Determinism, Device, DeviceKind, Result};
 use samebits_verify::{Error, Finding, Golden, Options, Setting, families, verify};
 
-/// Set in children, whose kernels are perturbed.
+/// The variable set in children, whose kernels are perturbed.
 const PERTURBED: &str = "SAMEBITS_TEST_PERTURBED";
 
 fn only(family: &str) -> Options {
@@ -80,7 +80,7 @@ fn what_cannot_be_verified_is_a_typed_error() {
     }
 }
 
-/// A process of its own, for the kernel must be registered before those of the library.
+/// Runs in a child process, because the kernel must be registered before those of the library.
 #[test]
 fn a_perturbed_kernel_is_named() {
     if std::env::var_os(PERTURBED).is_some() {
@@ -115,7 +115,7 @@ fn find_the_perturbed_kernels() {
     }
 }
 
-/// One bit of the last element is another one.
+/// Flips one bit of the last element.
 fn perturbed(op: &Cumsum, (): &()) -> Result<Value> {
     let right = dispatch_variant(op, "tiles")?;
     let mut values: Vec<f32> = right.to_vec()?;

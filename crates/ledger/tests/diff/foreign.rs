@@ -4,8 +4,8 @@ use samebits_ledger::diff::{Cause, Report};
 
 use crate::program::Pair;
 
-/// A dump of `DebugMode.debug_string()` with modules, an in-place draw into uninitialised memory and
-/// several results.
+/// A dump of `DebugMode.debug_string()` with modules, an in-place draw into uninitialised memory
+/// and several results.
 const DUMP: &str = "\
     [nn.Mod] Linear
       aten::t(t: f32[2, 3])  ->  t: f32[3, 2]  # {'input_hash': ((1.5913079865276814,), {}), 'hash': 1.5913079865276814}
@@ -39,7 +39,7 @@ fn dumps_of_debug_mode() {
     let report = dumps(DUMP, DUMP).diff();
     assert!(report.equal, "{report}");
     assert_eq!(report.ranks[0].counts.compared, 9);
-    // Uninitialised memory and ids of objects differ from run to run.
+    // Uninitialised memory and object ids differ from run to run.
     assert!(edited(DUMP, "6730768.0", "1.0").equal);
     assert!(edited(DUMP, "t$5: f32[4, 2], t$5", "t$9: f32[4, 2], t$9").equal);
 
@@ -64,7 +64,7 @@ fn dumps_of_debug_mode() {
     assert_eq!(report.cause, Some(Cause::Call), "{report}");
     let report = edited(DUMP, "[1.0, nan]", "[1.0, inf]");
     assert!(!report.equal, "{report}");
-    // An argument after a character of several bytes.
+    // An argument after a multi-byte character.
     assert!(edited(DUMP, "addmm(t: ", "addmm(\u{e4}t: ").cause.is_some());
     let line = DUMP.lines().nth(6).expect("a line");
     let report = edited(DUMP, &format!("{line}\n"), "");
@@ -86,8 +86,8 @@ fn broken_dumps() {
     }
 }
 
-/// Calls of a compiled module: a kernel of Triton with its hashes, a redistribution, and lines that
-/// tell of no call.
+/// Calls of a compiled module: a Triton kernel with its hashes, a redistribution, and lines that
+/// describe no call.
 const COMPILED: &str = "\
     [nn.Mod (compile)] L['self'].net
       aten::ones([3], device=cpu)  ->  t: f32[3]  # {'hash': 4607182418800017408}
@@ -105,7 +105,7 @@ const COMPILED: &str = "\
 values='t: f32[3]')
     aten::sum(t: f32[3])  ->  t: f32[]  # {'hash': nan}";
 
-/// The same as `DebugMode.save_logs()` writes it.
+/// Returns the same in the form of `DebugMode.save_logs()`.
 fn compiled_as_json() -> String {
     let scalar = |value: &str| format!(r#"{{"type":"scalar","value":{value}}}"#);
     let dict = |items: &[(&str, String)]| {
@@ -224,7 +224,7 @@ fn logs_as_json() {
     assert!(report.equal, "{report}");
     assert_eq!(report.ranks[0].counts.compared, 6);
     assert!(report.sentence.contains("of B, 2 entries without an operation, entry 7"), "{report}");
-    // Text and JSON of one run hold the same.
+    // Text and JSON of one run have the same content.
     let report = dumps(COMPILED, &json).diff();
     assert!(report.equal, "{report}");
     let report = edited(&json, "\"value\":77", "\"value\":78");
@@ -254,7 +254,7 @@ fn logs_as_json() {
     assert!(error.contains("this has no fields"), "{error}");
 }
 
-/// A line of Megatron-LM's recorder, which sorts keys.
+/// Returns a line of Megatron-LM's recorder, which sorts keys.
 fn megatron(sequence: usize, rest: &str) -> String {
     format!(r#"{{{rest},"occurrence":0,"rank":0,"schema_version":1,"sequence":{sequence}}}"#) + "\n"
 }
@@ -276,7 +276,7 @@ fn trace(values: &[(&str, &str, u8)]) -> String {
     text
 }
 
-/// Lines of the other modes, one with a summary in which `mean` stands.
+/// Returns lines of the other modes, one with a summary that contains `mean`.
 fn other_modes(mean: f64) -> String {
     let tensor = |rest: &str| {
         format!(
@@ -336,7 +336,7 @@ fn traces_of_megatron() {
     let name = "`tensor (setup) outside of iterations outside of microbatches` of `b`";
     assert!(report.sentence.contains(name), "{report}");
 
-    // The same event within a microbatch and outside of them.
+    // The same event inside and outside a microbatch.
     let event = text.lines().next().expect("an event").to_owned() + "\n";
     let within = event.replace("\"microbatch\":null", "\"microbatch\":0");
     let both = event + &within.replace("\"sequence\":0", "\"sequence\":1");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Processor time that this process has used; 0 where the system does not say.
+/// Returns the processor time that this process has used; 0 if the system does not report it.
 pub(crate) fn processor_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

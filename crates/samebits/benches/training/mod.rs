@@ -1,4 +1,4 @@
-//! The training steps that are measured: five models, each with its one batch. Their names are those of
+//! The measured training steps: five models, each with one batch. Their names are those of
 //! `python/benchmarks/steps.py`.
 
 use samebits::functional::{self as f, BagOptions};
@@ -13,18 +13,18 @@ use samebits::{Gradients, Result, randint, randn, sequential};
 
 /// A model in training.
 pub(crate) trait Training {
-    /// Takes a step, and returns the loss, if there is one, and the gradients.
+    /// Takes a step, and returns the loss, if any, and the gradients.
     fn step(&mut self) -> Result<(Option<Tensor>, Gradients)>;
 
-    /// The model.
+    /// Returns the model.
     #[allow(dead_code, reason = "not every benchmark looks at it")]
     fn model(&self) -> &dyn Module;
 }
 
-/// Makes a model and its batch.
+/// A constructor of a model and its batch.
 pub(crate) type Make = fn() -> Result<Box<dyn Training>>;
 
-/// Every training by the name of its step.
+/// Every training, by the name of its step.
 pub(crate) const ALL: [(&str, Make); 5] = [
     ("step_mlp", mlp),
     ("step_cnn", cnn),
@@ -88,7 +88,7 @@ fn cnn() -> Result<Box<dyn Training>> {
     classifier(model, &[16, 3, 32, 32])
 }
 
-/// Training of ten classes.
+/// Returns the training of a classifier with ten classes.
 fn classifier(model: Sequential, batch: &[usize]) -> Result<Box<dyn Training>> {
     let (x, y) = (randn(batch)?, randint(0, 10, &batch[..1])?);
     let loss = move |model: &Sequential| f::cross_entropy(&model.forward(&x)?, &y);
@@ -201,7 +201,7 @@ impl Training for Recurrent {
     }
 }
 
-/// Sums of embeddings, and a small network on them, which alone is optimised.
+/// Sums of embeddings with a small network on them; only the network is optimised.
 #[derive(Module)]
 struct Recommender {
     items: Tensor,

@@ -1,4 +1,4 @@
-//! The example on the first screen of the README does what is said there.
+//! The example on the first screen of the README does what the README says.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,10 +15,10 @@ mod example {
     }
 }
 
-/// Set in the process that is to run the example.
+/// The variable set in the process that runs the example.
 const RUN: &str = "SAMEBITS_TEST_RUNS_EXAMPLE";
 
-/// The other tests start it in a process of its own, in the folder of the table.
+/// Runs in a child process that the other tests start, in the folder of the table.
 #[test]
 fn child() {
     if std::env::var_os(RUN).is_some() {
@@ -32,7 +32,7 @@ fn start(folder: &Path) -> Command {
     command
 }
 
-/// Three kinds of flowers that differ in all four columns.
+/// Writes a table of three kinds of flowers that differ in all four columns.
 fn folder_with_table() -> tempfile::TempDir {
     let mut text = "a,b,c,d,kind\n".to_owned();
     for row in 0..150u32 {
@@ -47,7 +47,7 @@ fn folder_with_table() -> tempfile::TempDir {
     folder
 }
 
-/// The line that the example prints.
+/// Returns the line that the example prints.
 fn finished(folder: &Path) -> String {
     let output = start(folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -55,16 +55,16 @@ fn finished(folder: &Path) -> String {
     text.lines().find_map(|line| line.find("accuracy").map(|at| line[at..].to_owned())).unwrap()
 }
 
-/// Epochs in the checkpoint.
+/// Returns the number of epochs in the checkpoint.
 fn epochs(folder: &Path) -> usize {
     let path = folder.join("run.safetensors");
     let found = Checkpoint::<serde_json::Value>::load(path).unwrap();
     found.state["metrics"].as_array().unwrap().len()
 }
 
-/// A folder in which the example was killed between its first epoch and its last.
+/// Returns a folder in which the example was killed between its first and its last epoch.
 fn killed() -> tempfile::TempDir {
-    // The process may be done before the signal comes.
+    // The process may end before the signal arrives.
     for _ in 0..100 {
         let folder = folder_with_table();
         let mut child = start(folder.path()).stdout(Stdio::null()).spawn().unwrap();
@@ -99,7 +99,7 @@ fn a_killed_run_ends_in_the_digest_of_a_whole_one() {
     assert!(accuracy > 0.9, "{line}");
     assert_eq!(digest.len(), 64);
     assert_eq!(finished(killed().path()), line, "resumed");
-    // The digest is that of the data, too.
+    // The digest covers the data, too.
     let other = folder_with_table();
     let path = other.path().join("flowers.csv");
     let text = std::fs::read_to_string(&path).unwrap();
