@@ -1,4 +1,4 @@
-//! Convolution algorithms behind the tuner on every device: forced, raced under a clock that lies,
+//! Convolution algorithms behind the tuner on every device: forced, raced under a false clock,
 //! recorded, pinned, and planted.
 //!
 //! Runs on the CPU, and on a CUDA device if the driver offers one, real or emulated.
@@ -24,7 +24,7 @@ use samebits::{DType, Determinism, Device, cuda};
 
 const CUDA: Device = Device::Cuda(0);
 
-/// The CPU, and the CUDA device if there is one.
+/// Returns the CPU, and the CUDA device if there is one.
 fn devices() -> Vec<Device> {
     samebits::install();
     match cuda::install() {
@@ -61,7 +61,7 @@ fn keys(level: Determinism) -> Vec<ConvKey> {
     ConvPass::ALL.into_iter().flat_map(|p| shapes.iter().map(move |s| key(p, s))).collect()
 }
 
-/// A clock on which up to eight times as long passes as in fact, at random.
+/// A clock on which up to eight times the real time passes, at random.
 #[derive(Debug)]
 struct Noise {
     clock: Arc<dyn Clock>,
@@ -89,7 +89,7 @@ impl Clock for Noise {
     }
 }
 
-/// One round under the noise of `seed`; without any for 0.
+/// Returns a configuration of one round under the noise of `seed`; 0 means no noise.
 fn config(device: Device, mode: Mode, seed: u64) -> Config {
     let config = Config { benchmark: true, ..autotune::default_config(device).unwrap() };
     let measuring =
@@ -109,7 +109,7 @@ fn bits(tensor: &Value) -> Vec<u32> {
     tensor.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
 }
 
-/// What the definition gives, for each key.
+/// Returns the result of the definition, for each key.
 fn golden(keys: &[ConvKey]) -> Vec<Vec<u32>> {
     let tuner = tuner(Device::Cpu, Mode::Off, 0);
     let one = |key| {
@@ -137,7 +137,7 @@ fn whatever_each_slot_forces_the_portable_bits_are_the_same_on_every_device() {
             }
         }
         let slots = forced.len();
-        // Forward, data gradient and weight gradient of each, but for what a pass lacks.
+        // Forward, data gradient and weight gradient of each, except those that a pass lacks.
         assert_eq!(slots, if device == CUDA { 24 } else { 10 }, "{device}: {forced:?}");
     }
 }
@@ -160,7 +160,7 @@ fn no_noise_of_the_clock_shows_in_a_portable_bit() {
             }
             chosen.insert(names);
         }
-        // The noise is strong enough to change what is chosen.
+        // The noise is strong enough to change the choices.
         assert!(chosen.len() > 1, "{device}: {chosen:?}");
     }
 }
@@ -178,12 +178,12 @@ fn every_candidate_keeps_its_promise_in_a_race() {
                 raced.insert(measured.name.clone());
             }
         }
-        // What applies to none of the keys would not be raced.
+        // A candidate that applies to none of the keys would not be raced.
         assert_eq!(raced.len(), tuner.candidates().len(), "{device}: {raced:?}");
     }
 }
 
-/// The choices for the keys at `RunToRun`, and the bits of all results.
+/// Returns the choices for the keys at `RunToRun`, and the bits of all results.
 fn choices(device: Device, mode: Mode, seed: u64) -> (String, Source) {
     let tuner = tuner(device, mode, seed);
     let mut text = String::new();
@@ -199,7 +199,7 @@ fn choices(device: Device, mode: Mode, seed: u64) -> (String, Source) {
     (text, source)
 }
 
-/// Not a test of its own: what the other test runs in a second process.
+/// Runs in a second process that the other test starts.
 #[test]
 fn replay_pinned_in_this_process() {
     let (Ok(path), Ok(seed)) = (std::env::var("TUNE_FILE"), std::env::var("TUNE_SEED")) else {
@@ -253,7 +253,7 @@ fn recorded_here_and_pinned_in_another_process_the_choices_and_bits_are_the_same
 #[test]
 fn a_wrong_candidate_is_disqualified_however_fast() {
     for device in devices() {
-        // The reference's own result with one bit of the last element turned, in no time at all.
+        // The reference's own result with one bit of the last element flipped, in no time at all.
         let mut all = candidates(device).unwrap();
         let reference = candidates(device).unwrap().remove(0);
         let wrong = move |call: &ConvCall| {
@@ -273,7 +273,7 @@ fn a_wrong_candidate_is_disqualified_however_fast() {
         let Outcome::Disqualified(why) = &planted.outcome else { panic!("{device}: {planted:?}") };
         assert!(why.starts_with("element "), "{why}");
         assert_ne!(decision.candidate.name(), "planted");
-        // It would have been noticed by nobody else.
+        // Only this check would have found it.
         let call = ConvCall::probe(key, device).unwrap();
         assert_eq!(call.key(Portable), *key);
         assert!(

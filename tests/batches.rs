@@ -1,7 +1,7 @@
-//! A batch does not show: an element of a batched result, and of each gradient, has the bits that
-//! it has alone, for every sample that has a batch.
+//! A batch has no influence: an element of a batched result, and of each gradient, has the bits
+//! that it has alone, for every sample that has a batch.
 //!
-//! One test function, because it counts which kernels have run.
+//! A single test function, because it counts the kernels that have run.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ fn a_batch_does_not_show() {
     assert!(batches >= 600, "only {batches} batches");
 }
 
-/// A batch that is mixed up is told from one that is not.
+/// A batch that is mixed up is detected.
 #[test]
 fn a_mixed_batch_would_be_seen() {
     let pools = [3, 1].map(|n| ThreadPoolBuilder::new().num_threads(n).build().unwrap());
@@ -51,10 +51,10 @@ fn a_mixed_batch_would_be_seen() {
     }
 }
 
-/// A tensor and the dimension that is the batch, if there is one.
+/// A tensor and its batch dimension, if any.
 struct Batched(Value, Option<usize>);
 
-/// Where the batch has other bits than its parts.
+/// Returns the positions at which the batch differs from its parts.
 fn differences(
     sample: &Sample,
     batch: &Batch,
@@ -89,8 +89,8 @@ fn differences(
     parts.iter().filter_map(differs).collect()
 }
 
-/// The results for a part of the batch and, from a part of the same gradients, the gradients
-/// of the inputs that have a batch.
+/// Returns the results for a part of the batch and, from a part of the same gradients, the
+/// gradients of the inputs that have a batch.
 fn part(
     sample: &Sample,
     batch: &Batch,

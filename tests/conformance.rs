@@ -1,10 +1,10 @@
-//! Results and gradients against reference figures that another implementation computed.
+//! Results and gradients against reference figures computed by another implementation.
 
 use samebits::{Determinism, Device, determinism};
 use workspace_tests::conformance::{Reference, own_reference, run};
 
-/// Every case of the project's own reference file, at both ends of the levels. `cargo xtask
-/// conformance` runs other files and prints a table.
+/// Runs every case of the project's own reference file, at the lowest and the highest level.
+/// `cargo xtask conformance` runs other files and prints a table.
 #[test]
 fn reference_figures() {
     let reference = Reference::read(&own_reference()).unwrap();

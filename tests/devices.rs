@@ -1,10 +1,10 @@
-//! The same bits on a CUDA device as on the CPU: every shared case and every case of the
-//! reference figures, with two block sizes, under four schedules of the emulated device; or on
-//! whatever GPU the driver offers. Under the first schedule also with strided inputs; under the others
-//! inputs begin one, two and three elements into their storage. What an operation launches has at
-//! least the level that the registry promises for it.
+//! The same bits on a CUDA device as on the CPU: every shared case and every case of the reference
+//! figures, with two block sizes, under four schedules of the emulated device, or on the GPU that
+//! the driver offers. Under the first schedule, inputs are also strided; under the others, they
+//! begin one, two and three elements into their storage. Every launched kernel has at least the
+//! level that the registry promises for its operation.
 //!
-//! Without a driver the test says why it returns early.
+//! Without a driver, the test prints the reason and returns early.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests talk to their reader")]
 
@@ -29,20 +29,20 @@ use workspace_tests::{
 };
 
 const CUDA: Device = Device::Cuda(0);
-/// Schedules of the emulated device, and how many threads a block has under each. A GPU has a
-/// schedule of its own.
+/// The schedules of the emulated device, and the threads of a block under each. A GPU has its own
+/// schedule.
 const SCHEDULES: [(&str, u32); 4] =
     [("in-order", 256), ("reversed", 96), ("seed:1", 256), ("seed:2", 96)];
 const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
-/// Set in children, which the emulated device runs under one schedule each: the block size.
+/// The block size, set in children, which the emulated device runs under one schedule each.
 const CHILD: &str = "SAMEBITS_TEST_CHILD";
-/// Where children find the digests of the CPU.
+/// The file in which children find the digests of the CPU.
 const GOLDEN: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/devices-golden.txt");
 
-/// How often operations of random shapes are drawn.
+/// The number of draws of operations with random shapes.
 const DRAWS: u64 = 100;
-/// What the names of cases hold that take the emulated device long: it runs them under the first
-/// schedule only, and smaller ones of the same operations under all.
+/// Parts of the names of cases that take the emulated device long. It runs them under the first
+/// schedule only, and smaller cases of the same operations under all.
 const LONG: [&str; 9] = [
     "embedding grad f64 1 1 300000",
     "norm f32 [300007]",
@@ -55,8 +55,8 @@ const LONG: [&str; 9] = [
     " wide ",
 ];
 
-/// As [`LONG`], and left out also where inputs are strided: a layout does to them what it does to
-/// smaller ones, and to f64 what it does to f32.
+/// As [`LONG`], and also left out for strided inputs: a layout affects them as it affects smaller
+/// cases, and f64 as it affects f32.
 const LONG_IF_STRIDED: [&str; 8] =
     [" f64", "300007", "300000", "100003", "700001", "40000", "33, 5000", "Cubic"];
 
@@ -90,14 +90,14 @@ fn a_gpu_has_the_bits_of_the_cpu() {
     });
 }
 
-/// What the CPU gives.
+/// Returns the digests of the CPU.
 fn golden() -> Digests {
     let golden = |case: &Case| short_digest(&run(case).unwrap()).unwrap();
     let all = cases(Device::Cpu, families(Device::Cpu));
     all.iter().map(|case| (case.name.clone(), golden(case))).collect()
 }
 
-/// The cases of some families and those of the reference figures.
+/// Returns the cases of some families and those of the reference figures.
 fn cases(device: Device, families: Vec<Family>) -> Vec<Case> {
     let mut cases: Vec<_> = families.into_iter().flat_map(|family| family.cases).collect();
     let reference = conformance::Reference::read(&conformance::own_reference()).unwrap();
@@ -105,8 +105,8 @@ fn cases(device: Device, families: Vec<Family>) -> Vec<Case> {
     cases
 }
 
-/// Compares every case with what the CPU gives, with `block` threads in a block and inputs that begin
-/// `offset` elements into their storage.
+/// Compares every case with the CPU, with `block` threads in a block and inputs that begin `offset`
+/// elements into their storage.
 fn compare(block: u32, offset: usize, golden: &Digests) {
     let (launches, audited) = (Launches::of(|| compare_all(block, offset, golden)), audited());
     let count = launches.0.lock().unwrap().kernels.len();
@@ -154,13 +154,13 @@ fn compare_all(block: u32, offset: usize, golden: &Digests) {
     }
 }
 
-/// Kernels by the level of the operation that launched them, as the traces of both tell.
+/// Kernels by the level of the operation that launched them, from the traces of both.
 #[derive(Clone, Default)]
 struct Launches(Arc<Mutex<Launched>>);
 
 #[derive(Default)]
 struct Launched {
-    /// The level of the operation that was dispatched last.
+    /// The level of the operation dispatched last.
     promised: Option<String>,
     /// Kernels and the levels promised for them.
     kernels: BTreeSet<(String, String)>,
@@ -194,10 +194,10 @@ impl tracing::field::Visit for Fields {
     }
 }
 
-/// Levels of kernels by their names.
+/// Levels of kernels, by name.
 type Levels = BTreeMap<String, Determinism>;
 
-/// The levels for which `cargo xtask audit-kernels` has read the kernels' code.
+/// Returns the levels for which `cargo xtask audit-kernels` has read the kernels' code.
 fn audited() -> Levels {
     let manifest: toml::Table =
         include_str!("../crates/cuda-kernels/ptx/manifest.toml").parse().unwrap();
@@ -212,7 +212,7 @@ fn level(name: &str) -> Determinism {
 }
 
 impl Launches {
-    /// What `f` launches.
+    /// Returns the launches of `f`.
     fn of(f: impl FnOnce()) -> Launches {
         let launches = Launches::default();
         let subscriber = tracing_subscriber::registry().with(launches.clone());
@@ -220,7 +220,7 @@ impl Launches {
         launches
     }
 
-    /// Kernels with a level below that of the operation that launched them.
+    /// Returns kernels with a level below that of the operation that launched them.
     fn broken(&self, audited: &Levels) -> Vec<(String, String)> {
         let launched = self.0.lock().unwrap();
         let is_broken = |(kernel, promised): &&(_, String)| audited[kernel] < level(promised);
@@ -245,7 +245,7 @@ fn a_kernel_below_the_level_promised_for_it_is_found() {
     assert_eq!(launches.broken(&lowest.collect()), Vec::from_iter(launched));
 }
 
-/// Functions of integers and of indices into them.
+/// A function of integers, and of indices into them.
 type OfIntegers = fn(&Tensor, &Tensor) -> Result<Tensor>;
 const OF_INTEGERS: [(&str, OfIntegers); 25] = [
     ("eq", |x, i| f::eq(x, i)),
@@ -292,7 +292,7 @@ fn functions_of_integers_are_those_of_the_cpu() {
     }
 }
 
-/// At once on the CPU, on a device when its result is read.
+/// The error comes at once on the CPU; on a device, when its result is read.
 #[test]
 fn integers_without_a_result_are_the_errors_of_the_cpu() {
     if !is_available() {
@@ -305,7 +305,7 @@ fn integers_without_a_result_are_the_errors_of_the_cpu() {
     ];
     let on = |device, function: OfIntegers| {
         let x = Tensor::new([[3, -5, 7], [i64::MAX, 0, i64::MIN]])?.to(device)?;
-        // Strided: of several such operands the first of the result is named, not of the memory.
+        // Strided: the error names the first such operand of the result, not of the memory.
         let y = Tensor::new([[4, 1], [0, -2], [-3, 0]])?.to(device)?.transpose(0, 1)?;
         function(&x, &y)?.to_vec::<i64>()
     };
@@ -331,27 +331,28 @@ fn is_available() -> bool {
     false
 }
 
-/// The number of the schedule under which the emulated device runs this process.
+/// Returns the index of the schedule under which the emulated device runs this process.
 fn schedule() -> Option<usize> {
     let schedule = std::env::var(SCHEDULE).ok()?;
     SCHEDULES.iter().position(|(name, _)| *name == schedule)
 }
 
-/// What is drawn from: a GPU takes all seeds, and the schedules of the emulated device share them.
+/// Returns the seeds to draw from: a GPU takes all, and the schedules of the emulated device share
+/// them.
 fn seeds() -> impl Iterator<Item = u64> {
     let (first, step) = schedule().map_or((0, 1), |share| (share as u64, SCHEDULES.len()));
     (first..DRAWS).step_by(step)
 }
 
-/// Cases of drawn shapes with other bits than on the CPU, or another error.
+/// Returns drawn cases whose bits or error differ from the CPU's.
 fn differing_drawn_cases() -> Vec<String> {
     let outcome = |case: &Case| run(case).and_then(|tensors| short_digest(&tensors));
     let mut different = Vec::new();
     for seed in seeds() {
         for (cpu, cuda) in drawn_cases(Device::Cpu, seed).iter().zip(drawn_cases(CUDA, seed)) {
             let (expected, found) = (outcome(cpu), outcome(&cuda));
-            // A device finds an index out of range when the function that a user called has
-            // returned: the error names the operation, and on the CPU the function.
+            // A device finds an index out of range only after the user's function has returned: the
+            // error names the operation, and on the CPU the function.
             let text = |outcome: &Result<String>| match outcome {
                 Ok(digest) => digest.clone(),
                 Err(error) => {
@@ -368,8 +369,8 @@ fn differing_drawn_cases() -> Vec<String> {
     different
 }
 
-/// Runs this test again in a process of its own, because the emulated device takes its schedule
-/// once per process.
+/// Runs this test again in a child process, because the emulated device takes its schedule once per
+/// process.
 fn run_under(schedule: &str, block: u32) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_gpu_has_the_bits_of_the_cpu", "--nocapture"])

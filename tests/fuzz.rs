@@ -1,4 +1,4 @@
-//! The fuzzer covers every operation, and what it found stays mended.
+//! The fuzzer covers every operation, and its past findings stay fixed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -40,15 +40,15 @@ fn every_registered_operation_has_a_target() {
     assert!(missing.is_empty(), "add them to tests/src/fuzz/calls: {missing:?}");
 }
 
-/// Whether a function is called by another one's name: `conv2d` is `conv` of two dimensions, and `rand`
-/// draws for `rand_with` from the default generator.
+/// Returns whether another function's call covers this one: `conv2d` is `conv` of two dimensions,
+/// and `rand` draws for `rand_with` from the default generator.
 fn is_another_form(name: &str, called: &BTreeSet<String>) -> bool {
     let of_any_rank = ["1d", "2d", "3d"].iter().find_map(|rank| name.strip_suffix(rank));
     of_any_rank.is_some_and(|name| called.contains(name))
         || called.contains(&format!("{name}_with"))
 }
 
-/// By the text, as the functions of `functional` are in no table.
+/// Compares by text, because no table lists the functions of `functional`.
 #[test]
 fn every_function_is_called() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -80,7 +80,7 @@ fn every_function_is_called() {
     assert!(missing.is_empty(), "call them in tests/src/fuzz/calls: {missing:?}");
 }
 
-/// By the text again: a layer with options has an options type.
+/// Compares by text again: a layer with options has an options type.
 #[test]
 fn every_layer_with_options_is_made() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -95,7 +95,7 @@ fn every_layer_with_options_is_made() {
         let exports = std::fs::read_to_string(exports).unwrap();
         let words = exports.split(|c: char| !c.is_ascii_alphanumeric());
         for layer in words.filter_map(|word| word.strip_suffix("Options")) {
-            // Some serve several layers: `Conv1d` to `Conv3d`, `RNNCell` and its like.
+            // Some serve several layers: `Conv1d` to `Conv3d`, `RNNCell` to `LSTMCell`.
             let is_made = match layer {
                 "Cell" => ["RNNCell", "GRUCell", "LSTMCell"].iter().all(|name| made.contains(name)),
                 "Recurrent" => ["RNN", "GRU", "LSTM"].iter().all(|name| made.contains(name)),
@@ -110,8 +110,8 @@ fn every_layer_with_options_is_made() {
     assert!(missing.is_empty(), "make their layers in tests/src/fuzz/calls/layers.rs: {missing:?}");
 }
 
-/// Public functions that read what others may have written, by file and name, and the targets that
-/// call them.
+/// Public functions that read data of other programs, by file and name, and the targets that call
+/// them.
 const READERS: &[(&str, &str, &str)] = &[
     ("autograd/src/optim/plateau.rs", "load_state", "runs"),
     ("autotune/src/file/mod.rs", "read", "choices"),
@@ -153,8 +153,9 @@ const READERS: &[(&str, &str, &str)] = &[
     ("samebits/src/trainer/state.rs", "resume", "checkpoints"),
 ];
 
-/// What has such a name and no target: differences of tensors and the emulated device's memory are no files,
-/// and Parquet is behind a feature that only the crate's own tests enable, which hand it damaged files.
+/// Functions with a reader's name but without a target. Differences of tensors and the emulated
+/// device's memory are not files. Parquet is behind a feature that only the crate's own tests
+/// enable; they test damaged files.
 const NO_TARGETS: [(&str, &str); 4] = [
     ("autograd/src/functional/statistics.rs", "diff"),
     ("data/src/parquet.rs", "open"),
@@ -162,7 +163,7 @@ const NO_TARGETS: [(&str, &str); 4] = [
     ("ptx-emulator/src/device.rs", "read"),
 ];
 
-/// By their names, which is all that a test can tell them by.
+/// Recognises readers by their names.
 #[test]
 fn every_public_reader_has_a_target() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
@@ -205,7 +206,7 @@ fn readers(folder: &Path, crates: &Path, found: &mut BTreeSet<(String, String)>)
     }
 }
 
-/// Cases that once ended in what must not happen: `TARGET SEED CASE` in each line.
+/// Runs cases that once ended wrong: `TARGET SEED CASE` in each line.
 #[test]
 fn what_was_found_stays_mended() {
     let lines = include_str!("fuzz_regressions.txt").lines();

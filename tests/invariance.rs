@@ -1,6 +1,6 @@
-//! The same bits whatever runs them: golden digests, thread counts, SIMD levels, repeats.
+//! The same bits, whatever runs them: golden digests, thread counts, SIMD levels, repeats.
 //!
-//! One test function, because the SIMD level is the process's.
+//! A single test function, because the SIMD level applies to the process.
 
 use std::io::Write as _;
 
@@ -17,10 +17,10 @@ use workspace_tests::{
 fn bits_are_golden_and_nothing_changes_them() {
     let families = families(Device::Cpu);
     for family in &families {
-        // With every operation run twice and compared.
+        // Every operation runs twice and is compared.
         let golden = rerun::scope(2, || digests(&family.cases));
-        // A changed line is a change of values: it needs a new `NUMERICS_VERSION` and an entry
-        // in the changelog.
+        // A changed line means changed values: it needs a new `NUMERICS_VERSION` and an entry in
+        // the changelog.
         let listing: Vec<String> =
             golden.iter().map(|(name, digest)| format!("{digest}  {name}")).collect();
         let _golden = golden_files();
@@ -43,8 +43,8 @@ fn bits_are_golden_and_nothing_changes_them() {
     say_what_was_compared();
 }
 
-/// The levels that this machine has, and those that it has not and so cannot compare. Written past
-/// the test harness, which keeps what a test prints to itself.
+/// Prints the levels of this machine, and those that it lacks and cannot compare. It writes past
+/// the test harness, which captures the output of tests.
 #[expect(clippy::explicit_write, reason = "the harness would keep the words of a macro")]
 fn say_what_was_compared() {
     let names = |compared: bool| {
@@ -59,7 +59,7 @@ fn say_what_was_compared() {
     writeln!(std::io::stderr(), "{line}").unwrap();
 }
 
-/// Their bits may differ between machines, so there are no golden digests of them.
+/// Bits at this level may differ between machines, so there are no golden digests of them.
 fn convolutions_repeat_at_run_to_run() {
     let (input, weight) = (normal_of(&[2, 16, 40, 40], DType::F32, 1), [32, 16, 3, 3]);
     let params = ConvParams::padded(2, 1);
@@ -110,7 +110,7 @@ fn the_floating_point_mode_of_a_thread_does_not_show() {
         let pool = ThreadPoolBuilder::new().num_threads(threads);
         pool.start_handler(|_| test_support::flush_to_zero()).build().unwrap()
     };
-    // So much work that every thread takes some.
+    // Enough work that every thread takes some.
     let zeros = Value::zeros(&[4_000_000], DType::F32).unwrap();
     let a = Value::full(zeros.shape(), 1e-40, DType::F32).unwrap();
     let larger = Compare { kind: CompareKind::Gt, a, b: zeros };
@@ -133,7 +133,7 @@ fn golden_files() -> insta::internals::SettingsBindDropGuard {
     settings.bind_to_scope()
 }
 
-/// A short digest of each case's results.
+/// Returns a short digest of each case's results.
 fn digests(cases: &[Case]) -> Vec<(String, String)> {
     cases
         .iter()

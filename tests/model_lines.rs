@@ -1,11 +1,11 @@
-//! The table of lines in `docs/from-pytorch.md` is what is counted from the models: those of PyTorch
-//! and samebits in that file, those of burn and candle in `tests/peers`.
+//! The table of lines in `docs/from-pytorch.md` matches the models: those of PyTorch and samebits
+//! in that file, those of burn and candle in `tests/peers`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Title in the document, file name, and whether candle has what it takes.
+/// Title in the document, file name, and true if candle has all that the model needs.
 const MODELS: [(&str, &str, bool); 6] = [
     ("Multilayer perceptron", "mlp", true),
     ("Convolutional network", "cnn", true),
@@ -23,7 +23,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Lines that are neither empty, nor comments, nor imports.
+/// Counts the lines that are neither empty, nor comments, nor imports.
 fn lines(text: &str) -> usize {
     let mut importing = false;
     let counted = |line: &&str| {
@@ -35,7 +35,7 @@ fn lines(text: &str) -> usize {
     text.lines().map(str::trim).filter(counted).count()
 }
 
-/// The block of `language` below the title of a model, without the lines that readers do not see.
+/// Returns the block of `language` below the title of a model, without hidden lines.
 fn block(document: &str, title: &str, language: &str) -> String {
     let (_, section) = document.split_once(&format!("\n### {title}\n")).unwrap();
     let (_, block) = section.split_once(&format!("\n```{language}\n")).unwrap();
@@ -43,7 +43,7 @@ fn block(document: &str, title: &str, language: &str) -> String {
     shown.map(|line| format!("{line}\n")).collect()
 }
 
-/// The model and its step: what is before `main`.
+/// Returns the model and its step: the text before `main`.
 fn peer(library: &str, stem: &str) -> String {
     let text = read(&format!("tests/peers/src/bin/{library}_{stem}.rs"));
     text.split_once("\nfn main(").unwrap().0.to_owned()
@@ -74,7 +74,7 @@ fn the_table_is_what_is_counted() {
     assert!(document.contains(&table), "docs/from-pytorch.md should hold\n{table}");
 }
 
-/// Else lines could be won by their length.
+/// Otherwise longer lines could reduce the count.
 #[test]
 fn all_are_formatted_alike() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Where two runs part: real trainings with ledgers, a difference planted in one of them, and what
-//! `samebits diff` says. Besides, what must not differ: threads, and the CPU and a CUDA device.
+//! The parting of two runs: real trainings with ledgers, a difference planted in one of them, and
+//! the report of `samebits diff`. Also the settings that must not matter: threads, and the CPU or a
+//! CUDA device.
 
 #![allow(clippy::print_stderr, reason = "tests talk to their reader")]
 
@@ -21,14 +22,15 @@ use samebits_ledger::diff::{Cause, Options, Report, diff};
 use workspace_tests::{indices, normal_of};
 
 const STEPS: u64 = 6;
-/// The step in which something is planted.
+/// The step in which a difference is planted.
 const PLANTED: u64 = 3;
 
 thread_local! {
-    /// Whether this thread's products are perturbed where the level allows it, or everywhere.
+    /// True if this thread's products are perturbed where the level allows it (`SLOPPY`), or
+    /// everywhere (`BROKEN`).
     static SLOPPY: Cell<bool> = const { Cell::new(false) };
     static BROKEN: Cell<bool> = const { Cell::new(false) };
-    /// Whether products go through the planted kernel, so that both runs name the same one.
+    /// True if products use the planted kernel, so that both runs name the same one.
     static WRAPPED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -38,23 +40,23 @@ struct Model {
     head: Linear,
 }
 
-/// A training, and what is other about it.
+/// A training and its differences from the plain one.
 #[derive(Clone, Copy)]
 struct Plan {
     seed: u64,
-    /// Of the order of the batches.
+    /// The seed of the batches' order.
     order: u64,
     other_weight: bool,
     lowered: bool,
     broken: bool,
-    /// Whether the planted kernels are in place.
+    /// True if the planted kernels are in place.
     wrapped: bool,
     device: Device,
     threads: usize,
-    /// The steps that are recorded: a continued run does not begin with the first.
+    /// The first recorded step, which is later in a continued run, and the last.
     first: u64,
     last: u64,
-    /// Whether the run that is continued has lost the state of its optimiser.
+    /// True if the continued run has lost the state of its optimiser.
     forgets: bool,
     finishes: bool,
 }
@@ -74,8 +76,8 @@ const PLAN: Plan = Plan {
     finishes: true,
 };
 
-/// Kernels that only plans with a plant use; before those of the library, so that they are chosen:
-/// every test of this file calls it before its first operation.
+/// Registers kernels that only plans with a plant use, before those of the library, so that they
+/// are chosen. Every test of this file calls it before its first operation.
 fn plant() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -93,7 +95,7 @@ fn plant() {
     });
 }
 
-/// The product, but for one bit where a plant wants that.
+/// Computes the product, with one bit flipped if a plant asks for it.
 fn product(op: &Matmul, (): &()) -> Result<Value> {
     let right = dispatch_variant(op, "blocked")?;
     let lowered = SLOPPY.get() && determinism::required() == Determinism::NotGuaranteed;
@@ -170,7 +172,7 @@ fn steps(plan: Plan, path: &Path) -> samebits::ledger::Result<()> {
     if plan.finishes { ledger.finish() } else { Ok(()) }
 }
 
-/// What is said of a run beside the plain one.
+/// Returns the report of a run against the plain one.
 fn compared(other: Plan) -> Report {
     compared_with(PLAN, other)
 }
@@ -255,8 +257,7 @@ fn a_run_that_ends_early_is_named() {
     parts(Plan { last: PLANTED, finishes: false, ..PLAN }, Cause::Extent, &[]);
 }
 
-/// One element that no sample holds: the operation that is named says so, and full digests name the
-/// tensor.
+/// One element outside the sample: the named operation is marked, and full digests name the tensor.
 #[test]
 fn a_difference_outside_of_a_sample_is_not_blamed_without_a_word() {
     plant();
@@ -286,8 +287,8 @@ fn a_difference_outside_of_a_sample_is_not_blamed_without_a_word() {
     assert!(report.sentence.contains("Input 0 of operation `unary`"), "{report}");
 }
 
-/// Atomic sums, on one thread and on several; on a machine that never interleaves them, nothing can be
-/// seen.
+/// Atomic sums, on one thread and on several; on a machine that never interleaves them, nothing
+/// shows.
 #[test]
 fn threads_that_show_are_named() {
     plant();
@@ -321,17 +322,17 @@ fn threads_that_show_are_named() {
     eprintln!("atomic sums of one and of four threads were equal 20 times: nothing was compared");
 }
 
-/// The ranks of a training, each on a thread of its own, and what they hand each other.
+/// The ranks of a training, each on its own thread, and the data that they exchange.
 struct Group {
-    /// What each rank has for each of its samples: the loss, then the gradients.
+    /// The results of each rank for each of its samples: the loss, then the gradients.
     given: Vec<Mutex<Vec<Vec<f32>>>>,
     barrier: Barrier,
-    /// Whether sums over samples are exact, and so do not show who had which.
+    /// True if sums over samples are exact, so that they do not depend on the distribution.
     exact: bool,
 }
 
 impl Group {
-    /// The sum over the samples of all ranks.
+    /// Returns the sum over the samples of all ranks.
     fn reduced(&self, rank: usize, mine: Vec<Vec<f32>>) -> Vec<f32> {
         *self.given[rank].lock().unwrap() = mine;
         self.barrier.wait();
@@ -356,7 +357,7 @@ fn column(samples: &[Vec<f32>], place: usize) -> Vec<f32> {
     samples.iter().map(|sample| sample[place]).collect()
 }
 
-/// One of the ranks: they share each batch of 8 samples, and the model.
+/// Trains as one of the ranks, which share each batch of 8 samples and the model.
 fn train_rank(group: &Group, rank: usize, folder: &Path) -> samebits::ledger::Result<()> {
     let world = group.given.len();
     let samples =
@@ -423,7 +424,7 @@ fn ranks_do_not_show_where_sums_are_exact() {
     };
     let report = diff(&trained(1, true), &trained(4, true), &Options::default()).unwrap();
     assert!(report.equal, "{report}");
-    // Of each of 4 steps the loss, and a weight and a bias with their gradients.
+    // For each of 4 steps the loss, and a weight and a bias with their gradients.
     assert_eq!(report.ranks[0].counts.compared, 4 * 5, "{report}");
     let report = diff(&trained(1, false), &trained(4, false), &Options::default()).unwrap();
     assert!(!report.equal, "sums that are rounded for each rank: {report}");

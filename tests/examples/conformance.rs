@@ -1,4 +1,4 @@
-//! Runs reference cases and prints a table per operator: what `cargo xtask conformance` calls.
+//! Runs reference cases and prints a table by operator, for `cargo xtask conformance`.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -14,10 +14,10 @@ use workspace_tests::conformance::{self, Outcome, Reference};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask conformance")]
 struct Args {
-    /// Reference files; by default those that SAMEBITS_CONFORMANCE names, separated by colons,
-    /// else the project's own.
+    /// Reference files; by default those named by SAMEBITS_CONFORMANCE, separated by colons, else
+    /// the project's own.
     files: Vec<PathBuf>,
-    /// Where to run.
+    /// The device to run on.
     #[arg(long, default_value = "cpu", value_parser = ["cpu", "cuda"])]
     device: String,
     /// The level to require of every operation; may be given several times.
@@ -62,7 +62,7 @@ fn parse(level: &str) -> Determinism {
     }
 }
 
-/// One line per operator, and one per failure.
+/// Prints one line per operator, and one per failure.
 fn table(outcomes: &[Outcome]) {
     let mut by_op: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes {

@@ -16,7 +16,7 @@ fn padding_and_frequency() {
     assert_eq!(found, [0.0, 6.0, 6.0, 0.0]);
 }
 
-/// The operation that was called, not the one whose gradient it is.
+/// The error names the called operation, not the one whose gradient it is.
 #[test]
 fn the_gradient_of_the_weights_has_a_name() {
     let floats = |shape: &[usize]| Value::zeros(shape, DType::F32).unwrap();
@@ -54,7 +54,7 @@ fn the_gradient_of_bags_is_not_differentiable() {
         let error = grad.backward().unwrap_err().to_string();
         assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
     }
-    // The gradient of the factors depends on the table, whatever flows in.
+    // The gradient of the factors depends on the table, whatever the incoming gradient.
     let table = normal_of(&[6, 3], DType::F64, 38).set_requires_grad(true).unwrap();
     let factors = normal_of(&[14], DType::F64, 39).set_requires_grad(true).unwrap();
     let options = BagOptions { mode: BagMode::Sum, ..BagOptions::default() };
@@ -77,7 +77,7 @@ fn long_rows_are_shortened() {
     let y = table.forward(&index).unwrap();
     let norms = f::norm(&y, 2.0, [1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
-    // The layer keeps the shortened rows, and the others as they were.
+    // The layer keeps the shortened rows, and the others unchanged.
     let after = table.weight.get().to_vec::<f32>().unwrap();
     let before = before.to_vec::<f32>().unwrap();
     assert_eq!(after[..4], before[..4]);

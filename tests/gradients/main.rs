@@ -1,6 +1,6 @@
-//! Gradients against finite differences in f64, and second derivatives where they exist, for every
-//! sample that has any; and beside them, one file per family, what differences cannot see: ties,
-//! zeros, ends of ranges, and the errors of gradients that are not differentiable again.
+//! Gradients against finite differences in f64, and second derivatives if they exist, for every
+//! sample that has any. One file per family tests what differences cannot show: ties, zeros, ends
+//! of ranges, and the errors of gradients that cannot be differentiated again.
 
 mod elementwise;
 mod embedding;
@@ -22,17 +22,17 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, DeviceKind, Result, Tensor, functional as f};
 use workspace_tests::{Gradient, Input, Make, Order, Sample, Samples, normal, samples};
 
-/// Seeded normal numbers.
+/// Returns seeded normal numbers.
 fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
     workspace_tests::normal_of(shape, dtype, seed).into()
 }
 
-/// Seeded indices below `bound`.
+/// Returns seeded indices below `bound`.
 fn indices(count: usize, bound: i64, seed: u64) -> Tensor {
     workspace_tests::indices(count, bound, seed).into()
 }
 
-/// Gradients that the functions do not run on the host, and why.
+/// Gradients that the functions do not run on the host, with the reason.
 const WITHOUT: [(&str, &str); 2] = [
     ("gru_cell", "the host has a kernel of whole layers; digests and batches run the cell alone"),
     ("lstm_cell", "the host has a kernel of whole layers; digests and batches run the cell alone"),
@@ -59,14 +59,14 @@ fn gradients_are_what_differences_say() {
     assert!(checks.len() >= 450, "only {} gradients", checks.len());
 }
 
-/// A gradient that is off by one part in a thousand is seen, and so is a second one.
+/// A gradient that is off by one part in a thousand is detected, and so is a second derivative.
 #[test]
 fn a_wrong_gradient_would_be_seen() {
     let mut samples = Samples::default();
     let value_of = |x: &Tensor| x.square();
     samples
         .add("gradient of another function", move |x| {
-            // The value of `x²` and, behind its back, the gradient of `1.001 x²`.
+            // The value of `x²` with the hidden gradient of `1.001 x²`.
             let other = value_of(&x[0])?.affine(1.001, 0.0)?;
             let (value, unseen) = (value_of(&x[0].detach())?, other.detach());
             value.add(&other.sub(&unseen)?)
@@ -74,7 +74,8 @@ fn a_wrong_gradient_would_be_seen() {
         .twice([normal(&[5])]);
     samples
         .add("second gradient of another function", |x| {
-            // The same value and gradient as `x³ / 3`, but `x²` is a constant to the second one.
+            // The same value and gradient as `x³ / 3`, but the second derivative sees `x²` as a
+            // constant.
             let slope = x[0].detach().square()?;
             let cube = x[0].detach().square()?.mul(&x[0].detach())?.affine(1.0 / 3.0, 0.0)?;
             cube.add(&slope.mul(&x[0].sub(&x[0].detach())?)?)
@@ -106,7 +107,7 @@ fn check(sample: &Sample, gradient: &Gradient) -> Vec<String> {
         .collect()
 }
 
-/// All results that have derivatives in one.
+/// Joins all results that have derivatives.
 fn joined(results: Vec<Tensor>) -> Result<Tensor> {
     let mut floats: Vec<Tensor> = results.into_iter().filter(|y| y.dtype().is_float()).collect();
     if floats.len() == 1 {
@@ -147,7 +148,7 @@ fn wrong_slope(inputs: &[Input], function: Function<'_>) -> Option<String> {
         let expected = differences(&values, i, &weights, function);
         assert_eq!(found.len(), x.numel());
         for (k, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            // Written so that a NaN is wrong.
+            // This form treats a NaN as wrong.
             let right = (found - expected).abs() < 1e-6 * (1.0 + expected.abs());
             if !right {
                 return Some(format!("of input {i} at {k}: {found}, by differences {expected}"));
@@ -157,7 +158,7 @@ fn wrong_slope(inputs: &[Input], function: Function<'_>) -> Option<String> {
     None
 }
 
-/// Central differences of the projection with respect to every element of input `i`.
+/// Returns central differences of the projection with respect to every element of input `i`.
 fn differences(inputs: &[Value], i: usize, weights: &Tensor, function: Function<'_>) -> Vec<f64> {
     let step = 1e-5;
     let weights = weights.to_vec::<f64>().unwrap();
@@ -171,7 +172,7 @@ fn differences(inputs: &[Value], i: usize, weights: &Tensor, function: Function<
     (0..inputs[i].numel()).map(|k| (at(k, step) - at(k, -step)) / (2.0 * step)).collect()
 }
 
-/// The sum of the squares of the gradients of a projection of `function`.
+/// Returns the sum of the squared gradients of a projection of `function`.
 fn slopes(x: &[Tensor], inputs: &[Input], function: Function<'_>) -> Result<Tensor> {
     let variable = |(x, input): (&Tensor, &Input)| {
         if x.requires_grad() || input.constant {

@@ -14,7 +14,7 @@ fn running_statistics_of_instances() {
     assert_eq!(names, ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]);
     let evaluate = |layer: &InstanceNorm2d| layer.forward(&x).unwrap();
     let train = |layer: &InstanceNorm2d| nn::train(|| evaluate(layer));
-    // Mean 0 and variance 1 change next to nothing.
+    // Mean 0 and variance 1 change almost nothing.
     let kept = evaluate(&layer).to_vec::<f32>().unwrap();
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
     assert!(close(&kept, &x.to_vec::<f32>().unwrap()));
@@ -24,7 +24,7 @@ fn running_statistics_of_instances() {
     for _ in 0..200 {
         train(&layer);
     }
-    // By then they are the means over the batch of each sample's statistics.
+    // Now they are the means over the batch of each sample's statistics.
     let running = layer.running.as_ref().unwrap();
     let (running_mean, running_var) = (running.running_mean.get(), running.running_var.get());
     let (var, mean) = f::var_mean(&x, [2, 3], 1.0, false).unwrap();
@@ -36,7 +36,7 @@ fn running_statistics_of_instances() {
     let expected =
         f::batch_norm_inference(&x, weight, bias, &running_mean, &running_var, 1e-5).unwrap();
     assert_eq!(used.to_bytes(), expected.to_bytes());
-    // It is moved and loaded with its statistics.
+    // Its statistics are moved and loaded with it.
     let mut other = tracking.init().unwrap();
     other.load_state_dict(&layer.state_dict(), true).unwrap();
     assert_eq!(other.running.unwrap().running_mean.get().to_bytes(), running_mean.to_bytes());

@@ -2,7 +2,7 @@ use samebits::functional as f;
 
 use samebits::{Result, Tensor};
 
-/// The gradient of a function of `values` to one number.
+/// Returns the gradient of a function of `values` to one number.
 fn gradient(values: &[f64], function: impl Fn(&Tensor) -> Result<Tensor>) -> Vec<f64> {
     let x = Tensor::from_slice(values, &[values.len()]).unwrap().set_requires_grad(true).unwrap();
     let gradients = function(&x).unwrap().backward().unwrap();

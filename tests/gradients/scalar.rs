@@ -1,4 +1,4 @@
-//! What PyTorch accepts of tensors without dimensions: dimension 0, as if it had size 1.
+//! Dimension 0 of tensors without dimensions, as if it had size 1, as in PyTorch.
 
 use samebits::functional as f;
 use samebits::{DType, Tensor};

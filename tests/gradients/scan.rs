@@ -10,7 +10,7 @@ fn a_cumulative_product_with_zeros() {
         .unwrap();
     let gradients = f::cumprod(&x, 0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
-    // By the second: 2 + 2·3; by the others, zero or a product with a zero.
+    // By the second element: 2 + 2·3; by the others, zero or a product with a zero.
     assert_eq!(found, [1.0, 8.0, 0.0, 0.0, 0.0]);
 }
 

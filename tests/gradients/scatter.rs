@@ -16,7 +16,7 @@ fn a_product_with_several_zeros_has_no_second_derivative() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// The gradients of the sum of a reduction of `source` into `input` at `index`.
+/// Returns the gradients of the sum of a reduction of `source` into `input` at `index`.
 fn gradients(
     kind: ScatterReduceKind,
     include_self: bool,
@@ -46,7 +46,7 @@ fn zeros_and_ties() {
     assert_eq!((own, sent), (vec![12.0], vec![0.0, 0.0]));
     let (own, sent) = gradients(Prod, false, &[7.0], &[0.0, 4.0, 0.0], &[0, 0, 0]).unwrap();
     assert_eq!((own, sent), (vec![0.0], vec![0.0, 0.0, 0.0]));
-    // Equal extremes share the gradient, what is there only where it counts.
+    // Equal extremes share the gradient; the old element shares only if it counts.
     let (own, sent) = gradients(Amax, true, &[2.0, 9.0], &[2.0, 2.0, 1.0], &[0, 0, 0]).unwrap();
     let third = 1.0 / 3.0;
     assert_eq!((own, sent), (vec![third, 1.0], vec![third, third, 0.0]));

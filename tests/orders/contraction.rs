@@ -6,7 +6,7 @@ use samebits::{DType, Tensor};
 
 use super::{check_chain, constant, ones, values};
 
-/// Block lengths of the contract.
+/// The block lengths of the contract.
 const BLOCK: usize = 256;
 const WEIGHT_BLOCK: usize = 1024;
 const FLOATS: [DType; 2] = [DType::F32, DType::F64];
@@ -15,7 +15,7 @@ fn everywhere(_: usize) -> bool {
     true
 }
 
-/// The gradient of `x`, for a gradient of ones.
+/// Returns the gradient of `x` for the incoming gradient `grad`.
 fn gradient(y: &Tensor, grad: &Tensor, x: &Tensor) -> Vec<f32> {
     let gradients = y.backward_from(grad.clone(), false).unwrap();
     values(gradients.of(x).unwrap().value())
@@ -57,7 +57,7 @@ fn products() {
 #[test]
 fn a_bias_is_added_last() {
     for dtype in FLOATS {
-        // If it came first, the huge terms would swallow it.
+        // If the bias came first, the huge terms would absorb it.
         let x = constant(&[1e30, -1e30, 1.0], &[1, 3], dtype);
         let y = f::linear(&x, &ones(&[2, 3], dtype), Some(&ones(&[2], dtype))).unwrap();
         assert_eq!(values(y.value()), [2.0, 2.0]);
@@ -71,7 +71,7 @@ fn a_bias_is_added_last() {
 #[test]
 fn sparse_products() {
     let k = 2 * BLOCK + 40;
-    // All elements, and such that a block has none.
+    // All elements, and a choice that leaves a block empty.
     let some = |column: usize| column.is_multiple_of(3) && !(BLOCK..2 * BLOCK).contains(&column);
     let masks: [fn(usize) -> bool; 2] = [everywhere, some];
     for dtype in FLOATS {
@@ -82,7 +82,7 @@ fn sparse_products() {
             check_chain("sparse_mm", k, BLOCK, present, |a| {
                 let columns = columns(a);
                 let count = columns.len();
-                // From the last to the first: the order of the list is another one.
+                // From last to first: the list has another order.
                 let places = vec![0; count].into_iter().chain(columns.iter().rev().copied());
                 let places: Vec<i64> = places.map(|place| place as i64).collect();
                 let elements: Vec<f32> = columns.iter().rev().map(|&column| a[column]).collect();
@@ -181,7 +181,7 @@ fn the_order_is_the_same_at_every_level() {
     });
 }
 
-/// A chain without blocks, and one with others, are told from the written one.
+/// A chain without blocks, and one with other blocks, differ from the written one.
 #[test]
 fn probing_tells_orders_apart() {
     let k = 2 * BLOCK + 40;

@@ -1,9 +1,9 @@
 //! The order in which contractions and reductions add, revealed by probing (FPRev's method) and
 //! compared with the written one.
 //!
-//! With `M` at `i`, `−M` at `j` and ones elsewhere, `M` so large that it swallows ones, every one
-//! that is added before `M` and `−M` meet is lost. What remains counts the terms outside the
-//! smallest partial sum that holds both.
+//! With `M` at `i`, `−M` at `j` and ones elsewhere, `M` so large that it absorbs ones, every one
+//! added before `M` and `−M` meet is lost. The rest counts the terms outside the smallest partial
+//! sum that contains both.
 //!
 //! P. Xie, Y. Gao and J. Xue, *FPRev: Revealing the Order of Floating-Point Summation*, USENIX ATC
 //! 2025.
@@ -16,10 +16,10 @@ use samebits::ops::Cast;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Tensor, dispatch};
 
-/// What swallows ones, in f32 and in f64.
+/// A number that absorbs ones, in f32 and in f64.
 const HUGE: f32 = 1e30;
 
-/// The terms of a probe; those that `present` leaves out are zero.
+/// Returns the terms of a probe; those that `present` excludes are zero.
 fn probe(n: usize, [i, j]: [usize; 2], present: impl Fn(usize) -> bool) -> Vec<f32> {
     (0..n)
         .map(|k| match k {
@@ -30,7 +30,7 @@ fn probe(n: usize, [i, j]: [usize; 2], present: impl Fn(usize) -> bool) -> Vec<f
         .collect()
 }
 
-/// What remains of a probe that follows `tree`.
+/// Returns the remaining sum of a probe that follows `tree`.
 fn remains(
     n: usize,
     [i, j]: [usize; 2],
@@ -42,17 +42,17 @@ fn remains(
     let mut join = |a: Node, b: Node| {
         let (i, j) = (a.i || b.i, a.j || b.j);
         match (i, j) {
-            // They make zero.
+            // They cancel.
             (true, true) => Node::default(),
             (false, false) => Node { ones: a.ones + b.ones, i, j },
-            // Swallowed.
+            // Absorbed.
             _ => Node { ones: 0, i, j },
         }
     };
     tree(&leaves, &mut join).ones as f32
 }
 
-/// A partial sum of a probe: the ones that are left in it, and which huge terms.
+/// A partial sum of a probe: the ones that remain in it, and its huge terms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
     ones: usize,
@@ -60,7 +60,7 @@ struct Node {
     j: bool,
 }
 
-/// The written order of contractions: a chain in each block, and blocks in ascending order.
+/// Returns the written order of contractions: a chain in each block, and blocks in ascending order.
 fn chain(block: usize) -> impl Fn(&[Node], &mut dyn FnMut(Node, Node) -> Node) -> Node {
     move |leaves, join| {
         let mut total = None;
@@ -72,7 +72,7 @@ fn chain(block: usize) -> impl Fn(&[Node], &mut dyn FnMut(Node, Node) -> Node) -
     }
 }
 
-/// A constant of some type with these values.
+/// Returns a constant with these values, of some type.
 fn constant(values: &[f32], shape: &[usize], dtype: DType) -> Tensor {
     let x = Value::from_slice(values, shape).unwrap();
     Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
@@ -82,13 +82,13 @@ fn ones(shape: &[usize], dtype: DType) -> Tensor {
     Tensor::ones(shape, dtype).unwrap()
 }
 
-/// Every element as f32, which holds the numbers of terms.
+/// Returns every element as f32, which represents the numbers of terms.
 fn values(x: &Value) -> Vec<f32> {
     dispatch(&Cast { x: x.clone(), to: DType::F32 }).unwrap().to_vec().unwrap()
 }
 
-/// Compares what remains of probes of `n` terms with the chain of blocks of `block`. `run` gives
-/// what remains in every element of a result.
+/// Compares the remaining sums of probes of `n` terms with the chain of blocks of `block`. `run`
+/// returns the remaining sum in every element of a result.
 #[track_caller]
 fn check_chain(
     name: &str,
@@ -106,7 +106,7 @@ fn check_chain(
     }
 }
 
-/// Pairs of places around the borders of blocks.
+/// Returns pairs of positions around the borders of blocks.
 fn pairs(n: usize, borders: &[usize]) -> Vec<[usize; 2]> {
     let mut places: Vec<usize> =
         borders.iter().flat_map(|&b| [b.saturating_sub(1), b, b + 1, b + 7]).collect();

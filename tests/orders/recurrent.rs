@@ -5,7 +5,7 @@ use super::{chain, constant, ones, pairs, probe, remains, values};
 
 const BLOCK: usize = 256;
 
-/// One step of a network: the hidden state, or the cell of an LSTM.
+/// A step of a network: the hidden state, or the cell of an LSTM.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Relu,
@@ -22,7 +22,7 @@ impl Kind {
         }
     }
 
-    /// The gate that is probed: n or g, the only one that is not a factor.
+    /// Returns the probed gate: n or g, the only one that is not a factor.
     fn probed(self) -> usize {
         match self {
             Kind::Relu => 0,
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// One step, with weights that are ones for the probed gate and zeros for the others.
+    /// Runs one step, with weights of one for the probed gate and zero for the others.
     fn step(self, x: &Tensor, h0: &Tensor, ones_of: [bool; 2]) -> Vec<f32> {
         let dtype = x.dtype();
         let (input, hidden) = (x.shape()[2], h0.shape()[2]);
@@ -60,14 +60,14 @@ impl Kind {
     }
 }
 
-/// So small that the number of ones does not saturate a gate.
+/// A term so small that the number of ones does not saturate a gate.
 const UNIT: f32 = 1.0 / 1024.0;
 
 fn scaled(probe: &[f32]) -> Vec<f32> {
     probe.iter().map(|x| x * UNIT).collect()
 }
 
-/// What remains of a probe is told by comparing with a sum of one term.
+/// Returns terms with the whole sum in the first, to compare with the remaining sum of a probe.
 fn alone(n: usize, sum: f32) -> Vec<f32> {
     let mut terms = vec![0.0; n];
     terms[0] = sum * UNIT;

@@ -8,7 +8,7 @@ use super::{Node, constant, ones, pairs, probe, remains, values};
 const BLOCK: usize = 4096;
 const FLOATS: [DType; 2] = [DType::F32, DType::F64];
 
-/// The contract's tree.
+/// Computes the contract's tree.
 fn tree<N: Copy>(leaves: &[N], zero: N, join: &mut dyn FnMut(N, N) -> N) -> N {
     let mut partials = Vec::new();
     for block in leaves.chunks(BLOCK) {
@@ -34,7 +34,7 @@ fn expected(n: usize, places: [usize; 2]) -> f32 {
     remains(n, places, |_| true, |leaves, join| tree(leaves, Node::default(), join))
 }
 
-/// The sum of positive terms, as written.
+/// Computes the sum of positive terms, as written.
 fn sum(terms: &[f64]) -> f64 {
     tree(terms, 0.0, &mut |a, b| a + b)
 }
@@ -70,7 +70,7 @@ fn sums_and_means() {
     ];
     for dtype in FLOATS {
         for (name, mean, reduce) in reductions {
-            // Blocks of blocks, for one of them: these take long.
+            // Blocks of blocks, for only one of them: these take long.
             let sizes = [70, 100, 2 * BLOCK + 98, 34 * BLOCK + 6];
             for &n in &sizes[..if name == "sum" { 4 } else { 3 }] {
                 for places in pairs(n, &[31, 32, 64, BLOCK, 2 * BLOCK, 32 * BLOCK, 33 * BLOCK]) {
@@ -93,7 +93,7 @@ fn sums_and_means() {
 fn sums_of_wide_columns() {
     for n in [600, 2 * BLOCK + 98] {
         let x = f::randn_with(&[n, 300], &mut samebits::Generator::new(n as u64)).unwrap();
-        // Sums of f64 are not rounded once more, which would hide their order.
+        // Sums of f64 are not rounded again, which would hide their order.
         let x = x.to(DType::F64).unwrap().square().unwrap();
         let sums = f::sum(&x, [0], false).unwrap().to_vec::<f64>().unwrap();
         for column in (0..300).step_by(13) {
@@ -118,15 +118,15 @@ fn gradients_of_a_bias() {
     }
 }
 
-/// Squares do not cancel. Ones that come to a huge term one by one are lost, several together are
-/// not: the sum shows how many came how.
+/// Squares do not cancel. Ones added to a huge term one by one are lost, several together are not:
+/// the sum shows their order.
 #[test]
 fn squares() {
-    // The square's last place is 2, so a one is half of it and is rounded off.
+    // The square's last place is 2, so a one is half of it and is rounded away.
     let huge = 3.0 * 33_554_432.0;
     for n in [100, BLOCK + 100] {
         for [i, j] in pairs(n, &[32, 64, BLOCK]) {
-            // As many of each sign, so that the mean is zero.
+            // Equally many of each sign, so that the mean is zero.
             let (i, j) = (i & !1, j | 1);
             let sign = |k: usize| if k.is_multiple_of(2) { 1.0 } else { -1.0 };
             let size = |k: usize| if k == i || k == j { huge } else { 1.0 };
@@ -143,8 +143,8 @@ fn squares() {
     }
 }
 
-/// Beside a one, terms of a little less than half its last place are lost one by one, and kept in
-/// pairs: the sum is 1 + m · 2^-52, of which the logarithm shows the m.
+/// Beside a one, terms just below half its last place are lost one by one, and kept in pairs: the
+/// sum is 1 + m · 2^-52, whose logarithm shows m.
 #[test]
 fn denominators() {
     let small = -36.75;
@@ -178,7 +178,7 @@ fn denominators() {
     assert!(seen.len() > 3, "the probes see little: {seen:?}");
 }
 
-/// A chain is told from the tree.
+/// A chain differs from the tree.
 #[test]
 fn probing_tells_orders_apart() {
     let n = 100;

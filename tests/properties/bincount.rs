@@ -8,7 +8,7 @@ use workspace_tests::normal_of;
 
 use super::{cases, special};
 
-/// The numbers of elements in bins, found without rounding.
+/// Counts the elements in bins, without rounding.
 fn counted(x: &[f64], bins: usize, min: f64, max: f64) -> Vec<f64> {
     let mut counts = vec![0.0; bins];
     for &x in x.iter().filter(|&&x| min <= x && x <= max) {
@@ -19,7 +19,7 @@ fn counted(x: &[f64], bins: usize, min: f64, max: f64) -> Vec<f64> {
     counts
 }
 
-/// `x / 2^-1074`.
+/// Returns `x / 2^-1074`.
 fn integer(x: f64) -> BigInt {
     let (exponent, fraction) = (x.abs().to_bits() >> 52, x.to_bits() & ((1 << 52) - 1));
     let size = BigInt::from(fraction | u64::from(exponent > 0) << 52) << exponent.saturating_sub(1);
@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    /// Elements on, and next to, the edges of bins.
+    /// Elements on and next to the edges of bins.
     #[test]
     fn edges_are_exact(
         limits in [special(), special()],

@@ -12,7 +12,7 @@ fn small(rank: usize) -> impl Strategy<Value = Vec<usize>> {
     )
 }
 
-/// PyTorch's rule for the shape of a product.
+/// Returns the shape of a product by PyTorch's rule.
 fn product_shape(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let row = if a.len() == 1 { [&[1], a].concat() } else { a.to_vec() };
     let column = if b.len() == 1 { [b, &[1]].concat() } else { b.to_vec() };
@@ -81,7 +81,7 @@ proptest! {
         };
         if !fits {
             // A bias may also broadcast the other way, which is harmless; shapes that cannot be
-            // multiplied are always refused.
+            // multiplied are always rejected.
             let multiplies = w.last() == x.last() && !w.is_empty() && !x.is_empty();
             prop_assert!(result.is_err() || multiplies);
         } else if w.len() == 2 {

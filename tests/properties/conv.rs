@@ -9,7 +9,7 @@ use super::{cases, positions, row_major};
 #[derive(Clone, Debug)]
 struct Call {
     batch: usize,
-    /// Input and output channels of a group.
+    /// The input and output channels of a group.
     channels: [usize; 2],
     size: Vec<usize>,
     kernel: Vec<usize>,
@@ -43,7 +43,7 @@ prop_compose! {
     }
 }
 
-/// The sum of products.
+/// Returns the sum of products.
 fn dot(a: &Tensor, b: &Tensor) -> f64 {
     let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
     a.iter().zip(b).map(|(a, b)| a * b).sum()
@@ -134,7 +134,7 @@ proptest! {
         let w = Tensor::from(normal_of(&[vec![3, 2], vec![kernel; dims]].concat(), DType::F64, 2));
         let y = f::conv_same(&x, &w, None, &vec![dilation; dims], 1).unwrap();
         prop_assert_eq!(&y.shape()[2..], &size[..]);
-        // Padding by hand gives the same sums.
+        // Explicit padding gives the same sums.
         let total = ((kernel - 1) * dilation) as i64;
         let pads = [total / 2, total - total / 2].repeat(dims);
         let padded = f::pad(&x, &pads, samebits::ops::PadMode::Constant, 0.0).unwrap();
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// Everything that the input reaches is cut off by the padding.
+/// The padding crops everything that the input reaches.
 #[test]
 fn a_target_between_the_strides_is_zero() {
     let one = Tensor::from(normal_of(&[1, 1, 1], DType::F64, 1));

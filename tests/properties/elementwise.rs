@@ -20,7 +20,7 @@ const FUNCTIONS: [Function; 9] = [
     |x, _| f::log_sigmoid(x),
 ];
 
-/// The shape that two shapes broadcast to.
+/// Returns the shape that two shapes broadcast to.
 fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let size = |shape: &[usize], dim: usize| {
@@ -38,7 +38,7 @@ fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
 proptest! {
     #![proptest_config(cases(1))]
 
-    /// Every element is what the function gives for it alone, or the shapes are refused.
+    /// Every element is the function's value for it alone, or the shapes are rejected.
     #[test]
     fn elements_are_on_their_own(
         a in shape(3),

@@ -42,7 +42,7 @@ proptest! {
         let found = f::embedding_bag(&table, &Tensor::from(&index), Some(&Tensor::from(&starts)), psw.as_ref(), options);
         let ascending = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let last = offsets.last().copied().unwrap_or(0);
-        // Nothing looks at what lies behind the last bag.
+        // Positions after the last bag are not read.
         let bagged = if include_last_offset { last } else { places as i64 };
         let valid = (rows > 0 || bagged == 0)
             && ascending
@@ -82,7 +82,7 @@ proptest! {
                 prop_assert_eq!(y[bag * width + j], expected);
             }
         }
-        // The gradient exists, and has the table's shape, also where nothing is read.
+        // The gradient exists with the table's shape, even if nothing is read.
         let gradients = found.sum_all().unwrap().backward().unwrap();
         prop_assert_eq!(gradients.of(&table).unwrap().shape(), &[rows, width]);
     }

@@ -43,20 +43,20 @@ proptest! {
     }
 }
 
-/// The positions of a tensor of `shape` in row-major order.
+/// Returns the positions of a tensor of `shape` in row-major order.
 pub(crate) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![Vec::new()], |all, &size| {
         all.iter().flat_map(|at| (0..size).map(|i| [at.as_slice(), &[i]].concat())).collect()
     })
 }
 
-/// The place in row-major order of the element at `at` of a tensor of `shape`.
+/// Returns the row-major index of the element at `at` in a tensor of `shape`.
 pub(crate) fn flat(shape: &[usize], at: &[usize]) -> usize {
     shape.iter().zip(at).fold(0, |place, (&size, &i)| place * size + i)
 }
 
-/// The place in a tensor of `shape` of each element of an index along `dim`, if the index fits
-/// and all are inside.
+/// Returns the row-major index in a tensor of `shape` of each element of an index along `dim`, if
+/// the index fits and all are inside.
 pub(crate) fn places(shape: &[usize], dim: usize, index: &Value) -> Option<Vec<usize>> {
     if shape.is_empty() && dim == 0 {
         return places(&[1], 0, &index.reshape(&[1]).unwrap());
@@ -78,7 +78,7 @@ pub(crate) fn places(shape: &[usize], dim: usize, index: &Value) -> Option<Vec<u
         .collect()
 }
 
-/// An index along `dim` of a tensor of `shape`: most of them fit.
+/// Draws an index along `dim` of a tensor of `shape`; most of them fit.
 pub(crate) fn index_for(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, usize, Value)> {
     let rank = shape.len();
     let sizes: Vec<_> = shape.iter().map(|&size| 0..=size + size / 4).collect();
@@ -89,7 +89,7 @@ pub(crate) fn index_for(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>,
             }
             let bound = shape.get(dim).map_or(1, |&size| size.max(1) as i64);
             let count = sizes.iter().product();
-            // One in ten reaches past the end.
+            // One in ten exceeds the bound.
             let bound = bound + i64::from(wrong == 0);
             let index = indices(count, bound, seed).reshape(&sizes).unwrap();
             (shape, dim, index)

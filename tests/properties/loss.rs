@@ -79,7 +79,7 @@ proptest! {
         prop_assert!(result.sum_all().unwrap().backward().is_ok());
     }
 
-    /// Against the sum over all alignments, one by one.
+    /// Compares with the sum over all alignments, one by one.
     #[test]
     fn ctc_sums_all_alignments_or_refuses(
         steps in 0usize..5,
@@ -101,7 +101,7 @@ proptest! {
                 .iter()
                 .all(|label| (0..classes as i64).contains(label));
         prop_assert_eq!(result.is_ok(), valid);
-        // A label that is the blank cannot be told from it.
+        // A label that equals the blank cannot be distinguished from it.
         if !valid || labels[..length].contains(&(blank as i64)) {
             return Ok(());
         }

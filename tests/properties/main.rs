@@ -1,5 +1,5 @@
-//! Random shapes, parameters and indices, valid and not: every operation gives the right result
-//! or a typed error, and never panics; one file per family of operations.
+//! Random shapes, parameters and indices, valid and invalid: every operation returns the right
+//! result or a typed error, and never panics. One file per family of operations.
 //!
 //! A family has at least a thousand cases. `PROPTEST_CASES` sets the number for each property, and
 //! `cargo xtask properties` runs more.
@@ -30,8 +30,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-/// How many cases each property has of a family with so many properties, unless `PROPTEST_CASES`
-/// asks for another number.
+/// Returns the number of cases of each property in a family with so many properties, unless
+/// `PROPTEST_CASES` sets another.
 fn cases(properties: u32) -> Config {
     let mut config = Config::with_cases(1000_u32.div_ceil(properties));
     if let Some(asked) = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()) {
@@ -66,12 +66,13 @@ fn a_family_has_a_thousand_cases() {
     assert!(families >= 16, "only {families} families were found");
 }
 
-/// True if PyTorch has the dimension: without dimensions 0 is one, of size 1.
+/// Returns whether PyTorch has the dimension: a tensor without dimensions has dimension 0, of size
+/// 1.
 fn has_dim(shape: &[usize], dim: usize) -> bool {
     dim < shape.len().max(1)
 }
 
-/// Numbers at which formulas break, and ordinary ones.
+/// Draws numbers at which formulas break, and ordinary ones.
 fn special() -> impl Strategy<Value = f64> {
     prop_oneof![
         2 => prop_oneof![Just(0.0), Just(-0.0)],
@@ -85,7 +86,7 @@ fn special() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// A shape of up to `rank` dimensions, sizes 0 and 1 included.
+/// Draws a shape of up to `rank` dimensions, including sizes 0 and 1.
 fn shape(rank: usize) -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(
         prop_oneof![2 => Just(1usize), 1 => Just(0), 5 => 2usize..6],
@@ -93,7 +94,7 @@ fn shape(rank: usize) -> impl Strategy<Value = Vec<usize>> {
     )
 }
 
-/// Every position of a shape, in row-major order.
+/// Returns every position of a shape, in row-major order.
 fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &size in shape {
@@ -105,7 +106,7 @@ fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// The number of a position in row-major order.
+/// Returns the row-major index of a position.
 fn row_major(at: &[usize], shape: &[usize]) -> usize {
     at.iter().zip(shape).fold(0, |number, (&i, &size)| number * size + i)
 }

@@ -1,4 +1,4 @@
-//! Writes that overwrite each other: the last one stays, and only it has a gradient.
+//! Writes that overwrite each other: the last one is kept and receives the gradient.
 
 use proptest::prelude::*;
 use samebits::functional as f;
@@ -7,14 +7,14 @@ use samebits::{Result, Tensor};
 
 use super::{cases, special};
 
-/// A tensor written to: of the writes `(place, source)` in their order, the last one stays.
+/// A tensor after the writes `(position, source)` in order: the last one is kept.
 struct Written {
     y: Tensor,
     writes: Vec<(usize, usize)>,
 }
 
-/// One of the functions that overwrite, with `rows` rows of `width` elements and `index.len()` writes
-/// in each row.
+/// Calls one of the functions that overwrite, with `rows` rows of `width` elements and
+/// `index.len()` writes in each row.
 fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -> Result<Written> {
     let (rows, n) = (x.numel() / width, index.len());
     let ints: Vec<i64> = index.iter().map(|&i| i as i64).collect();
@@ -32,7 +32,7 @@ fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -
         }
         1 => f::index_copy(&by_row(x, width)?, 1, &indices, &by_row(source, n)?)?,
         2 => {
-            // The rows of the transposed; half of the indices count from the end.
+            // The rows of the transposed tensor; half of the indices count from the end.
             let from_end = |i: usize| ints[i] - if i.is_multiple_of(2) { width as i64 } else { 0 };
             let ends: Vec<i64> = (0..n).map(from_end).collect();
             let y = by_row(x, width)?.transpose(0, 1)?;
@@ -111,7 +111,7 @@ proptest! {
                 (0..size).map(|place| if stays[place].is_none() { grads[place] } else { 0.0 }).collect();
             same(gradients.of(&x).unwrap(), &rest)?;
         }
-        // And its derivative.
+        // Its derivative, too.
         let outer = Tensor::from_slice(outer, &[sources]).unwrap();
         let twice = slope.backward_from(outer, false).unwrap();
         same(twice.of(&grad).unwrap(), &to_grad)?;

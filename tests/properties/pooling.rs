@@ -7,7 +7,7 @@ use workspace_tests::{indices, normal_of};
 
 use super::{cases, positions, row_major};
 
-/// A shape and windows on it, good and bad.
+/// A shape and windows on it, valid or not.
 #[derive(Clone, Debug)]
 struct Windows {
     planes: Vec<usize>,
@@ -20,7 +20,7 @@ impl Windows {
         normal_of(&[&self.planes[..], &self.size].concat(), DType::F64, 1)
     }
 
-    /// The span of a window in each dimension, if the parameters are good.
+    /// Returns the span of a window in each dimension, if the parameters are valid.
     fn spans(&self) -> Option<Vec<usize>> {
         let p = &self.params;
         (0..self.size.len())
@@ -35,7 +35,7 @@ impl Windows {
             .collect()
     }
 
-    /// The number of windows in each dimension.
+    /// Returns the number of windows in each dimension.
     fn counts(&self, spans: &[usize]) -> Vec<usize> {
         let p = &self.params;
         (0..self.size.len())
@@ -53,7 +53,7 @@ impl Windows {
             .collect()
     }
 
-    /// The positions in the plane of the elements of a window, in row-major order.
+    /// Returns the positions of a window's elements in the plane, in row-major order.
     fn window(&self, at: &[usize]) -> Vec<usize> {
         let p = &self.params;
         let elements = positions(&p.kernel).into_iter().filter_map(|tap| {
@@ -68,7 +68,7 @@ impl Windows {
         elements.collect()
     }
 
-    /// What a window's sum is divided by.
+    /// Returns the divisor of a window's sum.
     fn divisor(&self, at: &[usize], include: bool) -> f64 {
         let p = &self.params;
         let along = |d: usize| {

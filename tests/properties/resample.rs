@@ -7,11 +7,11 @@ use workspace_tests::normal_of;
 
 use super::{cases, positions, row_major, shape};
 
-/// Where output `o` of a padded dimension comes from: none is the constant.
+/// Returns the source of output `o` in a padded dimension; `None` means the constant.
 fn source(o: i64, [before, after]: [i64; 2], size: i64, mode: PadMode) -> Option<i64> {
     let at = o - before;
     if mode == PadMode::Circular && before.min(after) < 0 {
-        // Cuts, then wraps.
+        // Crops, then wraps.
         let cut = [before.min(0), after.min(0)];
         let rest = source(o, [before.max(0), after.max(0)], size + cut[0] + cut[1], mode);
         return rest.map(|at| at - cut[0]);
@@ -94,7 +94,7 @@ proptest! {
         }
     }
 
-    /// One dimension, of which a pad cuts off in most cases, and its gradient.
+    /// One dimension, which a pad crops in most cases, and its gradient.
     #[test]
     fn a_line_is_padded_and_cut(
         size in 1i64..7,

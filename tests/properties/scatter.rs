@@ -13,7 +13,7 @@ use workspace_tests::{indices, normal_of};
 use super::index::{flat, index_for, places, positions};
 use super::{cases, shape};
 
-/// The definition, value by value.
+/// Computes the definition, value by value.
 fn reduced(kind: ScatterReduceKind, values: &[f32]) -> f32 {
     let sum = || {
         let mut sum = ExactSum::new();
@@ -69,7 +69,7 @@ proptest! {
         }
     }
 
-    /// A zero that is repeated, which kernels need not read, is as good as zeros.
+    /// One repeated zero, which kernels need not read, gives the results of stored zeros.
     #[test]
     fn zeros_are_zeros(
         n in 0usize..400,
@@ -96,8 +96,8 @@ proptest! {
         prop_assert_eq!(all(dense), all(repeated));
     }
 
-    /// Sums of small integers are exact in any order, so the variants over float atomics give what
-    /// the others give.
+    /// Sums of small integers are exact in any order, so the variants over float atomics give the
+    /// results of the others.
     #[test]
     fn atomics_give_valid_results(
         n in 0usize..400,
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Every irregular sum has the same bits however its addends are permuted.
+    /// Every irregular sum has the same bits for every permutation of its addends.
     #[test]
     fn the_order_of_addends_does_not_matter(
         n in 1usize..300,
@@ -166,7 +166,7 @@ proptest! {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| keys[i]);
         let index = indices(n, size as i64, seed).to_vec::<i64>().unwrap();
-        // Neighbours of very different size, so that a sum in f32 or f64 would show its order.
+        // Neighbours of very different magnitude, so that a sum in f32 or f64 would show its order.
         let mut values = normal_of(&[n, width], DType::F32, seed).to_vec::<f32>().unwrap();
         for (i, x) in values.iter_mut().enumerate() {
             *x *= if i % 3 == 0 { scale } else { 1.0 };
@@ -190,7 +190,7 @@ fn same_by_atomics<O: Op<Output = Value>>(op: &O) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The bits of every operation that adds row `i` of `values` to place `index[i]`.
+/// Returns the bits of every operation that adds row `i` of `values` to position `index[i]`.
 fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'static str, Vec<u8>)> {
     let n = index.len();
     let at = Value::from_slice(index, &[n]).unwrap();

@@ -1,4 +1,4 @@
-//! Searches among sorted elements, and numbers between two.
+//! Searches among sorted elements, and interpolation between two.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use samebits::{DType, Tensor};
 
 use super::{cases, special};
 
-/// The order of `sort`: NaN is greater than every number and equal to itself.
+/// Compares in the order of `sort`: NaN is greater than every number and equal to itself.
 fn order(a: &f64, b: &f64) -> Ordering {
     a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
@@ -17,7 +17,7 @@ fn tensor(values: &[f64], dtype: DType) -> Tensor {
     f::to_dtype(&Tensor::from_slice(values, &[values.len()]).unwrap(), dtype).unwrap()
 }
 
-/// The values that the type holds.
+/// Rounds values to the type.
 fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
     values.iter().map(|&x| if dtype == DType::F32 { f64::from(x as f32) } else { x }).collect()
 }
@@ -26,13 +26,13 @@ fn float() -> impl Strategy<Value = DType> {
     prop_oneof![Just(DType::F32), Just(DType::F64)]
 }
 
-/// The number between two finite ones, in f64 of f32 numbers.
+/// Interpolates between two finite f32 numbers, in f64.
 fn between(a: f32, b: f32, w: f32) -> f64 {
     let [a, b, w] = [a, b, w].map(f64::from);
     if a == b { a } else { (1.0 - w) * a + w * b }
 }
 
-/// Each end counts in full for any weight but 0.
+/// Returns the limit: each infinite end counts in full for any nonzero weight.
 fn limit(a: f32, b: f32, w: f32) -> f32 {
     let share = |w: f32, x: f32| if w == 0.0 { 0.0 } else { w * x };
     match a == b {
@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(found.to_vec::<i64>().unwrap(), &expected[..]);
         let found = f::bucketize(&x, &boundaries, right).unwrap();
         prop_assert_eq!(found.to_vec::<i64>().unwrap(), &expected[..]);
-        // A row of its own for each row of values.
+        // A separate row for each row of values.
         let rows = |x: &Tensor| f::unsqueeze(x, 0).unwrap().expand(&[2, x.numel()]).unwrap();
         let found = f::searchsorted(&rows(&boundaries), &rows(&x), right).unwrap();
         prop_assert_eq!(found.to_vec::<i64>().unwrap(), [&expected[..], &expected].concat());

@@ -17,7 +17,7 @@ proptest! {
         downwards in any::<bool>(),
         seed in 0u64..1000,
     ) {
-        // Few values, so that many are equal; some are NaN.
+        // Few distinct values, so that many are equal; some are NaN.
         let coarse = |x: &f64| if *x > 1.5 { f64::NAN } else { x.round() };
         let values: Vec<f64> =
             normal_of(&shape, DType::F64, seed).to_vec::<f64>().unwrap().iter().map(coarse).collect();
@@ -112,7 +112,7 @@ proptest! {
         consecutive in any::<bool>(),
         seed in 0u64..1000,
     ) {
-        // Few values, so that slices repeat; some are NaN.
+        // Few distinct values, so that slices repeat; some are NaN.
         let coarse = |x: &f64| if *x > 1.5 { f64::NAN } else { x.round().clamp(-1.0, 0.0) };
         let data: Vec<f64> =
             normal_of(&shape, DType::F64, seed).to_vec::<f64>().unwrap().iter().map(coarse).collect();

@@ -8,7 +8,7 @@ use workspace_tests::normal_of;
 
 use super::{cases, shape};
 
-/// The bits, with both zeros alike.
+/// Returns the bits, with both zeros equal.
 fn bits(x: &Tensor) -> Vec<u32> {
     x.to_vec::<f32>().unwrap().into_iter().map(|x| (x + 0.0).to_bits()).collect()
 }
@@ -16,7 +16,7 @@ fn bits(x: &Tensor) -> Vec<u32> {
 proptest! {
     #![proptest_config(cases(3))]
 
-    /// A sparse product has the bits of the dense one, whatever the order of the elements.
+    /// A sparse product has the bits of the dense one, for every order of the elements.
     #[test]
     fn products_are_those_of_dense_matrices(
         (m, k, n) in (0usize..5, 0usize..400, 0usize..70),

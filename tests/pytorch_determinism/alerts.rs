@@ -1,4 +1,4 @@
-//! PyTorch's `test_nondeterministic_alert_*`: none of these is refused here.
+//! PyTorch's `test_nondeterministic_alert_*`: none of these operations is rejected here.
 
 use samebits::functional as f;
 use samebits::ops::{
@@ -11,7 +11,7 @@ use super::{forward_then_backward, repeats};
 
 const F32: DType = DType::F32;
 
-/// The bits of a gradient repeat, and there is one.
+/// Checks that there is a gradient and that its bits repeat.
 #[track_caller]
 fn gradient_repeats(
     name: &str,
@@ -127,7 +127,7 @@ fn indexing_and_order() {
     });
     gradient_repeats("kthvalue", &[30, 400], |x| Ok(f::kthvalue(x, 17, 1, false)?.0));
     gradient_repeats("median", &[30, 401], |x| Ok(f::median_dim(x, 1, false)?.0));
-    // Equal elements are where a choice of index could vary.
+    // Ties are the elements at which the chosen index could vary.
     let ties = Tensor::zeros(&[3, 100_000], F32).unwrap();
     repeats("median of ties", || {
         let (values, indices) = f::median_dim(&ties.clone(), 1, false)?;

@@ -28,7 +28,7 @@ fn a_hundred_backward_passes_of_attention_have_the_same_bits() {
     }
 }
 
-/// One row of attention must not depend on which others are computed with it.
+/// A row of attention must not depend on the rows computed with it.
 #[test]
 fn a_batch_element_of_attention_does_not_depend_on_the_batch() {
     let inputs: Vec<Tensor> =

@@ -1,5 +1,5 @@
 //! PyTorch's tests of its switches, `test_multinomial_deterministic` and
-//! `test_Conv2d_deterministic_cudnn`, and what scopes add to them.
+//! `test_Conv2d_deterministic_cudnn`, and the additions of scopes.
 
 use samebits::functional as f;
 use samebits::numerics::fpenv;
@@ -33,7 +33,7 @@ fn scopes_nest_end_with_panics_and_belong_to_their_thread() {
     assert_eq!(determinism::required(), outside);
 }
 
-/// A gradient obeys the level in force when it is computed, whatever was in force before.
+/// A gradient obeys the level in force when it is computed, not the one of the forward pass.
 #[test]
 fn backward_obeys_its_own_level() {
     let (input, index) = (normal_of(&[40, 3], DType::F32, 1), indices(30_000, 40, 2));
@@ -61,8 +61,8 @@ fn backward_obeys_its_own_level() {
     }
 }
 
-/// A caller that flushes subnormals to zero gets IEEE arithmetic from operations all the same,
-/// and its own setting back.
+/// A caller that flushes subnormals to zero still gets IEEE arithmetic from operations, and keeps
+/// its own setting.
 #[test]
 fn operations_do_not_see_the_callers_floating_point_mode() {
     let tiny = Tensor::full(&[3], 1e-40, DType::F32).unwrap();

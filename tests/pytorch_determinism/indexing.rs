@@ -12,7 +12,7 @@ use workspace_tests::{indices, normal_of};
 
 use super::{forward_then_backward, repeats};
 
-/// Numbers whose sum in f32 depends on the order.
+/// Returns numbers whose f32 sum depends on the order.
 fn adversarial(n: usize, seed: u64) -> Value {
     let x = normal_of(&[n], DType::F32, seed);
     let large = dispatch(&Affine { x: x.clone(), scale: 1e6, shift: 0.0 }).unwrap();
@@ -20,7 +20,7 @@ fn adversarial(n: usize, seed: u64) -> Value {
     dispatch(&Binary { kind: BinaryKind::Mul, a: large, b }).unwrap()
 }
 
-/// The exact sum of the values that go to each of `size` places, rounded once.
+/// Returns the exact sum of the values that go to each of `size` positions, rounded once.
 fn exact_sums(size: usize, index: &Value, values: &Value) -> Vec<f32> {
     let mut sums = vec![ExactSum::new(); size];
     let values = values.to_vec::<f32>().unwrap();
@@ -61,7 +61,7 @@ fn scatter_add_and_index_add_are_exact_sums() {
     for found in repeats("scatter_add", run) {
         assert_eq!(found.to_vec::<f32>().unwrap(), expected);
     }
-    // What promises nothing is still about right.
+    // A `NotGuaranteed` result is still approximately right.
     for found in determinism::scope(Determinism::NotGuaranteed, run).unwrap() {
         for (found, expected) in found.to_vec::<f32>().unwrap().iter().zip(&expected) {
             assert!((found - expected).abs() <= 1e-3 * 1e6 * 60.0, "{found} and {expected}");
@@ -107,7 +107,7 @@ fn index_copy_works_along_every_dimension() {
                 f::index_copy(&x[0], dim, &Tensor::from(&index), &x[1])
             })
         });
-        // Only the last write to a place has a gradient.
+        // Only the last write to a position receives a gradient.
         let written: std::collections::BTreeSet<i64> =
             index.to_vec::<i64>().unwrap().into_iter().collect();
         let nonzero = found[1].to_vec::<f32>().unwrap().iter().filter(|&&x| x != 0.0).count();

@@ -1,7 +1,7 @@
 //! Counterparts of PyTorch's own determinism tests; docs/determinism.md lists the pairs.
 //!
-//! Where PyTorch checks that an operation is refused with a certain message, these check that it
-//! is *not* refused at the highest level and that its bits repeat, on any number of threads.
+//! PyTorch's tests check that an operation is rejected with a certain message. These check that it
+//! is *not* rejected at the highest level, and that its bits repeat for any number of threads.
 
 mod alerts;
 mod attention;
@@ -14,8 +14,8 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{Determinism, Result, Tensor, backward, determinism, digest};
 use workspace_tests::normal_of;
 
-/// Calls `f` at [`Determinism::Portable`] five times on one thread and on several; all results
-/// must have the same bits, which are returned.
+/// Calls `f` at [`Determinism::Portable`] five times on one thread and on several; returns the
+/// results, whose bits must all be equal.
 #[track_caller]
 fn repeats(what: &str, f: impl Fn() -> Result<Vec<Value>> + Sync) -> Vec<Value> {
     let run = || {
@@ -35,8 +35,8 @@ fn repeats(what: &str, f: impl Fn() -> Result<Vec<Value>> + Sync) -> Vec<Value> 
     first
 }
 
-/// The value of a function and the gradients of its inputs, the function called at the lowest
-/// level and its gradient at the one in force: as PyTorch's tests of refusals do it.
+/// Returns the value of a function and the gradients of its inputs, with the function called at the
+/// lowest level and its gradient at the one in force, as PyTorch's tests of errors do.
 fn forward_then_backward(
     inputs: &[Value],
     f: impl FnOnce(&[Tensor]) -> Result<Tensor>,

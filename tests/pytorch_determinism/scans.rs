@@ -8,8 +8,8 @@ use workspace_tests::normal_of;
 
 use super::{forward_then_backward, repeats};
 
-/// PyTorch compares with the CPU within 1e-2; this with sums in f64, within a unit of the last
-/// place of the largest partial sum.
+/// PyTorch compares with the CPU within 1e-2; this compares with sums in f64, within a unit of the
+/// last place of the largest partial sum.
 #[test]
 fn running_sums_repeat_at_every_length() {
     for n in [1025, 8191, 8193, 128_256, 1_282_560] {

@@ -141,7 +141,7 @@ fn a_resume_without_any_part_of_the_state_ends_in_other_bits() {
             let mut state = serde_json::to_value(&saved.state).unwrap();
             let mut tensors = saved.tensors;
             if part == "generator" {
-                // It does not move: that of another run.
+                // It does not advance: use that of another run.
                 state[part] = serde_json::to_value(Generator::new(6)).unwrap();
             } else if let Some(place) = state.get_mut(part) {
                 *place = serde_json::to_value(&early.state).unwrap()[part].clone();

@@ -1,5 +1,5 @@
-//! Looks for cases that end in a panic, an abort, a hang or a result that depends on the number
-//! of threads: what `cargo xtask fuzz` runs.
+//! Searches for cases that end in a panic, an abort, a hang or a result that depends on the number
+//! of threads, for `cargo xtask fuzz`.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -16,22 +16,22 @@ use workspace_tests::fuzz::{self, MEMORY_LIMIT, Plan, TIME_LIMIT};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask fuzz")]
 struct Args {
-    /// When to stop; without it and without cases, after a minute.
+    /// Minutes to run; the default without cases is one.
     #[arg(long)]
     minutes: Option<f64>,
-    /// What the cases are drawn from; another seed gives others.
+    /// The seed of the cases.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A case, or several as FROM..TO, of each target.
+    /// A case of each target, or several as FROM..TO.
     #[arg(long, alias = "case", value_parser = cases)]
     cases: Option<Range<u64>>,
-    /// How many processes at once.
+    /// The number of concurrent processes.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Run the cases of one target in this process and say how each ends.
+    /// Run the cases of one target in this process and report how each ends.
     #[arg(long, hide = true)]
     child: bool,
-    /// Names of targets, or what they begin with, as `bytes/` or `calls/conv`.
+    /// Names or prefixes of targets, such as `bytes/` or `calls/conv`.
     targets: Vec<String>,
 }
 
@@ -81,9 +81,9 @@ fn line(target: &str, [results, refused, found]: [u64; 3]) {
     println!("{target:<32} {cases:>9} {results:>9} {refused:>9} {found:>9}");
 }
 
-/// This program, for a child's part.
+/// Returns this program, to run as a child.
 fn child(target: &str, seed: u64, cases: &Range<u64>) -> Command {
-    // Whatever lies at its path by now: an hour is long enough to build another one.
+    // The binary at its path may change: an hour is long enough to build another one.
     let running = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());
     let path = || std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(running.unwrap_or_else(path));

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Record, Reference};
 
-/// Results under the names of the reference.
+/// The results under the names of the reference.
 pub type Outputs = Vec<(&'static str, Tensor)>;
 
 /// The arguments of one case: tensors of one type on one device, and parameters.
@@ -41,7 +41,7 @@ impl<'a> Arguments<'a> {
         Ok(new)
     }
 
-    /// A tensor of the file as an argument: floats in the type that is being run.
+    /// Converts a tensor of the file to an argument: floats get the type of the run.
     pub(super) fn cast(&self, x: Value) -> Result<Value> {
         let mut x = x;
         if x.dtype().is_float() {
@@ -53,21 +53,21 @@ impl<'a> Arguments<'a> {
         x.to(self.device)
     }
 
-    /// A tensor argument.
+    /// Returns a tensor argument.
     ///
     /// # Errors
     ///
-    /// The case has none of this name.
+    /// The case has no argument of this name.
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.optional(name).ok_or_else(|| self.missing(name))
     }
 
-    /// A tensor argument that may be missing.
+    /// Returns a tensor argument that may be missing.
     pub fn optional(&self, name: &str) -> Option<&Tensor> {
         self.inputs.get(name)
     }
 
-    /// A parameter; what `null` or a missing one means is up to the type.
+    /// Returns a parameter; the type decides the meaning of `null` or a missing one.
     ///
     /// # Errors
     ///
@@ -80,29 +80,29 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// A parameter that multiplies terms of a sum: its absolute value where those of the inputs are
-    /// taken.
+    /// Returns a parameter that multiplies terms of a sum: its absolute value in a run with
+    /// absolute inputs.
     ///
     /// # Errors
     ///
-    /// It is no number.
+    /// The parameter is not a number.
     pub fn factor(&self, name: &str) -> Result<f64> {
         let factor: f64 = self.param(name)?;
         Ok(if self.absolute { factor.abs() } else { factor })
     }
 
-    /// Whether this run is for the magnitudes that bounds are multiples of: all inputs are absolute
-    /// values, and an operator that subtracts must add instead.
+    /// Returns whether this run computes the magnitudes that bounds are multiples of: all inputs
+    /// are absolute values, and an operator that subtracts must add instead.
     pub fn absolute(&self) -> bool {
         self.absolute
     }
 
-    /// The operator's name.
+    /// Returns the operator's name.
     pub fn op(&self) -> &str {
         &self.record.op
     }
 
-    /// The type that floats have.
+    /// Returns the type of floats.
     pub fn dtype(&self) -> DType {
         self.dtype
     }

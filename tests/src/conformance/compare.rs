@@ -4,7 +4,7 @@ use samebits::ops::Cast;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, dispatch};
 
-/// One result of a case.
+/// A result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity<'a> {
     /// An output.
@@ -22,36 +22,36 @@ impl fmt::Display for Quantity<'_> {
     }
 }
 
-/// How far a result may be from the exact value. A unit is half a unit in the last place, which is
-/// what one rounding may cost. Integers and booleans must be equal.
+/// The maximum distance of a result from the exact value. A unit is half a unit in the last place,
+/// the maximum error of one rounding. Integers and booleans must be equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// Nothing is computed: the elements are copies.
     Copied,
-    /// So many units of each element. One unit: correctly rounded.
+    /// This many units of each element. One unit means correctly rounded.
     Rounded(f64),
-    /// So many units of the largest element of the whole result: for results whose elements are
-    /// differences of intermediate values as large as that.
+    /// This many units of the largest element of the whole result: for results whose elements are
+    /// differences of intermediate values that large.
     Largest(f64),
-    /// So many units of a number of this magnitude: for results that are differences of inputs as
-    /// large as that.
+    /// This many units of a number of this magnitude: for results that are differences of inputs
+    /// that large.
     Beside {
         /// The magnitude.
         magnitude: f64,
-        /// How many units.
+        /// The number of units.
         units: f64,
     },
-    /// So many units of what the operator gives for the absolute values of its inputs and factors,
-    /// with sums in place of differences. For an operator that sums products this is the classical
-    /// bound: the number of roundings in a row, times the sum of the products' magnitudes.
+    /// This many units of the operator's result for the absolute values of its inputs and factors,
+    /// with sums instead of differences. For an operator that sums products this is the classical
+    /// bound: the number of consecutive roundings, times the sum of the products' magnitudes.
     Contraction(f64),
 }
 
-/// What the reference itself may be off by, in units of f64.
+/// The maximum error of the reference itself, in units of f64.
 const REFERENCE: f64 = 4096.0;
 
-/// The largest error of `found` in units of its tolerance. `magnitude` is what
-/// [`Tolerance::Contraction`] speaks of.
+/// Returns the largest error of `found` in units of its tolerance. `magnitude` is the bound's base
+/// for [`Tolerance::Contraction`].
 pub(super) fn error(
     found: &Value,
     expected: &Value,
@@ -76,7 +76,7 @@ pub(super) fn error(
         Tolerance::Contraction(_) => wide(&magnitude()?)?,
         _ => vec![largest; expected.len()],
     };
-    // The reference is rounded too; that only shows next to a result in f64.
+    // The reference is rounded, too; that shows only against a result in f64.
     let slack = if dtype == DType::F64 { REFERENCE * half_ulp(largest, dtype) } else { 0.0 };
     let mut worst: f64 = 0.0;
     for (i, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
@@ -102,14 +102,14 @@ pub(super) fn error(
     Ok(worst)
 }
 
-/// Half the distance between neighbouring numbers of the type at `x`, a little more than that so
+/// Returns half the distance between neighbouring numbers of the type at `x`, slightly enlarged so
 /// that a tie decided by the reference's own error does not count.
 fn half_ulp(x: f64, dtype: DType) -> f64 {
     let (digits, least) = match dtype {
         DType::F32 => (24, -149),
         _ => (53, -1074),
     };
-    // The exponent as stored; subnormal numbers of f64 share the least one.
+    // The exponent as stored; subnormal numbers of f64 share the smallest one.
     let exponent = ((x.to_bits() >> 52) & 0x7ff) as i64 - 1023;
     let unit = power_of_two((exponent - digits + 1).max(least));
     unit * 0.5 * (1.0 + 1e-6)

@@ -46,7 +46,7 @@ pub(super) const HANDLERS: &[Handler] = &[
             let sparse = SparseCoo::new(&Tensor::from(&indices), values, &shape)?;
             Ok(vec![("y", sparse_mm(&sparse, a.tensor("dense")?)?)])
         },
-        // Elements at the same place are rounded once more before the product.
+        // Elements at the same position are rounded once more before the product.
         tolerance: |a, _| {
             let longest = |name| a.tensor(name).map_or(0, |x| x.shape().iter().sum::<usize>());
             Tolerance::Contraction((longest("values") + longest("dense")) as f64)
@@ -54,11 +54,12 @@ pub(super) const HANDLERS: &[Handler] = &[
     },
 ];
 
-/// No sum has more terms than the operands have rows or columns; a bias adds one rounding.
+/// Bounds a product: no sum has more terms than the operands have rows or columns; a bias adds one
+/// rounding.
 fn product(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     let longest = |name| {
         let shape = a.optional(name).map(|x| x.shape().to_vec()).unwrap_or_default();
-        // Leading dimensions of the left operand are rows too.
+        // Leading dimensions of the left operand are rows, too.
         let rows: usize = shape.iter().rev().skip(1).product();
         shape.iter().copied().max().unwrap_or(0).max(rows)
     };
@@ -83,7 +84,7 @@ fn conv_transpose(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", f::conv_transpose(input, weight, bias, &params, &more)?)])
 }
 
-/// PyTorch's defaults stand for what is missing.
+/// Missing parameters have PyTorch's defaults.
 fn conv_params(a: &Arguments<'_>, padded: bool) -> Result<ConvParams> {
     let dims = a.tensor("weight")?.shape().len().saturating_sub(2);
     let list = |name, default| -> Result<Vec<usize>> {
@@ -97,7 +98,8 @@ fn conv_params(a: &Arguments<'_>, padded: bool) -> Result<ConvParams> {
     })
 }
 
-/// No sum has more terms than the weight has elements for a channel, or the batch has positions.
+/// Bounds a convolution: no sum has more terms than the weight has elements for a channel, or the
+/// batch has positions.
 fn convolved(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     let numel = |name| a.tensor(name).map_or(1, Tensor::numel);
     let channels = |name, dim: usize| a.tensor(name).map_or(1, |x: &Tensor| x.shape()[dim].max(1));

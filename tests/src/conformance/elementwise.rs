@@ -38,7 +38,7 @@ fn softplus(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", y)])
 }
 
-/// A correctly rounded function whose derivative takes two roundings more.
+/// Bounds a correctly rounded function whose derivative takes two more roundings.
 fn rounded(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Rounded(1.0),
@@ -46,7 +46,7 @@ fn rounded(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     }
 }
 
-/// A correctly rounded function whose derivative is a product of powers of it.
+/// Bounds a correctly rounded function whose derivative is a product of its powers.
 fn power(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Rounded(1.0),
@@ -54,8 +54,8 @@ fn power(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     }
 }
 
-/// A correctly rounded function whose derivative falls to zero on both sides: as `1 − y²`
-/// and the like, with errors as large as those of the 1.
+/// Bounds a correctly rounded function whose derivative falls to zero on both sides, such as
+/// `1 − y²`: its errors are those of the 1.
 fn bell(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Rounded(1.0),

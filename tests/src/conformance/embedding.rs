@@ -12,7 +12,7 @@ pub(super) const HANDLERS: &[Handler] = &[
             let (weight, index) = (a.tensor("weight")?, a.tensor("input")?);
             Ok(vec![("y", f::embedding_with(weight, index, padding_idx, scale)?)])
         },
-        // A gradient is an exact sum, rounded, and perhaps divided by a count.
+        // A gradient is an exact sum, rounded, and sometimes divided by a count.
         tolerance: |_, quantity| match quantity {
             Quantity::Output(_) => Tolerance::Copied,
             Quantity::Grad(_) => Tolerance::Rounded(3.0),
@@ -41,14 +41,14 @@ fn embedding_bag(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", y)])
 }
 
-/// Sums are kept in f64 and rounded once. The addends of the table's gradient are products or
-/// quotients, each rounded; their sum is exact, rounded, and perhaps divided by a count.
+/// Sums are computed in f64 and rounded once. The addends of the table's gradient are products or
+/// quotients, each rounded; their sum is exact, rounded, and sometimes divided by a count.
 fn tolerance(a: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     let mode: String = a.param("mode").unwrap_or_default();
     match quantity {
         Quantity::Output(_) if mode == "max" => Tolerance::Copied,
         Quantity::Output(_) => Tolerance::Contraction(1.0),
-        // Other rows are the largest when the signs are taken away.
+        // Without signs, other rows are the largest.
         Quantity::Grad(_) if mode == "max" => Tolerance::Rounded(1.0),
         Quantity::Grad(_) => Tolerance::Contraction(4.0),
     }

@@ -5,29 +5,29 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Error, Result};
 use serde::Deserialize;
 
-/// The cases and tensors of one reference file.
+/// The cases and tensors of a reference file.
 #[derive(Debug)]
 pub struct Reference {
     records: Vec<Record>,
     tensors: BTreeMap<String, Value>,
 }
 
-/// One case: names of arguments and results with the keys of their tensors.
+/// A case: names of arguments and results with the keys of their tensors.
 #[derive(Debug, Deserialize)]
 pub struct Record {
-    /// A name of its own.
+    /// The case's unique name.
     pub name: String,
     /// PyTorch's name of the operator.
     pub op: String,
-    /// Its parameters, under PyTorch's names.
+    /// The parameters, under PyTorch's names.
     pub params: serde_json::Map<String, serde_json::Value>,
-    /// Its tensor arguments.
+    /// The tensor arguments.
     pub inputs: BTreeMap<String, String>,
-    /// What it returns.
+    /// The results.
     pub outputs: BTreeMap<String, String>,
-    /// The gradient of something with respect to each result.
+    /// The incoming gradient of each result.
     pub grad_outputs: BTreeMap<String, String>,
-    /// The gradient with respect to each differentiable argument.
+    /// The gradient of each differentiable argument.
     pub grads: BTreeMap<String, String>,
 }
 
@@ -44,11 +44,11 @@ impl Reference {
         Self::parse(&bytes).map_err(invalid)
     }
 
-    /// Reads the bytes of a file.
+    /// Parses the bytes of a file.
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// The bytes are not a whole safetensors file, or have no list of cases.
     pub(super) fn parse(bytes: &[u8]) -> Result<Reference, String> {
         let (_, header) = safetensors::SafeTensors::read_metadata(bytes)
             .map_err(|error| format!("not a safetensors file: {error}"))?;
@@ -70,16 +70,16 @@ impl Reference {
         Ok(Reference { records, tensors })
     }
 
-    /// The cases in order.
+    /// Returns the cases in order.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// The tensor with this key.
+    /// Returns the tensor with this key.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no such tensor.
     pub fn tensor(&self, key: &str) -> Result<Value> {
         let tensor = self.tensors.get(key).cloned();
         tensor.ok_or_else(|| Error::invalid("conformance", format!("the file has no tensor {key}")))

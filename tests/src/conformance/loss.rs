@@ -94,14 +94,14 @@ fn reduction(a: &Arguments<'_>) -> Result<Reduction> {
     })
 }
 
-/// The parameter `dim`, which counts from the end if negative.
+/// Returns the parameter `dim`, which counts from the end if negative.
 fn dim(a: &Arguments<'_>) -> Result<usize> {
     let dim: i64 = a.param("dim")?;
     let rank = a.tensor("input")?.rank() as i64;
     Ok((if dim < 0 { dim + rank } else { dim }) as usize)
 }
 
-/// A logarithm of a sum is exact to some units of its largest input, not of itself.
+/// Bounds a logarithm of a sum, which is exact to some units of its largest input, not of itself.
 fn beside_input(a: &Arguments<'_>) -> Tolerance {
     let largest = |x: &Tensor| -> Result<f64> {
         let values: Vec<f64> = dispatch(&Cast { x: x.into(), to: DType::F64 })?.to_vec()?;

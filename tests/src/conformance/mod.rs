@@ -1,11 +1,11 @@
-//! Comparison with reference figures that another implementation computed in f64.
+//! Comparison with reference figures computed by another implementation in f64.
 //!
-//! A reference is a safetensors file whose metadata lists cases: an operator under PyTorch's
-//! name, its parameters, its inputs, the expected results, the gradients that flow in and the
-//! expected gradients of the inputs. Each case is run in f32 and in f64 and each result is
-//! compared within a [`Tolerance`] that follows from what the operator promises.
+//! A reference is a safetensors file whose metadata lists cases: an operator under PyTorch's name,
+//! its parameters, its inputs, the expected results, the incoming gradients and the expected
+//! gradients of the inputs. Each case runs in f32 and in f64, and each result is compared within a
+//! [`Tolerance`] that follows from the operator's contract.
 //!
-//! One file per family of operators holds what runs them: see [`Handler`].
+//! Each family of operators has a file with its handlers: see [`Handler`].
 
 mod arguments;
 mod bincount;
@@ -36,60 +36,60 @@ use crate::Case;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Device, Error, Result, Tensor, backward};
 
-/// How to run one operator.
+/// The handler of one operator.
 #[derive(Debug)]
 pub struct Handler {
     /// PyTorch's name of the operator.
     pub op: &'static str,
-    /// Runs it and returns its results under the names of the reference.
+    /// Runs the operator and returns its results under the names of the reference.
     pub run: fn(&Arguments<'_>) -> Result<Outputs>,
-    /// How exact each result and each gradient must be.
+    /// The tolerance of each result and each gradient.
     pub tolerance: fn(&Arguments<'_>, Quantity<'_>) -> Tolerance,
 }
 
-/// What became of one case.
+/// The outcome of one case.
 #[derive(Debug)]
 pub struct Outcome {
     /// The case's name.
     pub name: String,
     /// The operator.
     pub op: String,
-    /// The largest error in units of the tolerance, or why the case failed.
+    /// The largest error in units of the tolerance, or the reason of the failure.
     pub worst: Result<f64, String>,
 }
 
 impl Outcome {
-    /// True if every result was within its tolerance.
+    /// Returns whether every result was within its tolerance.
     pub fn passed(&self) -> bool {
         matches!(self.worst, Ok(worst) if worst <= 1.0)
     }
 }
 
-/// The reference file that comes with the project.
+/// Returns the path of the project's own reference file.
 pub fn own_reference() -> PathBuf {
     reference_file("torch.safetensors")
 }
 
-/// A file of the folder `reference`: in the package's folder where Cargo runs the program, else in
-/// the folder that the program is started in.
+/// Returns the path of a file in the folder `reference`, below the package's folder if Cargo runs
+/// the program, else below the working folder.
 pub fn reference_file(name: &str) -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     Path::new(&package).join("reference").join(name)
 }
 
-/// The largest error of a result in units of its tolerance, which is no
+/// Returns the largest error of a result in units of its tolerance, which must not be a
 /// [`Tolerance::Contraction`].
 ///
 /// # Errors
 ///
-/// The first element outside the tolerance, or what else differs.
+/// The first element outside the tolerance, or another difference.
 pub fn error(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<f64, String> {
     let magnitude = || Err("the bound of a contraction needs its operator".to_owned());
     compare::error(found.value(), expected.value(), tolerance, found.dtype(), magnitude)
 }
 
-/// Runs every case of a reference with its inputs on `device`. An operator that nothing handles
-/// is a failure.
+/// Runs every case of a reference with its inputs on `device`. An operator without a handler is a
+/// failure.
 pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
     let handlers: BTreeMap<&str, &Handler> =
         handlers().map(|handler| (handler.op, handler)).collect();
@@ -104,8 +104,8 @@ pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
     reference.records().iter().map(outcome).collect()
 }
 
-/// The cases of a reference in f32 and in f64, each giving every output and gradient: for
-/// comparing devices bit by bit.
+/// Returns the cases of a reference in f32 and in f64, each with every output and gradient, to
+/// compare devices bit by bit.
 pub fn cases(reference: &Arc<Reference>, device: Device) -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, record) in reference.records().iter().enumerate() {
@@ -146,7 +146,7 @@ fn handlers() -> impl Iterator<Item = &'static Handler> {
     .flatten()
 }
 
-/// The case's largest error in units of the tolerance, over both types.
+/// Returns the case's largest error in units of the tolerance, over both types.
 fn worst(
     handler: &Handler,
     record: &Record,
@@ -157,7 +157,7 @@ fn worst(
     Ok(f32.max(worst_in(DType::F64, handler, record, reference, device)?))
 }
 
-/// The case's largest error in one type.
+/// Returns the case's largest error in one type.
 fn worst_in(
     dtype: DType,
     handler: &Handler,
@@ -191,9 +191,9 @@ fn worst_in(
     Ok(worst)
 }
 
-/// Every output and gradient by name, on the host. With `absolute`, of the absolute values of all
-/// inputs and incoming gradients, see [`Tolerance::Contraction`]: what a bound on rounding errors is a
-/// multiple of.
+/// Returns every output and gradient by name, on the host. With `absolute`, all inputs and incoming
+/// gradients are replaced by their absolute values, see [`Tolerance::Contraction`]: a bound on
+/// rounding errors is a multiple of these results.
 fn results(
     handler: &Handler,
     record: &Record,
@@ -235,10 +235,10 @@ mod tests {
 
     use super::*;
 
-    /// Half a unit in the last place of f32 of a number in [1, 2).
+    /// Half a unit in the last place of an f32 in [1, 2).
     const HALF_ULP: f64 = 1.0 / 16777216.0;
 
-    /// Whether a case with these vectors passes in f32.
+    /// Returns whether a case with these vectors passes in f32.
     fn passes(case: &str, tensors: &[(&str, &[f64])]) -> bool {
         let bytes = tensors.iter().map(|&(name, values)| match name {
             "index" => {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// 1 - 0.9 * 1.1: the product is rounded, and two half units of 1 + 0.99 are allowed, however
-    /// little is left.
+    /// small the difference.
     #[test]
     fn the_bound_of_a_sum_counts_its_terms_whatever_their_signs() {
         let (x, source, alpha) = (1.0, f64::from(1.1f32), f64::from(-0.9f32));
@@ -274,7 +274,7 @@ mod tests {
         };
         let exact = x + alpha * source;
         assert!(passes(exact));
-        // Two units in the last place more than is allowed.
+        // Two units in the last place above the allowed error.
         assert!(!passes(exact + 6.0 * HALF_ULP) && !passes(exact - 6.0 * HALF_ULP));
     }
 

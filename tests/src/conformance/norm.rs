@@ -52,7 +52,7 @@ fn eps(a: &Arguments<'_>) -> Result<f64> {
     Ok(a.param::<Option<f64>>("eps")?.unwrap_or(1e-5))
 }
 
-/// Means are exact but for the last rounding; differences from the mean are as large as the
+/// Means are exact except for the last rounding; differences from the mean are as large as the
 /// largest element.
 fn tolerance(_: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     Tolerance::Largest(16.0)

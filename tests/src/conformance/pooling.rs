@@ -70,7 +70,7 @@ fn max_unpool(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", y)])
 }
 
-/// PyTorch's defaults stand for what is missing.
+/// Missing parameters have PyTorch's defaults.
 fn params(a: &Arguments<'_>) -> Result<PoolParams> {
     let kernel: Vec<usize> = a.param("kernel_size")?;
     let list = |name, default: &[usize]| -> Result<Vec<usize>> {
@@ -85,11 +85,11 @@ fn params(a: &Arguments<'_>) -> Result<PoolParams> {
     })
 }
 
-/// An element is copied; a gradient is the sum of those of the windows that picked it.
+/// An element is copied; a gradient is the sum over the windows that selected it.
 fn picked(a: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Copied,
-        // Other windows pick an element when the signs are taken away.
+        // Without signs, other windows select an element.
         Quantity::Grad(_) => Tolerance::Largest(window(a)),
     }
 }
@@ -108,14 +108,14 @@ fn adaptive(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     Tolerance::Contraction(most + 1.0)
 }
 
-/// Powers and roots are rounded; a root's derivative is large where its sum is small.
+/// Powers and roots are rounded; a root's derivative is large if its sum is small.
 fn rooted(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     Tolerance::Largest(8.0 * (window(a) + 4.0))
 }
 
-/// The number of elements of a window, which is also that of the windows over one element.
+/// Returns the number of elements of a window, which equals that of the windows over one element.
 fn window(a: &Arguments<'_>) -> f64 {
-    // Without a kernel, every window covers an element at worst.
+    // Without a kernel, every window may cover an element.
     match (a.param::<Vec<f64>>("kernel_size"), a.param::<Vec<f64>>("output_size")) {
         (Ok(size), _) | (Err(_), Ok(size)) => size.iter().product::<f64>().max(1.0),
         _ => 1.0,

@@ -54,7 +54,8 @@ fn weights(a: &Arguments<'_>) -> Result<Vec<Weights>> {
     Ok(all)
 }
 
-/// Each step is a sum over the input and one over the hidden state, and hands its error on.
+/// Bounds a network: each step has a sum over the input and one over the hidden state, and passes
+/// its error on.
 fn steps(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     let size = |name: &str| a.param::<usize>(name).unwrap_or(1) as f64;
     let rows: usize = a.tensor("input").map_or(1, |x| x.shape()[..2].iter().product());

@@ -25,8 +25,8 @@ pub(super) const HANDLERS: &[Handler] = &[
             let y = if a.absolute() { both_terms(x, &dims, correction, &y)? } else { y };
             Ok(vec![("y", y)])
         },
-        // The variance is kept in f64 and rounded once. Its gradient is a multiple of x - mean, both
-        // of them rounded.
+        // The variance is computed in f64 and rounded once. Its gradient is a multiple of x - mean,
+        // both rounded.
         tolerance: |_, quantity| match quantity {
             Quantity::Output(_) => Tolerance::Rounded(1.0),
             Quantity::Grad(_) => Tolerance::Contraction(8.0),
@@ -39,8 +39,8 @@ pub(super) const HANDLERS: &[Handler] = &[
             let y = f::logsumexp(a.tensor("input")?, dims.list(), a.param("keepdim")?)?;
             Ok(vec![("y", y)])
         },
-        // The gradient is the exponential of a rounded difference: what that was off by, times
-        // the exponential.
+        // The gradient is the exponential of a rounded difference: the error of the difference,
+        // times the exponential.
         tolerance: |a, quantity| match quantity {
             Quantity::Output(_) => Tolerance::Rounded(1.0),
             Quantity::Grad(_) => Tolerance::Rounded(4.0 + 2.0 * largest(a)),
@@ -48,7 +48,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     },
 ];
 
-/// One dimension or several.
+/// One dimension, or several.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Dims {
@@ -65,8 +65,8 @@ impl Dims {
     }
 }
 
-/// (Σx² + (Σx)² / n) / (n - correction) in the shape of `y`: the variance with a sum in place of its
-/// difference, so that its gradient is a multiple of x + mean.
+/// Returns (Σx² + (Σx)² / n) / (n - correction) in the shape of `y`: the variance with a sum
+/// instead of its difference, so that its gradient is a multiple of x + mean.
 fn both_terms(x: &Tensor, dims: &[usize], correction: f64, y: &Tensor) -> Result<Tensor> {
     let n = dims.iter().map(|&dim| x.shape()[dim]).product::<usize>() as f64;
     let squares = f::sum(&f::square(x)?, dims, true)?;
@@ -75,7 +75,7 @@ fn both_terms(x: &Tensor, dims: &[usize], correction: f64, y: &Tensor) -> Result
     f::reshape(&magnitude, y.shape())
 }
 
-/// The largest magnitude in the input.
+/// Returns the largest magnitude in the input.
 fn largest(a: &Arguments<'_>) -> f64 {
     let x =
         a.tensor("input").and_then(|x| dispatch(&Cast { x: x.value().clone(), to: DType::F64 }));
@@ -94,7 +94,7 @@ fn reduced(a: &Arguments<'_>, reduce: fn(&Tensor, &[usize]) -> Result<Tensor>) -
     Ok(vec![("y", f::reshape(&kept, &shape)?)])
 }
 
-/// Sums of f32 are kept in f64 and rounded once.
+/// Sums of f32 are computed in f64 and rounded once.
 fn summed(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Contraction(1.0),

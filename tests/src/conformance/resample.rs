@@ -99,8 +99,8 @@ fn grid_sample(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", f::grid_sample(a.tensor("input")?, a.tensor("grid")?, params)?)])
 }
 
-/// Elements are copied; a gradient is the sum of those of its copies, at most three in each of
-/// three dimensions.
+/// Elements are copied; a gradient is the sum over its copies, at most three in each of three
+/// dimensions.
 fn padded(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Copied,
@@ -108,7 +108,7 @@ fn padded(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     }
 }
 
-/// Each weight is rounded two times in three dimensions, and the taps are added one by one.
+/// Each weight is rounded twice in three dimensions, and the taps are added one by one.
 fn interpolated(a: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     let mode: Option<String> = a.param("mode").unwrap_or_default();
     let nearest = mode.is_none_or(|mode| mode.starts_with("nearest"));
@@ -119,12 +119,12 @@ fn interpolated(a: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     }
 }
 
-/// Weights are rounded once; the gradient of the input is exact but for the rounding of addends
-/// and that of the grid is rounded once.
+/// Weights are rounded once. The gradient of the input is exact except for the rounding of addends;
+/// that of the grid is rounded once.
 fn sampled(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
     match quantity {
         Quantity::Output(_) => Tolerance::Largest(32.0),
-        // In f64, where contributions can cancel.
+        // In f64, in which contributions can cancel.
         Quantity::Grad("grid") => Tolerance::Largest(1.0),
         Quantity::Grad(_) => Tolerance::Largest(8.0),
     }

@@ -2,7 +2,7 @@
 
 use super::Draw;
 
-/// Texts that numbers are replaced with.
+/// Texts that replace numbers.
 const NUMBERS: [&str; 16] = [
     "0",
     "-0",
@@ -22,7 +22,7 @@ const NUMBERS: [&str; 16] = [
     "340282366920938463463374607431768211456",
 ];
 
-/// Lengths and sizes that integers in files are replaced with.
+/// Lengths and sizes that replace integers in files.
 const WORDS: [u64; 12] = [
     0,
     1,
@@ -38,7 +38,7 @@ const WORDS: [u64; 12] = [
     u64::MAX,
 ];
 
-/// One of the samples, mostly with some damage, now and then nothing but noise.
+/// Returns one of the samples, usually damaged, and sometimes only noise.
 pub(super) fn damaged(draw: &mut Draw, samples: &[Vec<u8>]) -> Vec<u8> {
     if draw.chance(30) {
         let length = draw.below(300);
@@ -51,7 +51,7 @@ pub(super) fn damaged(draw: &mut Draw, samples: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The same of text: what is not UTF-8 is replaced.
+/// Returns damaged text; bytes that are not UTF-8 are replaced.
 pub(super) fn damaged_text(draw: &mut Draw, samples: &[Vec<u8>]) -> String {
     let mut bytes = damaged(draw, samples);
     for _ in 0..draw.below(3) {
@@ -105,7 +105,7 @@ fn replace_number(draw: &mut Draw, bytes: &mut Vec<u8>, at: usize) {
     bytes.splice(start..start + length, draw.pick(&NUMBERS).bytes());
 }
 
-/// Removes, repeats or moves a line, or puts a word of the text in the place of another.
+/// Removes, repeats or moves a line, or replaces a word of the text with another.
 fn damage_lines(draw: &mut Draw, bytes: &mut Vec<u8>) {
     if draw.flag() {
         let words = words(bytes);
@@ -126,7 +126,7 @@ fn damage_lines(draw: &mut Draw, bytes: &mut Vec<u8>) {
     *bytes = lines.join(&b'\n');
 }
 
-/// Where the words of a text are.
+/// Returns the ranges of a text's words.
 fn words(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let in_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_%$.".contains(&byte);
     let mut words = Vec::new();

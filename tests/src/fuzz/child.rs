@@ -1,4 +1,4 @@
-//! The process that the cases run in.
+//! The process in which the cases run.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -7,16 +7,16 @@ use std::sync::Mutex;
 
 use super::{Outcome, Target};
 
-/// Where a thread panicked, and why.
+/// The place and the message of a panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Runs cases of a target one after the other, and says on the standard output which one it
-/// begins (`case 7`) and how it ended (`result`, `refused`, `wrong REASON`). Ends at the first
-/// one that ended wrong: the next ones deserve a sound process.
+/// Runs cases of a target in sequence. Prints the case that it begins (`case 7`) and its ending
+/// (`result`, `refused`, `wrong REASON`) to the standard output. Stops at the first wrong ending:
+/// the next cases deserve a sound process.
 ///
 /// # Errors
 ///
-/// If nobody reads what it says.
+/// The reader of the output is gone.
 pub fn run_cases(target: &Target, seed: u64, cases: Range<u64>) -> std::io::Result<()> {
     std::panic::set_hook(Box::new(|info| {
         let mut first = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -29,7 +29,7 @@ pub fn run_cases(target: &Target, seed: u64, cases: Range<u64>) -> std::io::Resu
         writeln!(out, "case {case}")?;
         out.flush()?;
         let ended = catch_unwind(AssertUnwindSafe(|| target.run(seed, case)));
-        // A panic counts even if something has caught it.
+        // A panic counts even if it was caught.
         let panic = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         match (panic, ended) {
             (None, Ok(Outcome::Result)) => writeln!(out, "result")?,

@@ -1,4 +1,4 @@
-//! Functions that are built from several operations, or read one in another way.
+//! Functions that are built from several operations, or that reinterpret one.
 
 use samebits::Tensor;
 use samebits::functional::{self as f, Reduction};
@@ -144,7 +144,7 @@ fn rearranged(calls: &mut Calls) {
     });
 }
 
-/// What has no gradient.
+/// Calls functions without a gradient.
 fn answers(calls: &mut Calls) {
     calls.function("answers", |d| {
         let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(25));

@@ -10,7 +10,7 @@ use samebits::{DType, Generator};
 use super::{Calls, graded, small};
 use crate::fuzz::Draw;
 
-/// Two factors of a product of matrices, perhaps with dimensions before.
+/// Draws two factors of a matrix product, sometimes with leading dimensions.
 fn factors(d: &mut Draw, dtype: DType) -> [Value; 2] {
     let ranks = d.below(3);
     let batch = d.shape(ranks);
@@ -26,7 +26,7 @@ fn factors(d: &mut Draw, dtype: DType) -> [Value; 2] {
     [d.tensor(&left, dtype), d.tensor(&right, dtype)]
 }
 
-/// The shapes and parameters of a convolution that is valid unless something hostile was drawn.
+/// The shapes and parameters of a convolution, valid unless something hostile was drawn.
 struct Convolution {
     input: Vec<usize>,
     weight: Vec<usize>,
@@ -169,7 +169,7 @@ fn convolutions(calls: &mut Calls) {
         let (dtype, which) = (d.float(), d.below(3));
         let Convolution { input, weight, params } = convolution(d);
         let more: Vec<usize> = params.stride.iter().map(|_| d.count(0)).collect();
-        // A transposed convolution has the roles of the channels exchanged.
+        // A transposed convolution exchanges the roles of the channels.
         let first = if which == 2 { weight[0] } else { input[1] };
         let arguments = vec![
             d.tensor(&[&[input[0], first], &input[2..]].concat(), dtype),
@@ -188,13 +188,13 @@ fn convolutions(calls: &mut Calls) {
     });
 }
 
-/// The shape of a convolution's result, if that is one that can be computed.
+/// Returns the shape of a convolution's result, if it can be computed.
 fn output(d: &mut Draw, params: &ConvParams, input: &[usize], weight: &[usize]) -> Vec<usize> {
     let shape = params.output_shape("conv", input, weight);
     shape.ok().filter(|shape| small(shape)).unwrap_or_else(|| d.any_shape())
 }
 
-/// A matrix, or a batch of them.
+/// Draws a matrix, or a batch of them.
 fn matrices(d: &mut Draw) -> Value {
     let (ranks, dtype) = (d.below(3), d.float());
     let mut shape: Vec<usize> = (0..ranks).map(|_| d.between(0, 3)).collect();

@@ -19,7 +19,7 @@ const SCATTER: [ScatterReduceKind; 5] = [
 
 const BAGS: [BagMode; 3] = [BagMode::Sum, BagMode::Mean, BagMode::Max];
 
-/// A tensor, a dimension of it, indices along it and what they are the places of.
+/// A tensor, a dimension of it, indices along it, and their source.
 struct Along {
     input: Value,
     dim: usize,
@@ -27,7 +27,7 @@ struct Along {
     source: Value,
 }
 
-/// One index for each slice.
+/// Draws one index for each slice.
 fn slices(d: &mut Draw, dtype: DType) -> Along {
     let rank = d.between(1, 4);
     let (shape, dim) = (d.shape(rank), d.below(rank));
@@ -41,7 +41,7 @@ fn slices(d: &mut Draw, dtype: DType) -> Along {
     }
 }
 
-/// One index for each element.
+/// Draws one index for each element.
 fn elements(d: &mut Draw, dtype: DType) -> Along {
     let rank = d.between(1, 4);
     let (shape, dim) = (d.shape(rank), d.below(rank));
@@ -55,7 +55,7 @@ fn elements(d: &mut Draw, dtype: DType) -> Along {
     }
 }
 
-/// A tensor, indices of its first dimensions, and as many values.
+/// Draws a tensor, indices of its first dimensions, and as many values.
 fn places(d: &mut Draw, dtype: DType) -> (Value, Vec<Value>, Value) {
     let rank = d.between(1, 4);
     let (shape, indexed) = (d.shape(rank), d.between(1, rank));
@@ -241,7 +241,7 @@ fn bags(d: &mut Draw, dtype: DType) -> Bags {
 }
 
 impl Bags {
-    /// A gradient of the result.
+    /// Draws a gradient of the result.
     fn grad(&self, d: &mut Draw, dtype: DType) -> Value {
         let count = self.offsets.numel() - usize::from(self.params.include_last_offset);
         let width = self.weight.shape().last().copied().unwrap_or(0);

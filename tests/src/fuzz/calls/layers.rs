@@ -18,7 +18,7 @@ pub(super) fn add(calls: &mut Calls) {
     calls.function("adaptive_log_softmax", adaptive);
 }
 
-/// The results of a layer whose numbers are drawn from a generator of its own, training or not, and the
+/// Returns the results of a layer that draws from its own generator, training or not, and the
 /// gradient of its input.
 fn graded(
     d: &mut Draw,
@@ -138,7 +138,7 @@ fn recurrent(d: &mut Draw) -> Result<Vec<Value>> {
     let step = if d.chance(4) { vec![width] } else { vec![n, width] };
     let shape = if which < 3 { &sequence } else { &step };
     let (x, projected) = (d.tensor(shape, dtype), d.count(0));
-    /// What the three networks have in common.
+    /// Sets the options that the three networks share.
     macro_rules! network {
         ($options:expr) => {
             $options
@@ -204,7 +204,7 @@ fn attention(d: &mut Draw) -> Result<Vec<Value>> {
     };
     let shape = if first { [n, steps, width] } else { [steps, n, width] };
     let x = d.tensor(&shape, dtype);
-    /// What the two transformers have in common.
+    /// Sets the options that the two transformers share.
     macro_rules! layer {
         ($options:expr) => {
             &$options

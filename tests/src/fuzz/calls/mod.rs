@@ -1,5 +1,5 @@
-//! The operations: one entry for each that is registered, and one for each function that is built
-//! from several.
+//! The operations: one entry for each registered operation, and one for each function built from
+//! several.
 
 mod composed;
 mod contractions;
@@ -32,7 +32,7 @@ pub(super) fn targets() -> Vec<Target> {
     calls.0
 }
 
-/// Functions that end in every way there is, most of them wrong.
+/// Functions with every kind of ending, most of them wrong.
 #[cfg(test)]
 pub(super) fn planted() -> Vec<Target> {
     #[expect(clippy::disallowed_methods, reason = "what it plants depends on the thread count")]
@@ -78,7 +78,7 @@ impl Calls {
             kernel: Some((O::NAME, O::PASS)),
             run: Box::new(move |draw| {
                 let run = |draw: &mut Draw| Ok(dispatch(&make(draw)?)?.tensors());
-                // A gradient may go by the name of its operation.
+                // A gradient may have the name of its operation.
                 judged(draw, run, |op| !op.is_empty() && O::NAME.starts_with(op))
             }),
         });
@@ -128,7 +128,7 @@ fn judged(
             }
             Outcome::Result
         }
-        // Memory that other processes hold is no property of a call.
+        // The memory of other processes is not a property of a call.
         (Err(Error::OutOfMemory { .. }), _) | (_, Err(Error::OutOfMemory { .. })) => {
             Outcome::Refused
         }
@@ -151,7 +151,8 @@ fn judged(
     }
 }
 
-/// Types, shapes and bits. A view of more elements than memory holds has none worth comparing.
+/// Returns types, shapes and bits. A view of more elements than memory holds has none worth
+/// comparing.
 fn bits(tensors: &[Value]) -> Vec<(String, Vec<u8>)> {
     let bytes = |x: &Value| if x.numel() > 1 << 20 { Ok(Vec::new()) } else { x.to_bytes() };
     tensors
@@ -160,7 +161,7 @@ fn bits(tensors: &[Value]) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// The value of a function and its gradients, now and then their gradients too.
+/// Returns the value of a function and its gradients, sometimes their gradients, too.
 fn graded(
     draw: &mut Draw,
     arguments: Vec<Value>,
@@ -177,7 +178,7 @@ fn graded(
         let first = variables.iter().find_map(|variable| gradients.of(variable));
         if let Some(first) = first.filter(|first| first.requires_grad()) {
             let seed = like(draw, first.value())?;
-            // Not every gradient can be differentiated again; those that cannot say so.
+            // Not every gradient can be differentiated again; the others return an error.
             let second = first.backward_from(Tensor::from(seed), false)?;
             results.extend(variables.iter().filter_map(|x| second.of(x)).map(Value::from));
         }
@@ -185,13 +186,13 @@ fn graded(
     Ok(results)
 }
 
-/// An argument, whose gradient is wanted if it can have one.
+/// Draws an argument that requires a gradient if it can.
 fn variable(x: Value) -> Result<Tensor> {
     let is_float = x.dtype().is_float();
     Tensor::from(x).set_requires_grad(is_float)
 }
 
-/// A gradient for a result.
+/// Draws a gradient for a result.
 fn like(draw: &mut Draw, x: &Value) -> Result<Value> {
     if x.numel() > 1 << 20 {
         return x.narrow(0, 0, 0);
@@ -199,7 +200,7 @@ fn like(draw: &mut Draw, x: &Value) -> Result<Value> {
     Ok(draw.tensor(x.shape(), x.dtype()))
 }
 
-/// Whether a tensor of this shape is one to compute with.
+/// Returns whether a tensor of this shape is small enough to compute with.
 fn small(shape: &[usize]) -> bool {
     let numel = shape.iter().try_fold(1usize, |numel, &size| numel.checked_mul(size.max(1)));
     numel.is_some_and(|numel| numel < 100_000)

@@ -124,7 +124,7 @@ fn pointwise(calls: &mut Calls) {
     });
 }
 
-/// What CTC aligns: shapes that mostly go together.
+/// Draws the arguments of CTC: shapes that usually match.
 fn targets(d: &mut Draw, n: usize, steps: usize, classes: usize) -> CtcTargets {
     let width = d.between(0, 5);
     let target_lengths: Vec<usize> = (0..n).map(|_| d.between(0, width)).collect();
@@ -176,12 +176,12 @@ fn sequences(calls: &mut Calls) {
 }
 
 fn norms(calls: &mut Calls) {
-    /// A batch with channels.
+    /// Draws a batch with channels.
     fn channels(d: &mut Draw) -> Vec<usize> {
         let rank = d.between(2, 5);
         d.shape(rank)
     }
-    /// Rows and the shape of one.
+    /// Draws rows, and the shape of one.
     fn rows(d: &mut Draw) -> (Vec<usize>, Vec<usize>) {
         let rank = d.between(1, 4);
         let (shape, from) = (d.shape(rank), d.below(rank));
@@ -270,12 +270,12 @@ fn optimizers(calls: &mut Calls) {
 }
 
 fn cells(calls: &mut Calls) {
-    /// Tensors of `[n, width * size]`.
+    /// Draws tensors of `[n, width * size]`.
     fn states<const N: usize>(d: &mut Draw, widths: [usize; N]) -> [Value; N] {
         let (n, size, dtype) = (d.size().min(12), d.size().min(12), d.float());
         widths.map(|width| d.tensor(&[n, width * size], dtype))
     }
-    /// A bias that fits the gates.
+    /// Draws a bias that fits the gates.
     fn bias(d: &mut Draw, gates: &Value) -> Option<Value> {
         let width = gates.shape().last().copied().unwrap_or(0).min(1000);
         d.flag().then(|| d.tensor(&[width], gates.dtype()))
@@ -299,7 +299,7 @@ fn cells(calls: &mut Calls) {
     });
 }
 
-/// Sizes of a recurrent layer.
+/// The sizes of a recurrent layer.
 struct Sizes {
     cell: RecurrentCell,
     gates: usize,

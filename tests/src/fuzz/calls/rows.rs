@@ -62,7 +62,7 @@ const COMPARE: [CompareKind; 6] = [
 const REDUCE: [ReduceKind; 5] =
     [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin, ReduceKind::Prod];
 
-/// Two tensors that broadcast together.
+/// Draws two tensors that broadcast together.
 fn pair(draw: &mut Draw, dtype: DType) -> [Value; 2] {
     let shape = draw.any_shape();
     [(); 2].map(|()| {
@@ -71,19 +71,19 @@ fn pair(draw: &mut Draw, dtype: DType) -> [Value; 2] {
     })
 }
 
-/// A tensor of a type that has arithmetic, and its rank.
+/// Draws a tensor of a numeric type, and returns its rank.
 fn numbers(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.number());
     (draw.tensor(&shape, dtype), shape.len())
 }
 
-/// A tensor of floats, and its rank.
+/// Draws a tensor of floats, and returns its rank.
 fn floats(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.float());
     (draw.tensor(&shape, dtype), shape.len())
 }
 
-/// A tensor of any type, and its rank.
+/// Draws a tensor of any type, and returns its rank.
 fn anything(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.any_type());
     (draw.tensor(&shape, dtype), shape.len())
@@ -240,7 +240,7 @@ fn activations(calls: &mut Calls) {
 }
 
 fn reductions(calls: &mut Calls) {
-    /// A tensor of which no operation makes a copy, but looks at every element.
+    /// Draws a tensor that no operation copies, but whose elements are all read.
     fn walked(of: fn(&mut Draw) -> (Value, usize), d: &mut Draw) -> (Value, usize) {
         d.expand_less();
         of(d)
@@ -300,7 +300,7 @@ fn reductions(calls: &mut Calls) {
 }
 
 fn scans(calls: &mut Calls) {
-    /// Tensors of one shape and type, and a dimension.
+    /// Draws tensors of one shape and type, and a dimension.
     fn alike<const N: usize>(d: &mut Draw) -> ([Value; N], usize) {
         let rank = d.between(1, 4);
         let (shape, dtype) = (d.shape(rank), d.float());

@@ -82,7 +82,7 @@ fn random(calls: &mut Calls) {
     });
 }
 
-/// A generator, now and then at the end of its words.
+/// Draws a generator, sometimes at the end of its words.
 pub(super) fn generator(d: &mut Draw) -> Generator {
     let offset = d.count(0) as u64;
     Generator::new(d.word()).with_offset(offset)
@@ -95,7 +95,7 @@ fn views(calls: &mut Calls) {
         for _ in 0..d.between(1, 4) {
             x = view(d, &x)?;
         }
-        // What cannot be read whole says so.
+        // A tensor that cannot be read whole returns an error.
         let x = x.contiguous()?;
         x.to_bytes()?;
         Ok(vec![x])
@@ -129,7 +129,7 @@ fn views(calls: &mut Calls) {
     });
 }
 
-/// A view of a tensor, or a copy in another shape.
+/// Draws a view of a tensor, or a copy in another shape.
 fn view(d: &mut Draw, x: &Value) -> Result<Value> {
     let rank = x.rank();
     let dim = d.dim(rank);

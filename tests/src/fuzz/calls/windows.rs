@@ -8,7 +8,7 @@ use samebits::{DType, Generator, Result};
 use super::{Calls, graded, small};
 use crate::fuzz::Draw;
 
-/// The shape of a batch of images with `dims` spatial dimensions.
+/// Draws the shape of a batch of images with `dims` spatial dimensions.
 fn image(d: &mut Draw, dims: usize) -> Vec<usize> {
     let mut shape = vec![d.between(0, 3), d.between(0, 3)];
     shape.extend((0..dims).map(|_| d.between(1, 24 / dims.pow(2))));
@@ -19,7 +19,7 @@ fn image(d: &mut Draw, dims: usize) -> Vec<usize> {
     shape
 }
 
-/// Windows that mostly fit.
+/// Draws windows that usually fit.
 fn windows(d: &mut Draw, dims: usize) -> PoolParams {
     let mut params = PoolParams::square(dims, 1);
     for dim in 0..dims {
@@ -37,7 +37,7 @@ fn windows(d: &mut Draw, dims: usize) -> PoolParams {
     params
 }
 
-/// A gradient of a result of this shape, if that is one that can be computed.
+/// Draws a gradient of a result of this shape, if it can be computed.
 fn grad(d: &mut Draw, shape: Result<Vec<usize>>, dtype: DType) -> Value {
     let shape = shape.ok().filter(|shape| small(shape)).unwrap_or_else(|| d.any_shape());
     d.tensor(&shape, dtype)
@@ -107,7 +107,7 @@ fn pooling(calls: &mut Calls) {
 }
 
 fn adaptive(calls: &mut Calls) {
-    /// The shapes of an input and of a result.
+    /// Draws the shapes of an input and of a result.
     fn shapes(d: &mut Draw, least: usize) -> [Vec<usize>; 2] {
         let dims = d.between(least, 3);
         let (input, mut output) = (image(d, dims), image(d, dims));
@@ -191,7 +191,7 @@ fn functions(calls: &mut Calls) {
 fn padding(calls: &mut Calls) {
     const MODES: [PadMode; 4] =
         [PadMode::Constant, PadMode::Reflect, PadMode::Replicate, PadMode::Circular];
-    /// How far each of some dimensions is padded.
+    /// Draws the pads of some dimensions.
     fn pads(d: &mut Draw, count: usize) -> Vec<[i64; 2]> {
         (0..count)
             .map(|_| {
@@ -243,7 +243,7 @@ fn resizing(calls: &mut Calls) {
             InterpolateMode::CubicAntialias { align_corners },
         ])
     }
-    /// The shapes of an input and of a result, and how they are related.
+    /// Draws the shapes of an input and of a result, and their scales.
     fn sizes(d: &mut Draw) -> (Vec<usize>, Vec<usize>, Vec<Option<f64>>) {
         let dims = d.between(1, 3);
         let (input, mut output) = (image(d, dims), image(d, dims));
@@ -286,7 +286,7 @@ fn sampling(calls: &mut Calls) {
             align_corners: d.flag(),
         }
     }
-    /// The shapes of an input, a grid and a result.
+    /// Draws the shapes of an input, a grid and a result.
     fn shapes(d: &mut Draw) -> [Vec<usize>; 3] {
         let dims = d.between(2, 3);
         let (input, mut output) = (image(d, dims), image(d, dims));
