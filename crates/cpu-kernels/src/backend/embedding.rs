@@ -7,10 +7,12 @@ use samebits_tensor_core::{DType, Element, Error, Op, Result, Tensor};
 use super::{F32, FLOATS, filled, with_float};
 use crate::embedding::{self, BagBounds, Bags};
 
-const PLACES: &str = "the rows of a bag are added in f64 in ascending place and rounded once";
+const PLACES: &str =
+    "the rows of a bag are added in f64 in ascending order of places and rounded once";
 const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
 const ATOMIC: &str = "float atomics add in the order in which threads arrive";
-const TREE: &str = "each weight is a scalar product over a tree of the row's width";
+const TREE: &str =
+    "each weight is a scalar product over a tree that depends on the row's width alone";
 
 pub(super) fn register_all() {
     // Registered before the atomic variants, because it is the faster of the two: see

@@ -9,7 +9,7 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "taps",
         FLOATS,
-        "each output takes its taps in row-major order",
+        "each output adds its taps in row-major order",
         |op: &GridSample, sampling| {
             let (input, grid) = (op.input.contiguous()?, op.grid.contiguous()?);
             let mut out = Tensor::scratch(sampling.output_shape(), input.dtype())?;
@@ -40,7 +40,7 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "points",
         FLOATS,
-        "each point adds up its channels in ascending order",
+        "each point adds its channels in ascending order",
         |op: &GridSampleGridGrad, sampling| {
             let (grad, grid) = (op.grad.contiguous()?, op.grid.contiguous()?);
             let input = op.input.contiguous()?;

@@ -11,7 +11,7 @@ use super::{F32, FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::{index, memory, scatter};
 
 const COPY: &str = "each element is copied";
-const LAST: &str = "of several sources for one place the last wins";
+const LAST: &str = "if several sources name one place, the last one is kept";
 const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
 const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 

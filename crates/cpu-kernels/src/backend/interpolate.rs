@@ -9,7 +9,7 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "taps",
         FLOATS,
-        "each output takes its inputs in ascending order",
+        "each output adds its inputs in ascending order",
         |op: &Interpolate, resize| {
             let input = op.input.contiguous()?;
             let mut out = Tensor::scratch(resize.output_shape(), input.dtype())?;
@@ -22,7 +22,7 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "gather",
         FLOATS,
-        "each input takes its contributions in ascending output index",
+        "each input adds its contributions in ascending output index",
         |op: &InterpolateGrad, resize| {
             let grad = op.grad.contiguous()?;
             let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;

@@ -8,7 +8,8 @@ use samebits_tensor_core::{Op, Result, Tensor};
 use super::{Element, FLOATS, filled, with_float};
 use crate::loss::{self, Targets};
 
-const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
+const ROWS: &str =
+    "rows are independent; each sum runs in f64 over a tree that depends on the length alone";
 
 pub(super) fn register_all() {
     register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax, ()| {
@@ -28,13 +29,14 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "tree",
         FLOATS,
-        "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
+        "each loss is one f64 product; \
+         their sum runs in f64 over a tree that depends on their number alone",
         |op: &NllLoss, ()| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op)),
     ));
     register(Kernel::portable(
         "each",
         FLOATS,
-        "each element is written by itself",
+        "each element is written independently",
         |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
     ));
     register(Kernel::portable(

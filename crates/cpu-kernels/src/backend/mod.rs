@@ -80,7 +80,7 @@ const FLOATS: &[DType] = &[DType::F32, DType::F64];
 /// The element type of integer arithmetic.
 const INTEGERS: &[DType] = &[DType::I64];
 /// The reason why integer arithmetic is portable.
-const WRAPS: &str = "integers wrap around, so no order shows";
+const WRAPS: &str = "integers wrap around, so every order gives the same bits";
 /// The element type of kernels that use the correctly rounded f32 functions.
 const F32: &[DType] = &[DType::F32];
 

@@ -9,7 +9,7 @@ use crate::memory;
 use crate::norm::{self, Batch};
 
 const TREE: &str =
-    "statistics run in f64 over a tree of their length alone; the rest is elementwise";
+    "statistics run in f64 over a tree that depends on the length alone; the rest is elementwise";
 
 pub(super) fn register_all() {
     register(Kernel::portable(

@@ -15,7 +15,7 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "gather",
         FLOATS,
-        "each input takes its contributions in ascending output index",
+        "each input adds its contributions in ascending output index",
         |op: &PadGrad, plan| {
             let grad = op.grad.contiguous()?;
             let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;

@@ -9,8 +9,8 @@ use samebits_tensor_core::{DType, Op, Result, Tensor};
 use super::{FLOATS, with_float};
 use crate::pooling;
 
-const WINDOWS: &str = "each output walks its window in row-major order";
-const GATHER: &str = "each input takes its contributions in ascending output index";
+const WINDOWS: &str = "each output reads its window in row-major order";
+const GATHER: &str = "each input adds its contributions in ascending output index";
 
 pub(super) fn register_all() {
     register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &MaxPool, pool| {
@@ -103,7 +103,7 @@ fn register_fractional() {
 }
 
 fn register_unpool() {
-    const LAST: &str = "of several elements with one index the last one wins";
+    const LAST: &str = "if several elements have one index, the last one is kept";
     register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool, shape| {
         let (input, indices) = (op.input.contiguous()?, op.indices.contiguous()?);
         let mut out = Tensor::scratch(shape, input.dtype())?;

@@ -10,7 +10,7 @@ use crate::parallel::threads;
 use crate::recurrent::{self, Gates, Grads, Kept, KeptMut, Layer, Outputs};
 
 const STEPS: &str =
-    "each sequence by itself: a fixed order in products, and a fixed sequence of operations";
+    "sequences are independent; products have a fixed order, cells a fixed sequence of operations";
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
 pub(super) fn register_all() {

@@ -14,7 +14,8 @@ pub(super) fn register_all() {
     register(Kernel::portable(
         "tree",
         FLOATS,
-        "sums run in f64 over a tree that depends on the length alone; extrema take the first",
+        "sums run in f64 over a tree that depends on the length alone; \
+         ties of extrema go to the lowest index",
         |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
     ));
     register(Kernel::portable("integers", INTEGERS, WRAPS, reduce_integers));

@@ -7,8 +7,8 @@ use super::{F32, FLOATS, INTEGERS, WRAPS, with_float};
 use crate::scatter::{self, integer};
 
 const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
-const ASCENDING: &str =
-    "sums as in scatter_add; products in ascending source order; extrema have no order";
+const ASCENDING: &str = "sums as in scatter_add; products in ascending source order; \
+    extrema do not depend on the order";
 const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {

@@ -15,7 +15,7 @@ use crate::embedding::{self, Bags};
 use crate::error::CudaError;
 
 /// The reason why f64 sums of places are portable.
-const PLACES: &str = "added in ascending places";
+const PLACES: &str = "added in ascending order of places";
 
 pub(super) fn register_all() {
     register(atomic(F32, ARRIVAL, |op, _| table_grad::<f32>(op, Variant::Atomic)));
@@ -28,7 +28,7 @@ pub(super) fn register_all() {
     register(portable(
         "places",
         FLOATS,
-        "the rows of a bag are added in f64 in ascending place and rounded once",
+        "the rows of a bag are added in f64 in ascending order of places and rounded once",
         |op: &EmbeddingBag, ()| with_float!(op.weight.dtype(), T => bag::<T>(op)),
     ));
     register(atomic(F32, ARRIVAL, |op, _| bag_grad::<f32>(op, Variant::Atomic)));
@@ -41,7 +41,7 @@ pub(super) fn register_all() {
     register(portable(
         "tree",
         FLOATS,
-        "each weight is a scalar product over a tree of the row's width",
+        "each weight is a scalar product over a tree that depends on the row's width alone",
         |op: &EmbeddingBagWeightsGrad, ()| with_float!(op.weight.dtype(), T => weights_grad::<T>(op)),
     ));
 }

@@ -12,7 +12,7 @@ pub(super) fn register_all() {
     register(portable(
         "taps",
         FLOATS,
-        "each output takes its taps in row-major order",
+        "each output adds its taps in row-major order",
         |op: &GridSample, plan| with_float!(op.input.dtype(), T => forward::<T>(op, plan)),
     ));
     register(atomic(F32, ARRIVAL, |op, plan| input_grad::<f32>(op, plan, Variant::Atomic)));
@@ -28,7 +28,7 @@ pub(super) fn register_all() {
     register(portable(
         "points",
         FLOATS,
-        "each point adds up its channels in ascending order",
+        "each point adds its channels in ascending order",
         |op: &GridSampleGridGrad, plan| with_float!(op.input.dtype(), T => grid_grad::<T>(op, plan)),
     ));
 }

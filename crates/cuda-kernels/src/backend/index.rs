@@ -18,7 +18,7 @@ use crate::sort;
 use crate::{Buffer, Variant};
 
 const COPY: &str = "each element is copied";
-const LAST: &str = "of several sources for one place the last wins";
+const LAST: &str = "if several sources name one place, the last one is kept";
 pub(super) const EXACT: &str = "the sum is exact and rounded once";
 pub(super) const ASCENDING: &str = "added in ascending source order";
 

@@ -11,14 +11,14 @@ pub(super) fn register_all() {
     register(portable(
         "taps",
         FLOATS,
-        "each output takes its inputs in ascending order",
+        "each output adds its inputs in ascending order",
         |op: &Interpolate, resize| with_float!(op.input.dtype(), T => forward::<T>(op, resize)),
     ));
     register(atomic(F32, ARRIVAL, |op, resize| backward::<f32>(op, resize, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
-        "each input takes its contributions in ascending output index",
+        "each input adds its contributions in ascending output index",
         |op: &InterpolateGrad, resize| with_float!(op.grad.dtype(), T => backward::<T>(op, resize, Variant::Deterministic)),
     ));
 }

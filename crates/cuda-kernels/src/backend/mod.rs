@@ -147,7 +147,7 @@ const F64: &[DType] = &[DType::F64];
 /// The element type of integer arithmetic.
 const INTEGERS: &[DType] = &[DType::I64];
 /// The reason why integer arithmetic is portable.
-const WRAPS: &str = "integers wrap around, so no order shows";
+const WRAPS: &str = "integers wrap around, so every order gives the same bits";
 
 /// Evaluates `$body` with `$t` as the unsigned integer of a type's width.
 macro_rules! with_word {

@@ -8,7 +8,7 @@ use super::{EACH, FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float}
 use crate::norm::{self, Batch, Gradients};
 
 const TREE: &str =
-    "statistics run in f64 over a tree of their length alone; the rest is elementwise";
+    "statistics run in f64 over a tree that depends on the length alone; the rest is elementwise";
 
 pub(super) fn register_all() {
     register(portable(

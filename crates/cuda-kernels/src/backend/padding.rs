@@ -18,7 +18,7 @@ pub(super) fn register_all() {
     register(portable(
         "gather",
         FLOATS,
-        "each input takes its contributions in ascending output index",
+        "each input adds its contributions in ascending output index",
         |op: &PadGrad, plan| with_float!(op.grad.dtype(), T => pad_grad::<T>(op, plan, Variant::Deterministic)),
     ));
 }

@@ -11,8 +11,8 @@ use crate::Variant;
 use crate::pooling::{self, AdaptivePool, Average, FractionalPool, Pool};
 use crate::scatter::{Rows, scatter};
 
-const WINDOWS: &str = "each output walks its window in row-major order";
-const GATHER: &str = "each input takes its contributions in ascending output index";
+const WINDOWS: &str = "each output reads its window in row-major order";
+const GATHER: &str = "each input adds its contributions in ascending output index";
 
 pub(super) fn register_all() {
     register(portable(
@@ -97,7 +97,7 @@ fn register_fractional() {
 }
 
 fn register_unpool() {
-    const LAST: &str = "of several elements with one index the last one wins";
+    const LAST: &str = "if several elements have one index, the last one is kept";
     register(portable(
         "planes",
         FLOATS,

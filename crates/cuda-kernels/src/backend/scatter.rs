@@ -11,8 +11,8 @@ use crate::Variant;
 use crate::places;
 use crate::scatter::{self, Rows, Summed};
 
-const REDUCED: &str =
-    "sums as in scatter_add; products in ascending source order; extrema have no order";
+const REDUCED: &str = "sums as in scatter_add; products in ascending source order; \
+    extrema do not depend on the order";
 
 pub(super) fn register_all() {
     register(atomic(F32, ARRIVAL, |op, _| scatter_add::<f32>(op, Variant::Atomic)));

@@ -17,7 +17,7 @@ pub(super) fn register_all() {
     register(portable(
         "tree",
         FLOATS,
-        "each dot product runs in f64 over a tree of its length alone",
+        "each dot product runs in f64 over a tree that depends on the length alone",
         |op: &SampledProduct, ()| with_float!(op.left.dtype(), T => sampled::<T>(op)),
     ));
 }
