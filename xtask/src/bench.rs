@@ -3,6 +3,10 @@
 //! Both programs run the same cases in turns and alternate who goes first, so drift of the machine
 //! affects both. A ratio is taken within a round. The interval shows the uncertainty of the median
 //! ratio; if it contains 1, the case is called inconclusive.
+//!
+//! `--random SEED` draws cases instead: see [`random`].
+
+mod random;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,6 +38,21 @@ pub(crate) struct Args {
     /// Run the cases in reverse order: earlier cases decide which memory is reused.
     #[arg(long)]
     reverse: bool,
+    /// Draw the cases from this seed: calls of any operation and steps of small models.
+    #[arg(long, value_name = "SEED")]
+    random: Option<u64>,
+    /// Number of drawn cases.
+    #[arg(long, default_value_t = 170, requires = "random")]
+    cases: usize,
+    /// Keep only the cases of this family.
+    #[arg(long, requires = "random")]
+    family: Option<String>,
+    /// Run only the case of this number.
+    #[arg(long, value_name = "NUMBER", requires = "random")]
+    case: Option<u64>,
+    /// Print the cases, a line of JSON each, and run none.
+    #[arg(long, requires = "random")]
+    draw: bool,
     /// Parts of the names of the cases to run; all by default.
     filters: Vec<String>,
 }
@@ -49,7 +68,10 @@ struct Times {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 7 });
     ensure!(rounds > 0, "expected at least one round");
-    let ours = build()?;
+    if let Some(seed) = args.random {
+        return random::run(args, seed);
+    }
+    let ours = build("steps")?;
     let script = crate::root().join("python/benchmarks/steps.py");
     let (mut mine, mut theirs) = (Times::default(), Times::default());
     for round in 0..rounds {
@@ -75,15 +97,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program of `crates/samebits/benches/steps.rs` as users build it.
-fn build() -> Result<PathBuf> {
+/// Builds a program of `crates/samebits/benches` as users build it.
+fn build(name: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(crate::root());
-    cargo.args(["bench", "--workspace", "--bench", "steps", "--no-run"]);
+    cargo.args(["bench", "--workspace", "--bench", name, "--no-run"]);
     let output = cargo.output().context("cannot start cargo")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cannot build the bench:\n{said}");
-    // The last line is `Executable benches/steps.rs (target/release/deps/steps-0123)`.
+    // The last line is like `Executable benches/steps.rs (target/release/deps/steps-0123)`.
     let path = said.lines().rev().find_map(|line| {
         let (_, path) = line.trim().strip_prefix("Executable ")?.split_once('(')?;
         path.strip_suffix(')')
@@ -184,8 +206,8 @@ fn report(mine: &Times, theirs: &Times) {
     }
 }
 
-/// Returns the record of a run: the figures, the machine and the versions.
-fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
+/// Returns what the figures were measured with.
+fn facts(args: &Args) -> Result<Vec<(&'static str, String)>> {
     let said = |program: &str, arguments: &[&str]| -> Result<String> {
         let output = Command::new(program).current_dir(crate::root()).args(arguments).output();
         let output = output.with_context(|| format!("cannot start {program}"))?;
@@ -200,7 +222,7 @@ fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
         }
         None => String::new(),
     };
-    let facts = [
+    Ok(vec![
         ("commit", said("git", &["rev-parse", "HEAD"])?),
         ("committed", said("git", &["log", "-1", "--format=%cI"])?),
         ("cpu", cpu.map_or_else(String::new, |(_, cpu)| cpu.to_owned())),
@@ -210,9 +232,13 @@ fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
         ("torch", torch),
         ("threads", args.threads.to_string()),
         ("reverse", args.reverse.to_string()),
-    ];
+    ])
+}
+
+/// Returns the record of a run: the figures, the machine and the versions.
+fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
     let mut json = String::from("{\n");
-    for (name, value) in facts {
+    for (name, value) in facts(args)? {
         // The debug output of such texts is JSON.
         writeln!(json, "  {name:?}: {value:?},")?;
     }
