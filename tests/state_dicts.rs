@@ -1,5 +1,5 @@
 //! PyTorch's state dicts: each loads by name into the model of the same architecture, which then
-//! computes what PyTorch does. `reference/state_dicts.py` wrote them.
+//! computes PyTorch's results. `reference/state_dicts.py` wrote them.
 
 use samebits::io::{Tensors, load_safetensors};
 use samebits::nn::{
@@ -10,15 +10,15 @@ use samebits::nn::{
 use samebits::{Result, Tensor, manual_seed, sequential};
 use workspace_tests::conformance::{Tolerance, error, reference_file};
 
-/// The tensors of one model, without its name.
+/// Returns the tensors of one model, without its name.
 fn part(of: &Tensors, path: &str) -> Vec<(String, Tensor)> {
     let named = of.iter().filter_map(|(name, x)| Some((name.strip_prefix(path)?, x)));
     named.map(|(name, x)| (name.to_owned(), x.clone())).collect()
 }
 
-/// Loads the model `name` and compares what it computes. As many units are allowed as terms are
-/// added, one after the other, on the longest way from the input to the output, and as many again
-/// for the rounding of the products.
+/// Loads the model `name` and compares its results. The tolerance is one unit for each term added
+/// along the longest path from the input to the output, and as many again for the rounding of the
+/// products.
 #[track_caller]
 fn check<M: Module>(
     name: &str,
@@ -43,12 +43,12 @@ fn check<M: Module>(
     let tolerance = Tolerance::Largest(2.0 * terms as f64);
     for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
         error(found, expected, tolerance).unwrap_or_else(|wrong| panic!("{name}, {i}: {wrong}"));
-        // The bound tells a model that was not loaded from one that was.
+        // The bound distinguishes a model that was not loaded.
         error(&before[i], expected, tolerance).unwrap_err();
     }
 }
 
-/// `save_model` writes a shared weight once, `save_file` refuses it.
+/// `save_model` writes a shared weight once; `save_file` rejects it.
 #[test]
 fn a_weight_that_pytorch_has_tied_stays_tied() {
     #[derive(Module)]

@@ -1,5 +1,5 @@
-//! What the workspace tests share: the corpus of `samebits-verify`, the comparison with reference
-//! figures, and the fuzzer.
+//! Code shared by the workspace tests: the corpus of `samebits-verify`, the comparison with
+//! reference figures, and the fuzzer.
 
 pub mod conformance;
 pub mod fuzz;

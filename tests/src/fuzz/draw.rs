@@ -1,4 +1,4 @@
-//! Where the choices of a case come from.
+//! The source of a case's choices.
 
 use samebits::DType;
 use samebits::ops::Cast;
@@ -10,24 +10,24 @@ use samebits::tensor_core::{Tensor as Value, dispatch};
 #[derive(Clone, Debug)]
 pub struct Draw {
     words: Generator<Pcg64>,
-    /// One choice in this many is hostile; 0 for a case without any.
+    /// One choice in this many is hostile; 0 means none.
     hostility: usize,
-    /// Elements of a tensor that is expanded beyond what memory holds.
+    /// The number of elements of a tensor that is expanded beyond memory.
     expansion: usize,
 }
 
-/// Most elements of a tensor that something is computed with.
+/// The maximum number of elements of a tensor to compute with.
 const MOST_ELEMENTS: usize = 2000;
 
-/// At eight bytes each they fill [`MEMORY_LIMIT`](super::MEMORY_LIMIT), so that an operation cannot
-/// copy them.
+/// A number of elements that, at eight bytes each, fills [`MEMORY_LIMIT`](super::MEMORY_LIMIT), so
+/// that an operation cannot copy them.
 const NOT_COPIED: usize = 1 << 29;
 
-/// Few more than the 2^20 from which on a reduction walks repeated elements and copies none: in a
-/// norm each takes two powers, which are microseconds on a loaded machine.
+/// Slightly more than the 2^20 elements from which on a reduction walks repeated elements without a
+/// copy. In a norm each takes two powers, which are microseconds on a loaded machine.
 const WALKED: usize = 5 << 18;
 
-/// Sizes that no memory holds, and the borders of integers.
+/// Sizes beyond memory, and the limits of integers.
 const HUGE: [usize; 10] = [
     1 << 33,
     (1 << 33) + 1,
@@ -41,7 +41,7 @@ const HUGE: [usize; 10] = [
     usize::MAX,
 ];
 
-/// Numbers at which arithmetic changes its ways.
+/// Numbers at which arithmetic changes its behaviour.
 const SPECIAL: [f64; 18] = [
     0.0,
     -0.0,
@@ -64,9 +64,9 @@ const SPECIAL: [f64; 18] = [
 ];
 
 impl Draw {
-    /// The choices of this case.
+    /// Creates the choices of this case.
     pub fn new(seed: u64, target: &str, case: u64) -> Draw {
-        // FNV-1a: another target's cases must not change when one is added.
+        // FNV-1a: adding a target must not change another target's cases.
         let stream = target.bytes().fold(0xcbf29ce484222325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100000001b3)
         });
@@ -76,37 +76,37 @@ impl Draw {
         draw
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn word(&mut self) -> u64 {
         self.words.next_u64()
     }
 
-    /// A number below `n`, which is not 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.word() % n as u64) as usize
     }
 
-    /// A number of `from..=to`.
+    /// Returns a number in `from..=to`.
     pub fn between(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub fn chance(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 
-    /// Whether the next choice is hostile.
+    /// Returns whether the next choice is hostile.
     pub fn hostile(&mut self) -> bool {
         self.hostility > 0 && self.chance(self.hostility)
     }
 
-    /// `valid`, or a number that does not belong there.
+    /// Returns `valid`, or a number that does not belong there.
     pub fn count(&mut self, valid: usize) -> usize {
         if !self.hostile() {
             return valid;
@@ -119,7 +119,7 @@ impl Draw {
         }
     }
 
-    /// The same for each of these, and for how many there are.
+    /// Returns [`count`](Draw::count) of each of these, and sometimes another number of them.
     pub fn counts(&mut self, valid: &[usize]) -> Vec<usize> {
         let mut counts: Vec<usize> = valid.iter().map(|&n| self.count(n)).collect();
         if self.hostile() {
@@ -132,7 +132,7 @@ impl Draw {
         counts
     }
 
-    /// `valid`, or an integer that does not belong there.
+    /// Returns `valid`, or an integer that does not belong there.
     pub fn int(&mut self, valid: i64) -> i64 {
         if !self.hostile() {
             return valid;
@@ -141,29 +141,29 @@ impl Draw {
         self.pick(&[0, 1, -1, -2, i64::MIN, i64::MIN + 1, i64::MAX, huge, -valid, valid + 1])
     }
 
-    /// `valid`, or a number that does not belong there.
+    /// Returns `valid`, or a number that does not belong there.
     pub fn real(&mut self, valid: f64) -> f64 {
         if self.hostile() { self.pick(&SPECIAL) } else { valid }
     }
 
-    /// True or false.
+    /// Returns true or false.
     pub fn flag(&mut self) -> bool {
         self.chance(2)
     }
 
-    /// The number of a dimension of a tensor of this rank.
+    /// Returns a dimension of a tensor of this rank.
     pub fn dim(&mut self, rank: usize) -> usize {
         let valid = self.below(rank.max(1));
         self.count(valid)
     }
 
-    /// Some different dimensions of a tensor of this rank, perhaps none.
+    /// Returns some distinct dimensions of a tensor of this rank, possibly none.
     pub fn dims(&mut self, rank: usize) -> Vec<usize> {
         let dims: Vec<usize> = (0..rank).filter(|_| self.flag()).collect();
         self.counts(&dims)
     }
 
-    /// A small size: sometimes 0 or 1, sometimes longer than a vector register.
+    /// Returns a small size: sometimes 0 or 1, sometimes longer than a vector register.
     pub fn size(&mut self) -> usize {
         match self.below(14) {
             0 => 0,
@@ -173,7 +173,7 @@ impl Draw {
         }
     }
 
-    /// A shape with `rank` dimensions and few elements.
+    /// Returns a shape with `rank` dimensions and few elements.
     pub fn shape(&mut self, rank: usize) -> Vec<usize> {
         let mut shape: Vec<usize> = (0..rank).map(|_| self.size()).collect();
         while shape.iter().product::<usize>() > MOST_ELEMENTS {
@@ -183,45 +183,45 @@ impl Draw {
         shape
     }
 
-    /// A shape of 0 to 5 dimensions.
+    /// Returns a shape of 0 to 5 dimensions.
     pub fn any_shape(&mut self) -> Vec<usize> {
         let rank = self.below(6);
         self.shape(rank)
     }
 
-    /// A shape that broadcasts to `shape`.
+    /// Returns a shape that broadcasts to `shape`.
     pub fn broadcastable(&mut self, shape: &[usize]) -> Vec<usize> {
         let from = if self.chance(3) { self.below(shape.len() + 1) } else { 0 };
         shape[from..].iter().map(|&size| if self.chance(5) { 1 } else { size }).collect()
     }
 
-    /// A floating-point type.
+    /// Returns a floating-point type.
     pub fn float(&mut self) -> DType {
         self.pick(&[DType::F32, DType::F64])
     }
 
-    /// A type that has arithmetic.
+    /// Returns a numeric type.
     pub fn number(&mut self) -> DType {
         self.pick(&[DType::F32, DType::F64, DType::I64])
     }
 
-    /// Any type.
+    /// Returns any type.
     pub fn any_type(&mut self) -> DType {
         self.pick(&DType::ALL)
     }
 
-    /// A tensor of this shape and type with values of every kind, in any layout.
+    /// Returns a tensor of this shape and type with values of every kind, in any layout.
     pub fn tensor(&mut self, shape: &[usize], dtype: DType) -> Value {
         let range = 100;
         self.tensor_below(shape, dtype, range)
     }
 
-    /// Indices below `bound`, with a few that are not.
+    /// Returns indices below `bound`, with a few that are not.
     pub fn indices(&mut self, shape: &[usize], bound: usize) -> Value {
         self.tensor_below(shape, DType::I64, bound)
     }
 
-    /// A tensor with integers below `bound` if it is of integers.
+    /// Returns a tensor; if its type is an integer, the numbers are below `bound`.
     fn tensor_below(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Value {
         let (mut shape, mut dtype) = (shape.to_vec(), dtype);
         if self.hostile() {
@@ -239,12 +239,12 @@ impl Draw {
         self.laid_out(&shape, dtype, bound)
     }
 
-    /// Expanded tensors have no more elements from here on than can be looked at one by one.
+    /// Limits expanded tensors, from here on, to as many elements as can be visited one by one.
     pub fn expand_less(&mut self) {
         self.expansion = WALKED;
     }
 
-    /// A tensor that repeats its elements along a dimension of this shape.
+    /// Returns a tensor that repeats its elements along a dimension of this shape.
     fn expanded(&mut self, shape: &[usize], dtype: DType) -> Value {
         let mut shape = shape.to_vec();
         if shape.is_empty() {
@@ -258,7 +258,7 @@ impl Draw {
         stored.expand(&shape).unwrap_or(stored)
     }
 
-    /// A tensor of this very shape and type in one of many layouts.
+    /// Returns a tensor of exactly this shape and type in one of many layouts.
     fn laid_out(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Value {
         let rank = shape.len();
         let valid = "a valid view";
@@ -275,7 +275,7 @@ impl Draw {
                 }
                 self.dense(&stored, dtype, bound).permute(&order).expect(valid)
             }
-            // A part of a larger one.
+            // A part of a larger tensor.
             2 => {
                 let (dim, before) = (self.below(rank), self.between(0, 2));
                 let mut stored = shape.to_vec();
@@ -283,7 +283,7 @@ impl Draw {
                 let whole = self.dense(&stored, dtype, bound);
                 whole.narrow(dim, before, shape[dim]).expect(valid)
             }
-            // Every second one of a larger one.
+            // Every second slice of a larger tensor.
             3 => {
                 let dim = self.below(rank);
                 let mut stored = shape.to_vec();
@@ -330,7 +330,7 @@ impl Draw {
         tensor.expect("as many values as the shape says")
     }
 
-    /// Ordinary numbers, or small integers with many ties, or numbers of every kind.
+    /// Returns ordinary numbers, small integers with many ties, or numbers of every kind.
     fn reals(&mut self, count: usize) -> Vec<f64> {
         let kind = self.below(4);
         let ordinary = |draw: &mut Draw| (draw.word() >> 11) as f64 / (1u64 << 51) as f64 - 2.0;

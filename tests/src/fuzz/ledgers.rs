@@ -1,4 +1,4 @@
-//! Ledgers, and what other recorders write, compared in pairs.
+//! Ledgers and the records of other tools, compared in pairs.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(super) fn samples() -> Samples {
     samples
 }
 
-/// Two steps of a run whose numbers depend on `seed`.
+/// Returns the ledger of two steps of a run whose numbers depend on `seed`.
 fn ledger(seed: u64, world_size: u32) -> Vec<u8> {
     let header = Header {
         world_size,
@@ -107,7 +107,7 @@ pub(super) fn ledgers(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     Ok(())
 }
 
-/// A run of one or two ranks, with the elements of a tensor.
+/// Writes a run of one or two ranks, with the elements of a tensor.
 fn run(draw: &mut Draw, samples: &[Vec<u8>]) -> (tempfile::TempDir, std::path::PathBuf) {
     let text = if draw.flag() { draw.pick(samples) } else { damaged_text(draw, samples).into() };
     let (folder, path) = file("rank_000000.jsonl", &text);

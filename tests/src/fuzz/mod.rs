@@ -1,10 +1,9 @@
-//! Random bytes for every parser and random arguments for every operation: what
-//! `cargo xtask fuzz` runs.
+//! Random bytes for every parser and random arguments for every operation, for `cargo xtask fuzz`.
 //!
 //! A case is a function of (seed, target, case number) alone. It must end in a result or in an
 //! error that names the operation: no panic, no abort, no hang, no more memory than
 //! [`MEMORY_LIMIT`], and no result whose bits depend on the number of threads. The cases run in
-//! child processes, so that one that takes its process down is seen and named.
+//! child processes, so that a case that kills its process is detected and named.
 
 mod bytes;
 mod calls;
@@ -22,18 +21,18 @@ pub use parent::{Finding, Plan, Report, hunt};
 
 use samebits::registry::Pass;
 
-/// What a child process may have of address space, in bytes. Hostile sizes exceed it whatever
-/// the element type.
+/// The limit of a child's address space, in bytes. Hostile sizes exceed it for every element type.
 pub const MEMORY_LIMIT: u64 = 4 << 30;
 
-/// How long a case may take: the longest need ten seconds of an idle machine, and a hang has no end.
+/// The time limit of a case: the longest need ten seconds of an idle machine, and a hang never
+/// ends.
 pub const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// A parser or an operation, and how to give it a case.
+/// A parser or an operation, with the function that runs a case.
 pub struct Target {
     /// `bytes/PARSER` or `calls/OPERATION`.
     pub name: String,
-    /// The entry of the registry that it runs, if it runs one alone.
+    /// The registry entry that the target runs, if it runs only one.
     pub kernel: Option<(&'static str, Pass)>,
     run: Box<dyn Fn(&mut Draw) -> Outcome + Send + Sync>,
 }
@@ -51,18 +50,18 @@ impl Target {
     }
 }
 
-/// How a case ended.
+/// The ending of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In a result.
+    /// A result.
     Result,
-    /// In a typed error.
+    /// A typed error.
     Refused,
-    /// In what must not happen.
+    /// An ending that must not happen.
     Wrong(String),
 }
 
-/// Every target, in the order of the names.
+/// Returns every target, ordered by name.
 pub fn targets() -> Vec<Target> {
     let mut targets = parsers::targets();
     targets.extend(calls::targets());
@@ -78,10 +77,10 @@ mod tests {
 
     use super::*;
 
-    /// In children: the planted fault that they run.
+    /// The variable that names the planted fault, in children.
     const PLANTED: &str = "SAMEBITS_FUZZ_PLANTED";
 
-    /// This program, for the part of a child.
+    /// Returns this program, to run as a child.
     fn child(target: &str, _: u64, cases: &Range<u64>) -> Command {
         assert_eq!(*cases, 0..1);
         let mut command = Command::new(std::env::current_exe().unwrap());

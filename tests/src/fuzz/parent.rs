@@ -1,4 +1,4 @@
-//! The process that starts the children and listens to them.
+//! The process that starts the children and reads their output.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -9,53 +9,54 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// The cases to run.
 #[derive(Debug)]
 pub struct Plan {
-    /// Makes a process that calls [`run_cases`](super::run_cases) for a target and cases.
+    /// A constructor of a process that calls [`run_cases`](super::run_cases) for a target and
+    /// cases.
     pub child: fn(target: &str, seed: u64, cases: &Range<u64>) -> Command,
     /// The names of the targets.
     pub targets: Vec<String>,
-    /// What cases are drawn from.
+    /// The seed of the cases.
     pub seed: u64,
     /// The cases of each target.
     pub cases: Range<u64>,
-    /// When to stop although there are more.
+    /// The time to stop, even if cases remain.
     pub deadline: Option<Instant>,
-    /// How many children at once.
+    /// The number of concurrent children.
     pub jobs: usize,
-    /// How long a case may take.
+    /// The time limit of a case.
     pub patience: Duration,
 }
 
-/// What was run.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Cases that ended in a result and in a typed error, by target.
+    /// The cases that ended in a result and in a typed error, by target.
     pub counts: BTreeMap<String, [u64; 2]>,
-    /// Cases that ended otherwise.
+    /// The cases that ended otherwise.
     pub findings: Vec<Finding>,
 }
 
-/// A case that ended in what must not happen.
+/// A case that ended wrong.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its target.
+    /// The target.
     pub target: String,
-    /// The first case that the process ran, and the one that it ended with. They differ only if
-    /// the last one on its own does not fail.
+    /// The first case that the process ran, and the one that it ended with. They differ only if the
+    /// last one does not fail alone.
     pub cases: Range<u64>,
-    /// What happened.
+    /// The reason.
     pub reason: String,
 }
 
-/// Cases of one child.
+/// The number of cases of one child.
 const BATCH: u64 = 200;
 
-/// A target is left alone after so many findings.
+/// The number of findings after which a target is skipped.
 const ENOUGH: usize = 5;
 
-/// Runs every target's cases, in turns of a few hundred; `tell` hears of findings as they come.
+/// Runs every target's cases, in turns of a few hundred; calls `tell` for each finding.
 pub fn hunt(plan: &Plan, tell: impl Fn(&Finding) + Sync) -> Report {
     let report = Mutex::new(Report::default());
     let (first, turn) = (plan.cases.start, AtomicU64::new(0));
@@ -104,8 +105,8 @@ fn run_batch(
     }
 }
 
-/// Runs cases in a child. Returns how many ended in a result and how many in a typed error, and
-/// the case that ended otherwise, with the reason.
+/// Runs cases in a child. Returns the numbers of cases that ended in a result and in a typed error,
+/// and the case that ended otherwise, with the reason.
 fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option<(u64, String)>) {
     let mut complaints = tempfile::tempfile().expect("a temporary file");
     let mut child = (plan.child)(target, plan.seed, cases)
@@ -117,7 +118,7 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
         .expect("a child process");
     let lines = listen(&mut child);
     let (mut counts, mut case) = ([0; 2], cases.start);
-    // Of the processor, when the case began and when its time was last up.
+    // The processor time when the case began, and when its time limit last expired.
     let mut spent = [Duration::ZERO; 2];
     let reason = loop {
         let line = match lines.recv_timeout(plan.patience) {
@@ -128,7 +129,7 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
                     spent[1] = now;
                     continue;
                 }
-                // It may have ended this very moment; then there is nothing to kill.
+                // It may have ended just now; then there is nothing to kill.
                 drop(child.kill());
                 break Some(format!("no end after {:?}", plan.patience));
             }
@@ -143,7 +144,7 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
             ("refused", _) => counts[1] += 1,
             ("wrong", reason) => break Some(reason.to_owned()),
             ("done", _) => break None,
-            // A test harness has a word to say too.
+            // A test harness prints text, too.
             _ => {}
         }
     };
@@ -160,9 +161,9 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
     (counts, reason.map(|reason| (case, reason)))
 }
 
-/// Whether a case without an end is still at work, and only other processes keep it from ending: it
-/// has had less than `patience` of the processor since it began, and a little of that lately. What waits
-/// for ever has nothing.
+/// Returns whether an unfinished case is still computing and only other processes delay it: it has
+/// had less than `patience` of processor time since it began, and some of that recently. A
+/// deadlocked case has none.
 fn waits_for_the_processor(
     [began, last]: [Duration; 2],
     now: Duration,
@@ -171,12 +172,12 @@ fn waits_for_the_processor(
     now.saturating_sub(began) < patience && now.saturating_sub(last) > patience / 1000
 }
 
-/// How long a process has computed, with all its threads. Zero where the system has no `/proc`: there a
-/// case may take its time on the clock.
+/// Returns the processor time of a process with all its threads. It is zero if the system has no
+/// `/proc`; then the time limit is that of the clock.
 fn processor_time(child: &Child) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    // After the name, in parentheses, the 12th and 13th fields: hundredths of a second in user code and
-    // in the system.
+    // After the name in parentheses, the 12th and 13th fields are hundredths of a second in user
+    // code and in the system.
     let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2);
     fields
         .filter_map(|field| field.parse().ok())
@@ -184,7 +185,7 @@ fn processor_time(child: &Child) -> Duration {
         .sum()
 }
 
-/// The message of a process that was aborted, and which of our functions it was in.
+/// Returns the message of an aborted process, and the function of ours that it was in.
 fn last_words(said: &str) -> String {
     let message = said.lines().next().unwrap_or("");
     let ours = said.lines().filter(|line| line.contains("samebits_") && !line.contains("/"));
@@ -192,7 +193,7 @@ fn last_words(said: &str) -> String {
     format!("{message} | {}", ours.join(" | "))
 }
 
-/// What a child says, line by line.
+/// Reads the output of a child, line by line.
 fn listen(child: &mut Child) -> Receiver<String> {
     let (sender, lines) = channel();
     let out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -214,7 +215,7 @@ impl Report {
 }
 
 impl Finding {
-    /// The command that shows it again.
+    /// Returns the command that reproduces the finding.
     pub fn reproduction(&self, seed: u64) -> String {
         let Range { start, end } = self.cases;
         let cases = if end - start == 1 { start.to_string() } else { format!("{start}..{end}") };

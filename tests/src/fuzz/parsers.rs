@@ -1,4 +1,4 @@
-//! The parsers: what reads files and saved states.
+//! The parsers: readers of files and saved states.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -21,10 +21,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bytes::{damaged, damaged_text};
 use super::{Draw, Outcome, Target, ledgers, saved, sources};
 
-/// What a parser says: nothing, or why not.
+/// The result of a parser: success, or the reason of the failure.
 pub(super) type Parsed = Result<(), String>;
 
-/// Makes the files that a target begins with.
+/// The files that a target starts from.
 pub(super) type Samples = Vec<Vec<u8>>;
 
 pub(super) fn targets() -> Vec<Target> {
@@ -74,7 +74,7 @@ pub(super) fn said<T>(result: Result<T, impl Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// A file of this name with these bytes, in a folder of its own.
+/// Writes a file with this name and these bytes, in a folder of its own.
 pub(super) fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -83,7 +83,7 @@ pub(super) fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Now and then the bytes in a gzip file, so that damage gets past its checksum.
+/// Sometimes compresses the bytes with gzip, so that damage passes its checksum.
 pub(super) fn sometimes_zipped(draw: &mut Draw, bytes: Vec<u8>) -> Vec<u8> {
     if draw.chance(4) { zipped(&bytes) } else { bytes }
 }
@@ -150,16 +150,16 @@ fn idx_samples() -> Samples {
     ]
 }
 
-/// Reads some rows, those at the borders included.
+/// Reads some rows, including those at the limits.
 fn rows(draw: &mut Draw, rows: Rows) -> Parsed {
     let index = draw.count(rows.len().saturating_sub(1));
     for index in [0, rows.len() / 2, index] {
-        // A row of numbers that no file holds has no bytes either.
+        // A row index that no file holds has no bytes, either.
         let bytes = said(rows.row_bytes(index))?;
         assert_eq!(bytes.len() % rows.element().size(), 0);
     }
     first(rows.clone())?;
-    // Most rows are no labels.
+    // Most rows are not labels.
     rows.into_labels().map_or(Ok(()), |labels| first(labels).map(drop))
 }
 
@@ -199,7 +199,7 @@ fn safetensors_samples() -> Samples {
 pub(super) fn damaged_safetensors(draw: &mut Draw, samples: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = damaged(draw, samples);
     if draw.flag() && bytes.len() > 8 {
-        // The length of the header where damage has moved its end.
+        // Restore the length of the header if damage has moved its end.
         let end = bytes.windows(2).position(|pair| pair == b"}}").map_or(0, |at| at + 2);
         bytes[..8].copy_from_slice(&(end.saturating_sub(8) as u64).to_le_bytes());
     }
@@ -246,7 +246,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory does not fail")
 }
 
-/// Makes the checksums of a PNG's chunks right, as far as it still has chunks.
+/// Corrects the checksums of a PNG's chunks, as far as it still has chunks.
 fn sign_png(bytes: &mut [u8]) {
     let mut at = 8;
     while let Some(length) = bytes.get(at..at + 4) {
@@ -274,7 +274,7 @@ fn images(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     Ok(())
 }
 
-/// The first sample of a dataset, if there is one.
+/// Returns the first sample of a dataset, if any.
 fn first<D: Dataset>(data: D) -> Result<Option<D::Item>, String> {
     let loader = said(DataLoader::builder_with(data, Keep).build())?;
     let batch = said(loader.epoch(0).next().transpose())?;
@@ -329,7 +329,7 @@ fn random_states(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     Ok(())
 }
 
-/// Draws of every kind; parameters that are refused are no concern of this target.
+/// Draws of every kind; rejected parameters do not concern this target.
 fn used(draw: &mut Draw, mut generator: Generator) {
     let mut words = vec![0; draw.below(20)];
     generator.fill_u32(&mut words);
@@ -483,7 +483,7 @@ fn checkpoint_samples() -> Samples {
 
 fn checkpoints(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let mut bytes = draw.pick(samples);
-    // Most of the file are weights, which anything may be: the header is what is read.
+    // Most of the file is weights, which may be anything: damage the header.
     let header = bytes[..8].try_into().map(u64::from_le_bytes).expect("eight bytes");
     let weights = bytes.split_off(8 + header as usize);
     let mut text = damaged(draw, &[bytes[8..].to_vec()]);
@@ -525,7 +525,7 @@ choices = 1
 "#;
 
 fn choice_samples() -> Samples {
-    // With the fingerprint of this machine, a tuner goes on to look at the choices.
+    // With the fingerprint of this machine, a tuner goes on to check the choices.
     samebits::install();
     let here = samebits::autotune::default_config(Device::Cpu).expect("the host's own").fingerprint;
     let here = CHOICES
@@ -543,7 +543,7 @@ fn choices(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     }
     let mut config = said(samebits::autotune::default_config(Device::Cpu))?;
     config.mode = Mode::pinned(path.clone());
-    // A tuner may refuse what is a whole file of another program.
+    // A tuner may reject a valid file of another program.
     if let Ok(tuner) = samebits::autotune::tuner_with(Device::Cpu, config) {
         for (key, _) in read.choices() {
             drop(tuner.choose(key));

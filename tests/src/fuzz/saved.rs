@@ -1,4 +1,4 @@
-//! Files of tensors, and runs that are saved in them.
+//! Files of tensors, and saved runs.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::Draw;
 use super::bytes::damaged;
 use super::parsers::{Parsed, Samples, damaged_safetensors, file, said};
 
-/// What a function writes to a path.
+/// Returns the bytes that a function writes to a path.
 fn written(write: impl FnOnce(&Path) -> io::Result<()>) -> Vec<u8> {
     let (_folder, path) = file("x", b"");
     write(&path).expect("tensors that can be saved");
@@ -55,7 +55,7 @@ pub(super) fn npy(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     read_all(&said(load_npy(path))?)
 }
 
-/// Arrays; an archive of them has checksums, which damage does not get past.
+/// Reads arrays. An archive has checksums, which damage does not pass.
 pub(super) fn npz(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let mut bytes = zipped(draw, samples);
     if draw.flag() {
@@ -71,7 +71,7 @@ pub(super) fn npz(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     said(load_npz(path))?.values().try_for_each(read_all)
 }
 
-/// A whole archive of damaged arrays.
+/// Returns a valid archive of damaged arrays.
 fn zipped(draw: &mut Draw, samples: &[Vec<u8>]) -> Vec<u8> {
     let methods = [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated];
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
@@ -144,7 +144,7 @@ fn loss(
     Ok(cross_entropy(&model.forward(&x)?, &classes)?)
 }
 
-/// Whole checkpoints whose tensors are not what the run needs.
+/// Loads valid checkpoints whose tensors do not match the run.
 pub(super) fn runs(draw: &mut Draw, _: &[Vec<u8>]) -> Parsed {
     draw.expand_less();
     match draw.below(5) {
@@ -156,7 +156,7 @@ pub(super) fn runs(draw: &mut Draw, _: &[Vec<u8>]) -> Parsed {
     }
 }
 
-/// Goes on, beyond the end of an epoch, from a run with some damage.
+/// Continues a damaged run beyond the end of an epoch.
 fn resumed<O: Optimizer>(draw: &mut Draw, optimizer: fn() -> samebits::Result<O>) -> Parsed {
     let mut begun = run(optimizer(), 4);
     said(begun.fit(loss))?;

@@ -46,7 +46,7 @@ pub(super) fn tar_samples() -> Samples {
 pub(super) fn tar(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let mut bytes = damaged(draw, samples);
     if draw.flag() {
-        // Checksums that fit, so that damage gets past them.
+        // Correct the checksums, so that damage passes them.
         for header in bytes.as_chunks_mut::<512>().0 {
             let mut fitting = tar::Header::new_old();
             fitting.as_mut_bytes().copy_from_slice(header);
@@ -65,7 +65,7 @@ pub(super) fn tar(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     streamed(draw, TarShards::new(vec![path]).most_bytes(most))
 }
 
-/// Reads some samples, those at the borders included.
+/// Reads some samples, including those at the limits.
 fn indexed(draw: &mut Draw, data: impl Dataset) -> Parsed {
     let index = draw.count(data.len().saturating_sub(1));
     let last = data.len().wrapping_sub(1);

@@ -1,15 +1,15 @@
-//! How often, and for how much, something asks for memory.
+//! The number and size of memory allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts what a thread asks for. A test that calls [`asked`] makes it the
-/// global one.
+/// The system's allocator with a count of a thread's allocations. A test that calls [`asked`] makes
+/// it the global allocator.
 #[derive(Debug)]
 pub struct Counting;
 
 thread_local! {
-    /// Times and bytes.
+    /// Number and bytes of allocations.
     static ASKED: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
@@ -18,8 +18,8 @@ fn note(bytes: usize) {
     ASKED.set([times + 1, sum + bytes]);
 }
 
-// SAFETY: every call goes to the system's allocator as it came; a `Cell` without a destructor asks for no
-// memory.
+// SAFETY: every call is passed unchanged to the system's allocator; a `Cell` without a destructor
+// allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often, and for how many bytes, `f` asks for memory.
+/// Returns the number of allocations in `f`, and their bytes.
 pub fn asked<R>(f: impl FnOnce() -> R) -> [usize; 2] {
     let before = ASKED.get();
     drop(f());

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: the SIMD levels, one after the other, a fault to plant, and a
+//! Code shared by the tests of several crates: all SIMD levels in turn, a fault to plant, and a
 //! count of allocations.
 
 pub mod allocations;
@@ -7,15 +7,15 @@ use std::sync::{Mutex, PoisonError};
 
 use samebits_numerics::simd::{self, Level};
 
-/// Calls `f` with every SIMD level of this machine in force, from the lowest up, and puts back the level
-/// that was in force before.
+/// Calls `f` with every SIMD level of this machine in force, from the lowest up, then restores the
+/// previous level.
 ///
-/// The level is the process's: callers take turns. `cargo xtask tidy` keeps tests from setting it in
-/// another way.
+/// The level applies to the process, so callers take turns. `cargo xtask tidy` keeps tests from
+/// setting it in another way.
 ///
 /// # Panics
 ///
-/// If the level is another one after `f`, which may then have compared a level with itself.
+/// If the level has changed after `f`, which may then have compared a level with itself.
 pub fn at_every_level(mut f: impl FnMut(Level)) {
     static TURN: Mutex<()> = Mutex::new(());
     struct Restored(Level);
@@ -34,14 +34,14 @@ pub fn at_every_level(mut f: impl FnMut(Level)) {
 }
 
 /// Leaves the calling thread with subnormals flushed to zero, as a library built with `-ffast-math`
-/// does. Has no effect on architectures without such a mode.
+/// does. It has no effect on architectures without such a mode.
 pub fn flush_to_zero() {
     #[cfg(target_arch = "x86_64")]
     {
         let mut word: u32 = 0;
-        // SAFETY: stores MXCSR to a live, aligned u32 and loads it again with flush-to-zero
-        // (bit 15) and denormals-are-zero (bit 6) set, which every x86-64 CPU has. That subnormals
-        // then vanish is what the caller asks for.
+        // SAFETY: stores MXCSR to a live, aligned u32 and loads it again with flush-to-zero (bit
+        // 15) and denormals-are-zero (bit 6) set, which every x86-64 CPU has. The caller asks for
+        // subnormals to vanish.
         unsafe {
             std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack));
             word |= 0x8040;
