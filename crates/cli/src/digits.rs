@@ -20,7 +20,7 @@ const TEST_SHARE: usize = 5;
 /// Digits, with a split that depends on their number alone.
 #[derive(Debug)]
 pub(crate) struct Digits {
-    pub(crate) train: Arc<Subset<Table>>,
+    pub(crate) train: Augmented,
     pub(crate) test_images: Tensor,
     pub(crate) test_classes: Vec<i64>,
 }
@@ -50,23 +50,46 @@ impl Digits {
             test_classes.push(table.labels()[row]);
         }
         let test_images = Tensor::from_slice(&pixels, &[test.indices().len(), 1, SIDE, SIDE])?;
-        Ok(Digits { train: Arc::new(train), test_images, test_classes })
+        let digest = digest(table)?.into();
+        Ok(Digits {
+            train: Augmented { train: Arc::new(train), digest },
+            test_images,
+            test_classes,
+        })
     }
+}
+
+/// Returns a digest of all images and classes.
+fn digest(table: &Table) -> Result<String> {
+    let images: Vec<f32> =
+        (0..table.len()).filter_map(|row| table.row(row)).flatten().copied().collect();
+    let images = Tensor::from_slice(&images, &[table.len(), PIXELS])?;
+    let classes = Tensor::from_slice(table.labels(), &[table.len()])?;
+    Ok(samebits::digest([("images", &images), ("classes", &classes)])?)
 }
 
 /// Training images, each shifted by up to one pixel in each direction by its own generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Augmented(pub(crate) Arc<Subset<Table>>);
+pub(crate) struct Augmented {
+    train: Arc<Subset<Table>>,
+    /// Digest of the whole file.
+    digest: Arc<str>,
+}
 
 impl Dataset for Augmented {
     type Item = (Vec<f32>, i64);
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.train.len()
+    }
+
+    /// Names the images, so that no run resumes with others and ranks with others are found.
+    fn describe(&self) -> String {
+        format!("{} images of the digits {}", self.len(), &self.digest[..16])
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> samebits::data::Result<Self::Item> {
-        let (image, class) = self.0.get(index, cx)?;
+        let (image, class) = self.train.get(index, cx)?;
         let [right, down, ..] = cx.rng().next_block();
         // Three equally likely values, up to a bias of 2^-32.
         let shift = |word: u32| ((u64::from(word) * 3) >> 32) as usize;

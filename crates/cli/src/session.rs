@@ -60,7 +60,7 @@ impl<'a> Session<'a> {
     /// Creates a run that has not begun. `workers` threads load its images.
     pub(crate) fn new(config: Config, digits: &'a Digits, workers: usize) -> Result<Session<'a>> {
         let root = Generator::new(config.seed);
-        let loader = DataLoader::builder(Augmented(digits.train.clone()))
+        let loader = DataLoader::builder(digits.train.clone())
             .batch_size(config.images()?)
             .shuffle(true)
             .drop_last(true)

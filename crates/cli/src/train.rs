@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
-use samebits::distributed::{Transport, threads};
+use samebits::distributed::{self, Transport, threads};
 use samebits::io::Checkpoint;
 use samebits::ledger::{Detail, Digests, Keep, Ledger};
 use samebits::trainer::Outcome as Ended;
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     micro_batches: Option<u32>,
     /// * Threads that each compute some of the micro-batches; the bits do not depend on it
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "ledger")]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
     /// * Device to compute on: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
     #[arg(long, value_parser = device)]
@@ -74,7 +74,8 @@ pub(crate) struct Args {
     /// * Stop after this many steps in total, as if interrupted
     #[arg(long)]
     max_steps: Option<u64>,
-    /// * Record the run to this ledger: a file that ends in .jsonl or .jsonl.zst, or a folder
+    /// * Record the run to this ledger: a file that ends in .jsonl or .jsonl.zst, or a folder; several
+    /// ranks need a folder, in which each has a file
     #[arg(long)]
     ledger: Option<PathBuf>,
     /// Level of detail of the ledger [default: op]
@@ -135,13 +136,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             autotune::Config { mode, ..autotune::default_config(device)? },
         )?;
     }
-    let digits = Digits::load(args.data.as_deref())?;
-    if let Some(transport) = launched()? {
-        if transport.rank() == 0 {
-            tell_digits(&digits);
-        }
-        return train_on(args, &digits, Some(transport));
+    if let Some(processes) = distributed::launched()
+        && (processes > 1 || cfg!(feature = "mpi"))
+    {
+        return train_as_process(args, processes);
     }
+    let digits = Digits::load(args.data.as_deref())?;
     tell_digits(&digits);
     let once = args.determinism.is_some()
         || args.threads.is_some()
@@ -166,18 +166,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn tell_digits(digits: &Digits) {
     println!(
         "digits: {} images to train on, {} to test on",
-        samebits::data::Dataset::len(&*digits.train),
+        samebits::data::Dataset::len(&digits.train),
         digits.test_classes.len()
     );
 }
 
-/// Returns the transport between processes started by an MPI launcher.
-fn launched() -> Result<Option<Box<dyn Transport>>> {
-    #[cfg(feature = "mpi")]
-    if samebits::distributed::Mpi::is_launched() {
-        return Ok(Some(Box::new(samebits::distributed::Mpi::new()?)));
+/// Trains as one of the processes that an MPI launcher started.
+#[cfg(feature = "mpi")]
+fn train_as_process(args: &Args, _: usize) -> Result<()> {
+    if args.ranks.is_some() {
+        bail!("under MPI the processes are the ranks: leave out --ranks, which starts threads");
     }
-    Ok(None)
+    distributed::Mpi::run(|transport| {
+        let digits = Digits::load(args.data.as_deref())?;
+        if transport.rank() == 0 {
+            tell_digits(&digits);
+        }
+        train_on(args, &digits, Some(Box::new(transport)))
+    })
+}
+
+/// Refuses to train, because this program has no transport between processes.
+#[cfg(not(feature = "mpi"))]
+fn train_as_process(_: &Args, processes: usize) -> Result<()> {
+    bail!(
+        "{processes} processes would train alone, each the same: this program was built without the \
+         feature `mpi`"
+    )
 }
 
 /// Trains once, as one of several ranks if there is a transport. Only the first rank prints.
@@ -195,11 +210,8 @@ fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>)
         }
         session.to(device)?;
     }
-    let path = args
-        .ledger
-        .as_deref()
-        .map(|path| if world > 1 { of_rank(path, rank) } else { path.to_owned() });
-    let ledger = path.map(|path| ledger(args, &session, &path)).transpose()?;
+    let path = args.ledger.as_deref();
+    let ledger = path.map(|path| ledger(args, &session, path, (rank, world))).transpose()?;
     if let Some(ledger) = &ledger {
         session.trainer = session.trainer.ledger(ledger.clone());
     }
@@ -222,13 +234,13 @@ fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>)
     outcome.expect_whole()
 }
 
-/// Returns the path of one rank's ledger, beside those of the others.
-fn of_rank(path: &Path, rank: usize) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("rank-{rank}-{name}"))
-}
-
-fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
+/// Creates the ledger of rank `rank` of `world`.
+fn ledger(
+    args: &Args,
+    session: &Session<'_>,
+    path: &Path,
+    (rank, world): (usize, usize),
+) -> Result<Ledger> {
     let detail = match args.detail {
         Some(Detailed::Step) => Detail::Step,
         Some(Detailed::Layer) => Detail::Layer,
@@ -238,8 +250,11 @@ fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
         Some(Covered::Full) => Digests::Full,
         Some(Covered::Sampled) | None => Digests::Sampled,
     };
-    let options =
-        Ledger::options(path).detail(detail).digests(digests).seed("run", session.config.seed);
+    let options = Ledger::options(path)
+        .rank(u32::try_from(rank)?, u32::try_from(world)?)
+        .detail(detail)
+        .digests(digests)
+        .seed("run", session.config.seed);
     let options = match args.keep {
         Some(keep) => options.keep(keep),
         None => options,

@@ -63,3 +63,26 @@ pub use ranks::Ranks;
 pub use sum::{Held, Scalar};
 pub use threads::Threads;
 pub use transport::Transport;
+
+/// Returns the number of processes that an MPI launcher started together with this one, judging by
+/// the variables that Open MPI, MPICH, Intel MPI and Slurm set: 1 if the launcher does not tell, none
+/// without a launcher.
+pub fn launched() -> Option<usize> {
+    let size = |variable| std::env::var(variable).ok()?.parse().ok();
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].into_iter().find_map(size).or_else(|| {
+        std::env::var_os("PMIX_RANK")?;
+        size("SLURM_STEP_NUM_TASKS").or(Some(1))
+    })
+}
+
+/// Names the transports of this build: threads, and the MPI library if there is one.
+pub fn transports() -> String {
+    #[cfg(feature = "mpi")]
+    let processes = format!("processes by {}", Mpi::library());
+    #[cfg(not(feature = "mpi"))]
+    let processes = "no processes: built without the feature `mpi`";
+    match launched() {
+        None => format!("threads, {processes}"),
+        Some(world) => format!("threads, {processes}; {world} started by a launcher"),
+    }
+}

@@ -1,5 +1,8 @@
 //! Ranks that are processes, connected by the machine's MPI library.
 
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mpi::environment::Universe;
@@ -19,6 +22,12 @@ const PART: usize = 64 << 20;
 /// The pause between two polls for messages, once none has arrived for a while.
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// The time that a rank gives the rank that failed to end the job.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Stands for a rank while none has reported an error.
+const NONE: usize = usize::MAX;
+
 /// A transport between processes started by `mpirun` or Slurm.
 ///
 /// It only sends and receives, by requests that it polls: a blocking MPI call would wait forever
@@ -27,12 +36,17 @@ const PAUSE: Duration = Duration::from_micros(50);
 #[allow(missing_debug_implementations, reason = "the library's handles have none")]
 pub struct Mpi {
     timeout: Duration,
-    /// Finalises MPI when dropped.
-    _universe: Universe,
+    /// The rank that reported an error.
+    failed: Arc<AtomicUsize>,
+    /// Finalises MPI when dropped; [`Mpi::run`] takes it out.
+    universe: Option<Universe>,
 }
 
 impl Mpi {
     /// Starts MPI, at most once per process. Without `mpirun` there is one rank.
+    ///
+    /// Dropping the transport finalises MPI, which waits for all ranks. Use [`Mpi::run`] if one rank
+    /// may return early with an error.
     ///
     /// # Errors
     ///
@@ -47,14 +61,32 @@ impl Mpi {
                 format!("MPI should allow calls from any one thread, allows {threading:?}");
             return Err(Error::Invalid(message));
         }
-        Ok(Mpi { timeout: TIMEOUT, _universe: universe })
+        let failed = Arc::new(AtomicUsize::new(NONE));
+        Ok(Mpi { timeout: TIMEOUT, failed, universe: Some(universe) })
     }
 
-    /// Returns whether an MPI launcher started this process, judging by the variables that Open
-    /// MPI, MPICH, Intel MPI and Slurm set.
-    pub fn is_launched() -> bool {
-        let variables = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"];
-        variables.iter().any(|variable| std::env::var_os(variable).is_some())
+    /// Starts MPI, runs `rank` with the transport, and finalises MPI.
+    ///
+    /// If `rank` fails on one of several ranks, all processes end with one message that names the
+    /// rank and its error; the function does not return.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mpi::new`]; if there is a single rank, the error of `rank`.
+    pub fn run<R, E>(rank: impl FnOnce(Mpi) -> Result<R, E>) -> Result<R, E>
+    where
+        E: From<Error> + Display,
+    {
+        let mut transport = Mpi::new()?;
+        let end =
+            End { failed: Arc::clone(&transport.failed), _universe: transport.universe.take() };
+        let result = rank(transport);
+        if let Err(error) = &result
+            && SimpleCommunicator::world().size() > 1
+        {
+            end_job(&end.failed, &format!("{error:#}"));
+        }
+        result
     }
 
     /// Sets the time after which a silent rank ends the job (default: 10 minutes).
@@ -67,7 +99,9 @@ impl Mpi {
     /// Returns the name and version of the MPI library.
     pub fn library() -> String {
         let version = mpi::environment::library_version().unwrap_or_default();
-        version.trim_matches(['\0', ' ', '\n']).to_owned()
+        // Open MPI appends its build host, MPICH its build options.
+        let end = version.find([',', '\n', '\0']).unwrap_or(version.len());
+        version[..end].trim().to_owned()
     }
 }
 
@@ -127,13 +161,12 @@ impl Transport for Mpi {
         Ok(())
     }
 
-    #[allow(
-        clippy::print_stderr,
-        reason = "the process ends here: nobody can be given the message"
-    )]
     fn abort(&self, cause: &str) {
-        eprintln!("samebits: rank {} ends the job: {cause}", self.rank());
-        SimpleCommunicator::world().abort(1);
+        end_job(&self.failed, cause);
+    }
+
+    fn failed(&self, rank: usize, _: &str) {
+        self.failed.store(rank, Ordering::Relaxed);
     }
 }
 
@@ -141,7 +174,37 @@ impl Drop for Mpi {
     fn drop(&mut self) {
         // Finalising MPI waits for all ranks.
         if std::thread::panicking() {
-            self.abort("it panicked");
+            end_job(&self.failed, "it panicked");
         }
     }
+}
+
+/// Guard of [`Mpi::run`] that finalises MPI after the transport is dropped.
+struct End {
+    failed: Arc<AtomicUsize>,
+    _universe: Option<Universe>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            end_job(&self.failed, "it panicked");
+        }
+    }
+}
+
+/// Prints the cause and ends the processes of all ranks. Users should read one message, so the rank
+/// that reported the error acts first, or rank 0 if all ranks have the same error.
+#[allow(clippy::print_stderr, reason = "the process ends here: nobody can be given the message")]
+fn end_job(failed: &AtomicUsize, cause: &str) {
+    let rank = SimpleCommunicator::world().rank() as usize;
+    let speaker = match failed.load(Ordering::Relaxed) {
+        NONE => 0,
+        told => told,
+    };
+    if rank != speaker {
+        std::thread::sleep(GRACE);
+    }
+    eprintln!("samebits: rank {rank} ends the job: {cause}");
+    SimpleCommunicator::world().abort(1);
 }

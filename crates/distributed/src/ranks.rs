@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Held, Result, Scalar, Transport, sum};
 
 /// The default size in bytes of a message of [`Ranks::sum`].
-const PIECE: usize = 4 << 20;
+const PIECE: usize = 1 << 20;
 
 /// The ranks of a run, as seen from one of them.
 #[allow(missing_debug_implementations, reason = "a transport need not have one")]
@@ -37,7 +37,7 @@ impl Ranks {
         Ranks { transport: Box::new(transport), piece: PIECE }
     }
 
-    /// Sets the maximum size in bytes of the messages that exchange sums (default: 4 MiB). Small
+    /// Sets the maximum size in bytes of the messages that exchange sums (default: 1 MiB). Small
     /// messages need less memory, large ones fewer calls; the size changes no bit.
     #[must_use]
     pub fn piece(mut self, bytes: usize) -> Ranks {
@@ -135,7 +135,10 @@ impl Ranks {
             let value =
                 |rank: &usize| of(*rank).map_or_else(String::new, |(_, value)| value.clone());
             let values = [right].iter().chain(&odd).map(value).collect();
-            return Err(Error::Unlike { what, odd, values });
+            let first = odd[0];
+            let error = Error::Unlike { what, odd, values };
+            self.transport.failed(first, &error.to_string());
+            return Err(error);
         }
         Ok(())
     }
@@ -157,6 +160,31 @@ impl Ranks {
     /// Errors of the transport; [`Error::Invalid`] or [`Error::Message`] if nodes and lengths do
     /// not match; [`Error::OutOfMemory`].
     pub fn sum<T: Scalar>(&self, held: &[Vec<Held>], own: &[&[T]]) -> Result<Vec<T>> {
-        sum::sum(&*self.transport, held, own, (self.piece / size_of::<T>()).max(1))
+        let mut result = sum::zeroed(sum::length(&*self.transport, held, own)?)?;
+        self.add_up(held, own, &mut result)?;
+        Ok(result)
+    }
+
+    /// Writes [`sum`](Ranks::sum) to `result`, which saves allocating it anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`sum`](Ranks::sum); [`Error::Invalid`] if `result` has another length than the nodes.
+    pub fn sum_into<T: Scalar>(
+        &self,
+        held: &[Vec<Held>],
+        own: &[&[T]],
+        result: &mut [T],
+    ) -> Result<()> {
+        let len = sum::length(&*self.transport, held, own)?;
+        if len != result.len() {
+            let message = format!("nodes of {len} elements, and room for {}", result.len());
+            return Err(Error::Invalid(message));
+        }
+        self.add_up(held, own, result)
+    }
+
+    fn add_up<T: Scalar>(&self, held: &[Vec<Held>], own: &[&[T]], result: &mut [T]) -> Result<()> {
+        sum::sum_into(&*self.transport, held, own, self.piece / size_of::<T>(), result)
     }
 }

@@ -1,8 +1,10 @@
 //! The exchange of tree nodes.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use bytemuck::Zeroable;
+use samebits_autograd::Error as Failed;
 use samebits_autograd::optim::{TreeNode, TreeSum};
 use samebits_cpu_kernels::elementwise::{Elementary, Operand, binary};
 use samebits_numerics::{fpenv, memory};
@@ -43,18 +45,36 @@ impl Scalar for f64 {
     const ABSENT: f64 = -0.0;
 }
 
-/// The elements of one slice of a node: borrowed from this rank, or in memory that an addition may
-/// reuse.
+/// The elements of one slice of a node.
 enum Part<'a, T> {
+    /// Borrowed from this rank.
     Own(&'a [T]),
+    /// Memory of [`Spare`].
     Received(Vec<T>),
+    /// Written to the result by the last addition.
+    Placed,
 }
 
-impl<T> Part<'_, T> {
-    fn values(&self) -> &[T] {
-        match self {
-            Part::Own(values) => values,
-            Part::Received(values) => values,
+/// Memory for slices, reused for every piece.
+struct Spare<T> {
+    free: Vec<Vec<T>>,
+    /// The number of elements of a piece.
+    most: usize,
+}
+
+impl<T: Scalar> Spare<T> {
+    fn take(&mut self, len: usize) -> Result<Vec<T>> {
+        let mut values = match self.free.pop() {
+            Some(values) => values,
+            None => zeroed(self.most)?,
+        };
+        values.resize(len, T::zeroed());
+        Ok(values)
+    }
+
+    fn put(&mut self, part: Part<'_, T>) {
+        if let Part::Received(values) = part {
+            self.free.push(values);
         }
     }
 }
@@ -66,13 +86,12 @@ fn slice(len: usize, rank: usize, world: usize) -> Range<usize> {
     cut(rank)..cut(rank + 1)
 }
 
-/// Computes [`Ranks::sum`](crate::Ranks::sum), in pieces of `piece` elements of each slice.
-pub(crate) fn sum<T: Scalar>(
+/// Returns the length of the nodes, which a rank without a node does not know.
+pub(crate) fn length<T>(
     transport: &dyn Transport,
     held: &[Vec<Held>],
     own: &[&[T]],
-    piece: usize,
-) -> Result<Vec<T>> {
+) -> Result<usize> {
     let (rank, world) = (transport.rank(), transport.world());
     let len = own.first().map_or(0, |node| node.len());
     let fits = held.len() == world
@@ -84,11 +103,14 @@ pub(crate) fn sum<T: Scalar>(
             format!("{world} ranks, this one with {held:?}, has nodes of {lens:?} elements");
         return Err(Error::Invalid(message));
     }
-    // A rank without a node does not know the length of nodes.
-    let lens = transport.all_gather(&(len as u64).to_le_bytes())?;
+    let mut lens = vec![(len as u64).to_le_bytes(); world];
+    let send = lens.clone();
+    let send: Vec<&[u8]> = send.iter().map(|len| &len[..]).collect();
+    let mut receive: Vec<&mut [u8]> = lens.iter_mut().map(|len| &mut len[..]).collect();
+    transport.exchange(&send, &mut receive)?;
     let mut longest = (rank, len as u64);
-    for (from, bytes) in lens.iter().enumerate().filter(|&(from, _)| !held[from].is_empty()) {
-        let other = bytes.as_slice().try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
+    for (from, bytes) in lens.into_iter().enumerate().filter(|&(from, _)| !held[from].is_empty()) {
+        let other = u64::from_le_bytes(bytes);
         let (first, most) = longest;
         if most != other && !held[first].is_empty() {
             return Err(Error::Message {
@@ -100,58 +122,75 @@ pub(crate) fn sum<T: Scalar>(
         }
         longest = (from, other);
     }
-    let len = longest.1 as usize;
-    let mut result: Vec<T> = zeroed(len)?;
+    Ok(longest.1 as usize)
+}
+
+/// Computes [`Ranks::sum_into`](crate::Ranks::sum_into), in pieces of `piece` elements of each slice.
+pub(crate) fn sum_into<T: Scalar>(
+    transport: &dyn Transport,
+    held: &[Vec<Held>],
+    own: &[&[T]],
+    piece: usize,
+    result: &mut [T],
+) -> Result<()> {
+    let (rank, world, len) = (transport.rank(), transport.world(), result.len());
     let most = (0..world).map(|rank| slice(len, rank, world).len()).max().unwrap_or(0);
-    for at in (0..most).step_by(piece.max(1)) {
+    let piece = piece.clamp(1, most.max(1));
+    let spare = RefCell::new(Spare { free: Vec::new(), most: piece });
+    for at in (0..most).step_by(piece) {
         let of = |rank: usize| {
             let Range { start, end } = slice(len, rank, world);
             let first = end.min(start.saturating_add(at));
-            first..end.min(first.saturating_add(piece.max(1)))
+            first..end.min(first.saturating_add(piece))
         };
-        let sum = added(transport, held, own, &of)?;
-        let send = vec![bytemuck::cast_slice(&sum); world];
-        let mut receive = Vec::with_capacity(world);
-        let mut rest = &mut result[..];
-        let mut done = 0;
+        added(transport, held, own, &of, &spare, &mut result[of(rank)])?;
+        // Every rank sends its part of the piece to all others.
+        let (mut receive, mut mine) = (Vec::with_capacity(world), &[][..]);
+        let (mut rest, mut done) = (&mut *result, 0);
         for from in 0..world {
             let Range { start, end } = of(from);
             let (place, after) =
                 std::mem::take(&mut rest)[start - done..].split_at_mut(end - start);
             if from == rank {
-                place.copy_from_slice(&sum);
+                mine = bytemuck::cast_slice(place);
                 receive.push(&mut [][..]);
             } else {
                 receive.push(bytemuck::cast_slice_mut(place));
             }
             (rest, done) = (after, end);
         }
-        transport.exchange(&send, &mut receive)?;
+        transport.exchange(&vec![mine; world], &mut receive)?;
     }
-    Ok(result)
+    Ok(())
 }
 
-/// Returns the sum of all nodes over this rank's elements, `of(rank)`; sends the other ranks their
-/// elements.
+/// Writes the sum of all nodes over this rank's elements, `of(rank)`, to `place`; sends the other
+/// ranks their elements.
 fn added<T: Scalar>(
     transport: &dyn Transport,
     held: &[Vec<Held>],
     own: &[&[T]],
-    of: &impl Fn(usize) -> Range<usize>,
-) -> Result<Vec<T>> {
+    of: &dyn Fn(usize) -> Range<usize>,
+    spare: &RefCell<Spare<T>>,
+    place: &mut [T],
+) -> Result<()> {
     let (rank, world) = (transport.rank(), transport.world());
     let mine = of(rank);
     // One message, without a copy, for each pair of ranks and each node of the sender.
-    let rounds = held.iter().map(Vec::len).max().unwrap_or(0);
     let mut received: Vec<Vec<Vec<T>>> = (0..world).map(|_| Vec::new()).collect();
+    let rounds = held.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..rounds {
-        let send = (0..world).map(|to| own.get(round).map_or(&[][..], |node| &node[of(to)]));
-        let send: Vec<&[u8]> = send.map(bytemuck::cast_slice).collect();
-        let mut places = Vec::with_capacity(world);
+        let send: Vec<&[u8]> = (0..world)
+            .map(|to| match own.get(round) {
+                Some(node) if to != rank => bytemuck::cast_slice(&node[of(to)]),
+                _ => &[],
+            })
+            .collect();
+        let mut places: Vec<&mut [u8]> = Vec::with_capacity(world);
         for (from, parts) in received.iter_mut().enumerate() {
             let expected = from != rank && round < held[from].len();
             places.push(if expected {
-                parts.push(zeroed(mine.len())?);
+                parts.push(spare.borrow_mut().take(mine.len())?);
                 parts.last_mut().map_or(&mut [][..], |part| bytemuck::cast_slice_mut(part))
             } else {
                 &mut [][..]
@@ -159,6 +198,26 @@ fn added<T: Scalar>(
         }
         transport.exchange(&send, &mut places)?;
     }
+    let mut left = held.iter().map(Vec::len).sum::<usize>().saturating_sub(1);
+    let mut add = |a: Part<'_, T>, b: Part<'_, T>| {
+        left = left.saturating_sub(1);
+        let sum = match left {
+            0 => {
+                add_into(&a, &b, place)?;
+                Part::Placed
+            }
+            _ => {
+                let memory = spare.borrow_mut().take(mine.len());
+                let mut out =
+                    memory.map_err(|error| Failed::invalid("ranks", error.to_string()))?;
+                add_into(&a, &b, &mut out)?;
+                Part::Received(out)
+            }
+        };
+        spare.borrow_mut().put(a);
+        spare.borrow_mut().put(b);
+        Ok(sum)
+    };
     let mut sum = TreeSum::default();
     for (from, (nodes, parts)) in held.iter().zip(received).enumerate() {
         let mut parts = parts.into_iter();
@@ -168,29 +227,36 @@ fn added<T: Scalar>(
                 false => Part::Received(parts.next().unwrap_or_default()),
             };
             let node = TreeNode { first: node.first, level: node.level, sum: part };
-            sum.push_node(node, add)?;
+            sum.push_node(node, &mut add)?;
         }
     }
-    match sum.finish(add)? {
-        Some(Part::Received(values)) => Ok(values),
-        Some(Part::Own(values)) => Ok(values.to_vec()),
-        None => Ok(Vec::new()),
+    match sum.finish(&mut add)? {
+        Some(Part::Own(values)) => place.copy_from_slice(values),
+        Some(Part::Received(values)) => {
+            place.copy_from_slice(&values);
+            spare.borrow_mut().put(Part::Received(values));
+        }
+        Some(Part::Placed) | None => {}
     }
+    Ok(())
 }
 
 /// Adds elementwise, with the kernel that adds tensors.
-fn add<'a, T: Scalar>(a: Part<'a, T>, b: Part<'a, T>) -> samebits_autograd::Result<Part<'a, T>> {
-    use samebits_autograd::Error;
-
-    let len = a.values().len();
-    let mut out = memory::zeroed(len).map_err(Error::out_of_host_memory("ranks"))?;
-    let (x, y) = (Operand::Each(a.values()), Operand::Each(b.values()));
-    fpenv::ieee(|| binary(BinaryKind::Add, x, y, &mut out))
-        .map_err(|error| Error::invalid("ranks", error.to_string()))?;
-    Ok(Part::Received(out))
+fn add_into<T: Scalar>(
+    a: &Part<'_, T>,
+    b: &Part<'_, T>,
+    out: &mut [T],
+) -> samebits_autograd::Result<()> {
+    let operand = |part| match part {
+        &Part::Own(values) => Operand::Each(values),
+        Part::Received(values) => Operand::Each(values),
+        Part::Placed => Operand::Each(&[]),
+    };
+    fpenv::ieee(|| binary(BinaryKind::Add, operand(a), operand(b), out))
+        .map_err(|error| Failed::invalid("ranks", error.to_string()))
 }
 
-fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>> {
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>());
     memory::zeroed(len).map_err(|_| Error::OutOfMemory { bytes })
 }

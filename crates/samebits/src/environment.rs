@@ -36,6 +36,7 @@ pub(crate) fn current() -> Environment {
         cublas_workspace_config: WorkspaceConfig::from_environment(),
         libraries: vendor::libraries(),
         autotuner: autotuner(),
+        transports: samebits_distributed::transports(),
     }
 }
 
@@ -66,6 +67,8 @@ pub struct Environment {
     pub libraries: Vec<(&'static str, String)>,
     /// The storage mode of each device's convolution choices.
     pub autotuner: String,
+    /// What connects ranks in this build.
+    pub transports: String,
 }
 
 impl fmt::Display for Environment {
@@ -88,6 +91,7 @@ impl fmt::Display for Environment {
             line(rerun::VARIABLE, &format_args!("{found:?}; {refused}"))?;
         }
         line("threads", &format_args!("{}; no bit depends on it", self.threads))?;
+        line("ranks", &self.transports)?;
         let mode = if self.ieee {
             "kept"
         } else {

@@ -1,6 +1,7 @@
 //! Training loop whose runs can be interrupted, resumed and repeated.
 
 mod ctrl_c;
+mod measure;
 mod micro;
 mod progress;
 mod record;
@@ -20,6 +21,7 @@ use crate::optim::{Mode, Optimizer, Optimizers, ReduceLrOnPlateau, Schedule};
 use crate::{Generator, Tensor, inherit, io};
 
 use ctrl_c::CtrlC;
+use measure::Measure;
 use progress::Progress;
 use step::{Taken, Turn};
 
@@ -157,8 +159,6 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     metrics: Vec<f64>,
 }
 
-/// Function that measures a model.
-type Measure<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>;
 /// Function that is called after a step.
 type Tell<'a> = Box<dyn FnMut(&Step) + Send + 'a>;
 
@@ -349,14 +349,6 @@ where
     #[must_use]
     pub fn plateau(mut self, plateau: ReduceLrOnPlateau) -> Self {
         self.plateau = Some(plateau);
-        self
-    }
-
-    /// Measures the model after each epoch, without recording a graph. By default the metric is the
-    /// mean loss of the epoch's steps.
-    #[must_use]
-    pub fn metric(mut self, metric: impl FnMut(&M) -> Result<f64> + Send + 'a) -> Self {
-        self.metric = Some(Box::new(metric));
         self
     }
 
@@ -636,32 +628,5 @@ where
                 self.save()?;
             }
         }
-    }
-
-    fn measured(&mut self, epoch: u64) -> Result<f64> {
-        if let Some(metric) = &mut self.metric {
-            return crate::no_grad(|| metric(&self.model));
-        }
-        let batches = self.loader.batches_in(epoch)?.div_ceil(self.batches_per_step) as usize;
-        let steps = &self.losses[self.losses.len().saturating_sub(batches)..];
-        let sum = steps.iter().fold(0.0, |sum, &loss| sum + f64::from(loss));
-        Ok(sum / steps.len().max(1) as f64)
-    }
-
-    /// Returns true if the best metric is too old.
-    fn is_stale(&self) -> bool {
-        let Some((mode, patience)) = self.early_stop else { return false };
-        let better = |a: f64, b: f64| match mode {
-            Mode::Min => a < b,
-            Mode::Max => a > b,
-        };
-        let mut best: Option<(usize, f64)> = None;
-        for (epoch, &metric) in self.metrics.iter().enumerate() {
-            let improves = |best: f64| better(metric, best) || best.is_nan() && !metric.is_nan();
-            if best.is_none_or(|(_, best)| improves(best)) {
-                best = Some((epoch, metric));
-            }
-        }
-        best.is_some_and(|(epoch, _)| (self.metrics.len() - 1 - epoch) as u64 >= patience)
     }
 }

@@ -1,97 +1,21 @@
 //! A training ends in the bits of one rank, for any number of ranks and after any interruption.
 
+mod on_ranks;
+
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use samebits::data::{DataLoader, Dataset, SampleContext, Stack, Stacked};
+use on_ranks::{Encoder, Net, Run, bytes, loss, net, run};
+use samebits::data::{DataLoader, Dataset, SampleContext, Stack};
 use samebits::distributed::{Error as RanksError, Ranks, Threads, threads};
-use samebits::functional::cross_entropy;
-use samebits::nn::{
-    BatchNorm1d, Dropout, Layer, Linear, Module, TransformerEncoderLayer, draw_from,
-};
-use samebits::optim::{AdamW, CosineAnnealingLr};
-use samebits::trainer::{Error, Outcome, Per, Result, Trainer};
-use samebits::{Generator, Tensor};
-
-const FEATURES: usize = 8;
-const EPOCHS: u64 = 2;
-
-/// A dataset of 44 samples with noise of their own: 15 batches of 3, the last of 2.
-struct Data;
-
-impl Dataset for Data {
-    type Item = (Vec<f32>, i64);
-
-    fn len(&self) -> usize {
-        44
-    }
-
-    fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> samebits::data::Result<Self::Item> {
-        let noise = cx.rng().next_block()[0] as f32 / u32::MAX as f32;
-        let value = |i| ((index * 7 + i * 5) % 11) as f32 / 11.0 + 0.3 * noise;
-        Ok(((0..FEATURES).map(value).collect(), (index % 3) as i64))
-    }
-}
-
-/// A model with batch norm, dropout, and a layer that some micro-batches do not use.
-#[derive(Module)]
-struct Net {
-    first: Linear,
-    norm: BatchNorm1d,
-    rare: Linear,
-    last: Linear,
-}
-
-impl Net {
-    fn new(generator: &mut Generator) -> Net {
-        draw_from(generator, || Net {
-            first: Linear::new(FEATURES, 6).unwrap(),
-            norm: BatchNorm1d::new(6).unwrap(),
-            rare: Linear::new(6, 6).unwrap(),
-            last: Linear::new(6, 3).unwrap(),
-        })
-    }
-}
-
-type Batch = (Stacked<f32>, Vec<i64>);
-
-fn tensors((x, classes): Batch) -> samebits::Result<(Tensor, Tensor)> {
-    let x = Tensor::from_slice(&x.values, &[x.rows, x.columns])?;
-    Ok((x, Tensor::from_slice(&classes, &[classes.len()])?))
-}
-
-fn loss(net: &Net, batch: Batch) -> Result<Tensor> {
-    let rare = batch.1.iter().sum::<i64>() % 2 == 0;
-    let (x, classes) = tensors(batch)?;
-    let mut x = net.norm.forward(&net.first.forward(&x)?)?.relu()?;
-    x = Dropout::new(0.25).forward(&x)?;
-    if rare {
-        x = net.rare.forward(&x)?;
-    }
-    Ok(cross_entropy(&net.last.forward(&x)?, &classes)?)
-}
-
-type Run<M> = Trainer<'static, M, AdamW, Data, Stack>;
-
-fn run<M: Module>(model: M, micro_batches: u64, batch: usize) -> Run<M> {
-    let loader = DataLoader::builder(Data).batch_size(batch).shuffle(true).seed(9).build().unwrap();
-    Trainer::new(model, AdamW::new(0.05).unwrap(), loader, Generator::new(7))
-        .run("seed 7")
-        .epochs(EPOCHS)
-        .accumulate(micro_batches)
-        .clip_grad_norm(0.5, 2.0)
-        .schedule(Per::Step, CosineAnnealingLr::new(20))
-}
-
-fn net(micro_batches: u64) -> Run<Net> {
-    run(Net::new(&mut Generator::new(5)), micro_batches, 3)
-}
-
-fn bytes<M: Module>(run: &Run<M>) -> Vec<u8> {
-    run.state().unwrap().to_bytes().unwrap()
-}
+use samebits::functional::argmax;
+use samebits::ledger::{Detail, Digests, Ledger};
+use samebits::nn::Layer;
+use samebits::optim::Mode;
+use samebits::trainer::{Error, Outcome, Result};
+use samebits::{DType, Generator, Tensor};
+use samebits_ledger::diff::{Part, diff};
 
 /// Returns the final state of each of `world` ranks, and the file that the first has written.
 fn on_ranks(world: usize, micro_batches: u64, piece: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
@@ -131,31 +55,14 @@ fn any_number_of_ranks_ends_in_the_state_and_the_file_of_one() {
     }
 }
 
-#[derive(Module)]
-struct Encoder {
-    layer: TransformerEncoderLayer,
-    last: Linear,
-}
-
 #[test]
 fn a_transformer_with_dropout_ends_in_the_bits_of_one_rank() {
     let fit = |transport: Option<Threads>| -> Result<Vec<u8>> {
-        let model = draw_from(&mut Generator::new(3), || {
-            Ok::<_, samebits::Error>(Encoder {
-                layer: TransformerEncoderLayer::new(4, 2)?,
-                last: Linear::new(8, 3)?,
-            })
-        })?;
-        let mut run = run(model, 4, 4);
+        let mut run = run(Encoder::new(&mut Generator::new(3))?, 4, 4);
         if let Some(transport) = transport {
             run = run.ranks(transport);
         }
-        run.fit(|model, batch| {
-            let (x, classes) = tensors(batch)?;
-            let n = x.shape()[0];
-            let x = model.layer.forward(&x.reshape([n, 2, 4])?)?.reshape([n, 8])?;
-            Ok(cross_entropy(&model.last.forward(&x)?, &classes)?)
-        })?;
+        run.fit(Encoder::loss)?;
         Ok(bytes(&run))
     };
     let reference = fit(None).unwrap();
@@ -275,6 +182,16 @@ fn a_rank_that_fails_panics_or_stops_ends_the_run_everywhere() {
     let seen = ends.lock().unwrap().clone();
     assert_eq!(seen, ["trainer: rank 1: its thread panicked after 2"; 2]);
     told(|_| Ok(())).unwrap();
+    // More memory than there is.
+    let error = told(|_| Ok(drop(Tensor::zeros(&[1 << 50], DType::F32)?))).unwrap_err();
+    let missing = |error: &Error| {
+        matches!(error, Error::Tensor(samebits::Error::OutOfMemory { op: "zeros", .. }))
+    };
+    assert!(missing(&error), "{error}");
+    let mut seen = ends.lock().unwrap().clone();
+    seen.sort();
+    let others = format!("trainer: rank 1: {error} after 2");
+    assert_eq!(seen, [others.clone(), others, format!("{error} after 2")]);
 
     // A flag on one rank stops all after the same step.
     let losses = threads::run(3, |transport| -> Result<(Outcome, usize)> {
@@ -317,4 +234,134 @@ fn ranks_that_are_not_alike_are_named_before_the_first_step() {
     }
     let few = error(|run, _| run.accumulate(2)).to_string();
     assert_eq!(few, "trainer: a step of 2 batches can have as many ranks, got 3");
+}
+
+/// As [`on_ranks::Data`], of another length and without noise.
+struct Unseen;
+
+impl Dataset for Unseen {
+    type Item = (Vec<f32>, i64);
+
+    fn len(&self) -> usize {
+        23
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> samebits::data::Result<Self::Item> {
+        let value = |i| ((index * 3 + i * 7) % 13) as f32 / 13.0;
+        Ok(((0..on_ranks::FEATURES).map(value).collect(), (index % 3) as i64))
+    }
+}
+
+#[test]
+fn a_metric_over_batches_is_that_of_one_rank() {
+    let measured = Arc::new(Mutex::new(Vec::new()));
+    let with = |run: Run<Net>, rank: usize, measured: Arc<Mutex<Vec<usize>>>| {
+        let loader = DataLoader::builder(Unseen).batch_size(3).collate(Stack).build().unwrap();
+        run.early_stop(Mode::Max, 1).metric_over(loader, move |net, batch| {
+            measured.lock().unwrap().push(rank);
+            let (x, classes) = on_ranks::tensors(batch)?;
+            let logits = net.last.forward(&net.norm.forward(&net.first.forward(&x)?)?)?;
+            let found = argmax(&logits, Some(1), false)?.to_vec::<i64>()?;
+            let classes = classes.to_vec::<i64>()?;
+            let right = found.iter().zip(&classes).filter(|(a, b)| a == b).count();
+            // Sums that another order would round differently.
+            let spread: f32 = logits.to_vec::<f32>()?.iter().sum();
+            Ok((right as f64 + f64::from(spread) * 0.1, classes.len()))
+        })
+    };
+    let mut alone = with(net(8), 0, Arc::clone(&measured));
+    alone.fit(loss).unwrap();
+    let reference = bytes(&alone);
+    assert_eq!(alone.metrics().len(), 2);
+    for world in [1, 2, 3, 5, 8] {
+        measured.lock().unwrap().clear();
+        let seen = Arc::clone(&measured);
+        let ends = threads::run(world, move |transport| -> Result<Vec<u8>> {
+            let rank = samebits::distributed::Transport::rank(&transport);
+            let mut run = with(net(8), rank, Arc::clone(&seen)).ranks(transport);
+            run.fit(loss)?;
+            Ok(bytes(&run))
+        });
+        assert!(ends.unwrap().iter().all(|end| *end == reference), "{world}");
+        // 8 batches an epoch, each on one rank.
+        let mut seen = measured.lock().unwrap().clone();
+        assert_eq!(seen.len(), 2 * 8, "{world}");
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, (0..world).collect::<Vec<_>>(), "every rank measures");
+    }
+}
+
+#[test]
+fn metrics_that_differ_between_ranks_are_named() {
+    let result = threads::run(3, |transport| -> Result<Outcome> {
+        let rank = samebits::distributed::Transport::rank(&transport);
+        net(4).metric(move |_| Ok(if rank == 2 { 0.5 } else { 0.25 })).ranks(transport).fit(loss)
+    });
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("one metric, but rank 2 differ from the others"), "{error}");
+}
+
+/// Trains on `world` ranks with a ledger for each; `spoil` changes the
+/// gradient of one parameter in step 2.
+fn recorded(folder: &Path, world: usize, detail: Detail, spoil: bool) {
+    let to = folder.to_owned();
+    let ends = threads::run(world, move |transport| -> Result<()> {
+        let rank = samebits::distributed::Transport::rank(&transport);
+        let ledger = Ledger::options(&to)
+            .rank(rank as u32, world as u32)
+            .detail(detail)
+            .digests(Digests::Full)
+            .create()?;
+        // Clipping would spread a difference over all gradients.
+        let run = net(4).epochs(1).clip_grad_norm(1e9, 2.0).ledger(ledger.clone());
+        let mut run = run.ranks(transport);
+        let count = AtomicU64::new(0);
+        let own = run_share(world, rank);
+        run.fit(|net, batch| {
+            let step = count.fetch_add(1, Ordering::Relaxed) / own;
+            let loss = loss(net, batch)?;
+            if spoil && step == 2 {
+                return Ok((loss + net.last.bias.as_ref().unwrap().sum_all()?)?);
+            }
+            Ok(loss)
+        })?;
+        Ok(ledger.finish()?)
+    });
+    ends.unwrap();
+}
+
+/// Micro-batches of a whole step of four that a rank has.
+fn run_share(world: usize, rank: usize) -> u64 {
+    ((rank + 1) * 4 / world - rank * 4 / world) as u64
+}
+
+#[test]
+fn ledgers_of_other_numbers_of_ranks_are_equal_up_to_a_planted_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for detail in [Detail::Step, Detail::Op] {
+        let [one, four, three, spoilt] =
+            ["one", "four", "three", "spoilt"].map(|name| path(&format!("{name}-{detail:?}")));
+        recorded(&one, 1, detail, false);
+        recorded(&four, 4, detail, false);
+        recorded(&three, 3, detail, false);
+        recorded(&spoilt, 4, detail, true);
+        for (a, b) in [(&one, &four), (&four, &three), (&three, &one)] {
+            let report = diff(a, b, &Default::default()).unwrap();
+            assert!(report.equal, "{report}");
+            // Of 4 steps: the loss, the generator, 8 parameters with gradients, 3 buffers.
+            let compared = report.ranks[0].counts.compared;
+            assert!(compared >= 4 * (2 + 16 + 3), "{compared}: {report}");
+        }
+        for whole in [&one, &three] {
+            let report = diff(whole, &spoilt, &Default::default()).unwrap();
+            let first = report.ranks[0].first.as_ref().unwrap();
+            assert_eq!(first.a.as_ref().unwrap().step, 2, "{report}");
+            let found: Vec<_> =
+                first.differences.iter().map(|it| (it.part, it.what.as_str())).collect();
+            assert!(found.contains(&(Part::Gradient, "gradient `last.bias`")), "{report}");
+            assert!(!found.contains(&(Part::Gradient, "gradient `first.bias`")), "{report}");
+        }
+    }
 }

@@ -146,6 +146,7 @@ where
         let mut changed = vec![false; start.len()];
         let (mut integers, mut losses) = (Vec::new(), Vec::new());
         let mut sum = TreeSum::starting_at(own.start);
+        self.record_begin();
         for batch in batches.by_ref().take(count as usize) {
             let batch = batch?;
             let number_in_step = sum.next();

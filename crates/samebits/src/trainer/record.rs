@@ -24,13 +24,17 @@ where
     D: Dataset,
     C: Collate<D::Item>,
 {
+    /// Names the parameters before a step, also on a rank that has no batch of it.
+    pub(super) fn record_begin(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.watch(&self.model);
+        }
+    }
+
     /// Records the next batch; a step may have several.
     pub(super) fn record_batch(&self, step: u64, number: u64, indices: &[usize]) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         ledger.at(step, number)?;
-        if number == 0 {
-            ledger.watch(&self.model);
-        }
         let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
         let indices = Tensor::from_slice(&indices, &[indices.len()])?;
         Ok(ledger.batch(&[], Some(&indices))?)

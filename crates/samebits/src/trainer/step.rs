@@ -254,6 +254,7 @@ where
     ) -> Result<Option<Taken>> {
         let Some(batch) = turn.batches.next() else { return Ok(None) };
         let batch = batch?;
+        self.record_begin();
         self.record_batch(turn.steps, 0, &batch.indices)?;
         let mut generator = self.micro_batch_generator(turn.steps, 0);
         let (model, optimizers) = (&mut self.model, &mut self.optimizer);
