@@ -104,7 +104,7 @@ fn powers_wrap_around() {
     let error = x.pow_scalar(-1.0).unwrap_err().to_string();
     assert_eq!(error, "pow_scalar: exponent -1 of integers");
     let error = x.pow_scalar(0.5).unwrap_err().to_string();
-    assert_eq!(error, "pow_scalar: 0.5 beside a tensor of type i64");
+    assert_eq!(error, "pow_scalar: 0.5 cannot be combined with a tensor of type i64");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn scattered_integers_are_added_multiplied_and_compared() {
     assert_eq!(whole(x.index_add(0, &index, &source, -2.0)), [36, i64::MAX - 2, -5]);
     assert_eq!(whole(x.index_put(std::slice::from_ref(&index), &source, true)), [-3, i64::MIN, -5]);
     let error = x.index_add(0, &index, &source, 0.5).unwrap_err().to_string();
-    assert_eq!(error, "index_add: alpha 0.5 beside a tensor of type i64");
+    assert_eq!(error, "index_add: alpha 0.5 cannot be combined with a tensor of type i64");
     use ScatterReduceKind::*;
     for (kind, with, without) in [
         (Sum, [-3, i64::MIN, -5], [-13, 1, -5]),

@@ -47,9 +47,9 @@ fn an_operator_that_cannot_be_computed_is_an_error() {
     assert_eq!((&x - (&x + &y)).unwrap_err(), error);
     let whole = Tensor::arange(3).unwrap();
     let error = (&whole * 0.5).unwrap_err().to_string();
-    assert_eq!(error, "mul: 0.5 beside a tensor of type i64");
+    assert_eq!(error, "mul: 0.5 cannot be combined with a tensor of type i64");
     let error = (1.0 / &whole).unwrap_err().to_string();
-    assert_eq!(error, "div: 1 beside a tensor of type i64");
+    assert_eq!(error, "div: 1 cannot be combined with a tensor of type i64");
     let bytes = whole.to_dtype(DType::U8).unwrap();
     for error in [-&bytes, &bytes + &bytes, &bytes * 2, whole.sqrt()] {
         let error = error.unwrap_err();

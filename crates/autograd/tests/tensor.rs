@@ -62,14 +62,17 @@ fn comparisons_take_tensors_and_numbers() {
 #[test]
 fn comparisons_refuse_numbers_that_the_type_does_not_hold() {
     let whole = Tensor::new([1, 2]).unwrap();
-    assert_eq!(message(whole.lt(1.5)), "lt: 1.5 beside a tensor of type i64");
-    assert_eq!(message(whole.eq(f64::NAN)), "eq: NaN beside a tensor of type i64");
+    assert_eq!(message(whole.lt(1.5)), "lt: 1.5 cannot be combined with a tensor of type i64");
+    assert_eq!(message(whole.eq(f64::NAN)), "eq: NaN cannot be combined with a tensor of type i64");
     let bytes = Tensor::new([1u8, 2]).unwrap();
-    assert_eq!(message(bytes.ge(256)), "ge: 256 beside a tensor of type u8");
-    assert_eq!(message(bytes.ne(-1)), "ne: -1 beside a tensor of type u8");
-    assert_eq!(message(bytes.gt(i64::MIN)), format!("gt: {} beside a tensor of type u8", i64::MIN));
+    assert_eq!(message(bytes.ge(256)), "ge: 256 cannot be combined with a tensor of type u8");
+    assert_eq!(message(bytes.ne(-1)), "ne: -1 cannot be combined with a tensor of type u8");
+    assert_eq!(
+        message(bytes.gt(i64::MIN)),
+        format!("gt: {} cannot be combined with a tensor of type u8", i64::MIN)
+    );
     let truths = Tensor::new([true]).unwrap();
-    assert_eq!(message(truths.eq(2)), "eq: 2 beside a tensor of type bool");
+    assert_eq!(message(truths.eq(2)), "eq: 2 cannot be combined with a tensor of type bool");
     assert!(matches!(whole.eq(&bytes), Err(Error::DTypeMismatch { .. })));
     let three = Tensor::arange(3).unwrap();
     assert!(matches!(whole.eq(&three), Err(Error::Broadcast { .. })));
@@ -128,7 +131,10 @@ fn one_bound_clamps() {
     let whole = Tensor::arange(4).unwrap();
     let clamped = whole.clamp(Some(1.0), Some(2.0)).unwrap();
     assert_eq!(clamped.to_vec::<i64>().unwrap(), [1, 1, 2, 2]);
-    assert_eq!(message(whole.clamp_min(0.5)), "clamp_min: 0.5 beside a tensor of type i64");
+    assert_eq!(
+        message(whole.clamp_min(0.5)),
+        "clamp_min: 0.5 cannot be combined with a tensor of type i64"
+    );
 }
 
 #[test]
@@ -141,7 +147,10 @@ fn where_keeps_the_tensor_under_the_condition() {
     assert_eq!(gradient(&y, &z, &[3.0, 4.0]), [3.0, 0.0]);
     assert_f32(x.where_(&condition, -1), &[2], &[-1.0, 2.0]);
     let whole = Tensor::arange(2).unwrap();
-    assert_eq!(message(whole.where_(&condition, 0.5)), "where_: 0.5 beside a tensor of type i64");
+    assert_eq!(
+        message(whole.where_(&condition, 0.5)),
+        "where_: 0.5 cannot be combined with a tensor of type i64"
+    );
     assert!(x.where_(&x, 0.0).is_err());
     assert!(f::where_(&condition, &x, &whole).is_err());
 }

@@ -168,7 +168,7 @@ fn run(
     Device::check(&loaded, &name, launch, &params).map_err(|error| from_error(&error))?;
     let threads: u32 = launch.block.iter().product();
     if let Some(most) = driver.config.most_threads(&name).filter(|&most| threads > most) {
-        let message = format!("{name}: {threads} threads, where its registers allow {most}");
+        let message = format!("{name}: {threads} threads, but its registers allow only {most}");
         report(LAUNCH_OUT_OF_RESOURCES, &message);
         return Err(LAUNCH_OUT_OF_RESOURCES);
     }

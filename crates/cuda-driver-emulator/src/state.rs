@@ -311,7 +311,7 @@ impl Driver {
             .map(|state| &mut state.device)
             .find(|device| device.owns(address))
             .ok_or_else(|| {
-                status::report(INVALID_VALUE, &format!("{address:#x} is no device address"));
+                status::report(INVALID_VALUE, &format!("{address:#x} is not a device address"));
                 INVALID_VALUE
             })
     }

@@ -219,8 +219,8 @@ impl<T> Batch<'_, T> {
         Err(CudaError::invalid(
             op,
             format!(
-                "starts {:?}, target lengths {:?}, input lengths {:?} and blank {} do not go \
-                 together with {:?} and {} labels",
+                "starts {:?}, target lengths {:?}, input lengths {:?} and blank {} do not \
+                 fit {:?} and {} labels",
                 self.starts,
                 self.target_lengths,
                 self.input_lengths,

@@ -142,7 +142,7 @@ impl ExactSum {
             let dropped = (-at).max(0) as u32;
             assert!(
                 at <= 171 + 149 - 53 && significand.trailing_zeros() >= dropped,
-                "add_partial: {x:e} is no sum of f32 numbers"
+                "add_partial: {x:e} is not a sum of f32 numbers"
             );
             self.limbs.add(significand >> dropped, at.max(0) as u32, negative);
         }

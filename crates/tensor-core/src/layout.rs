@@ -48,7 +48,9 @@ impl Layout {
         if reach.is_none_or(|reach| reach >= MOST_ELEMENTS) {
             return Err(Error::invalid(
                 "as_strided",
-                format!("shape {shape:?} with strides {strides:?} reaches too far"),
+                format!(
+                    "shape {shape:?} with strides {strides:?} reaches further than a machine can address"
+                ),
             ));
         }
         Ok(Layout { shape: shape.into(), strides: strides.into(), offset }.rooted())

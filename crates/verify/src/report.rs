@@ -82,7 +82,11 @@ impl fmt::Display for Report {
             }
         }
         if !self.not_compared.is_empty() {
-            writeln!(f, "not compared, this machine has not: {}", self.not_compared.join(", "))?;
+            writeln!(
+                f,
+                "not compared, because this machine lacks them: {}",
+                self.not_compared.join(", ")
+            )?;
         }
         let cases: usize = self.outcomes.iter().map(|outcome| outcome.cases).sum();
         let version = self.numerics_version;

@@ -20,7 +20,7 @@ use crate::{Number, Tensor};
 /// let x = Tensor::new([1, 2, 3])?;
 /// assert_eq!(x.gt(2)?.to_bools()?, [false, false, true]);
 /// assert_eq!(x.gt(&Tensor::new([0, 2, 2])?)?.to_bools()?, [true, false, true]);
-/// assert_eq!(x.gt(2.5).unwrap_err().to_string(), "gt: 2.5 beside a tensor of type i64");
+/// assert_eq!(x.gt(2.5).unwrap_err().to_string(), "gt: 2.5 cannot be combined with a tensor of type i64");
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 pub trait Operand {
@@ -52,7 +52,10 @@ impl<N: Number> Operand for N {
                 }
             };
             if let Some(text) = text {
-                return Err(Error::invalid(op, format!("{text} beside a tensor of type {to}")));
+                return Err(Error::invalid(
+                    op,
+                    format!("{text} cannot be combined with a tensor of type {to}"),
+                ));
             }
         }
         held.to(like.device())

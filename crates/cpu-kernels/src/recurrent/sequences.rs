@@ -419,7 +419,8 @@ impl<T> Layer<'_, T> {
         }
         if self.weight_hr.is_none() && self.state != self.size {
             let Layer { state, size, .. } = self;
-            let message = format!("without a projection a state of {state} must be of {size}");
+            let message =
+                format!("without a projection the state must have {size} elements, got {state}");
             return Err(Error::argument(op, message));
         }
         let rows = self.batch_sizes.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));

@@ -216,7 +216,7 @@ impl<'a> Loader<'a> {
                 let name = self.cursor.word()?;
                 let guard = match body.find(name) {
                     Some(Name::Reg(Reg { ty: Ty::Pred, index })) => (index, negated),
-                    _ => return Err(Error::load(line, format!("guard {name} is no predicate"))),
+                    _ => return Err(Error::load(line, format!("guard {name} is not a predicate"))),
                 };
                 self.instruction(body, Some(guard), line)
             }

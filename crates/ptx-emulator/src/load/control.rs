@@ -268,9 +268,9 @@ impl<'a> Decoder<'_, 'a> {
                 self.body.function.calls.push(index);
                 CallTarget::Direct(index)
             }
-            Some(_) => return Err(mods.error(format!("{name} is no function"))),
+            Some(_) => return Err(mods.error(format!("{name} is not a function"))),
             None if self.body.find(name).is_none() => {
-                return Err(mods.error(format!("{name} is no function and no register")));
+                return Err(mods.error(format!("{name} is neither a function nor a register")));
             }
             None => {
                 match left {
@@ -297,7 +297,7 @@ impl<'a> Decoder<'_, 'a> {
             .map(|operand| match operand {
                 Operand::Word(name) => match self.body.find(name) {
                     Some(Name::FrameParam(param)) => Ok((param.offset, param.size)),
-                    _ => Err(self.error(format!("{name} is no parameter variable"))),
+                    _ => Err(self.error(format!("{name} is not a parameter variable"))),
                 },
                 _ => Err(self.error("expected a parameter variable")),
             })

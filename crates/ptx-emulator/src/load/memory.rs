@@ -105,7 +105,7 @@ impl<'a> Decoder<'_, 'a> {
                 Ok(MemSpace::EntryParam)
             }
             (MemSpace::FrameParam | MemSpace::EntryParam, _) => {
-                Err(mods.error("the address is no parameter"))
+                Err(mods.error("the address is not a parameter"))
             }
             (_, Some(Name::EntryParam(_) | Name::FrameParam(_))) => {
                 Err(mods.error("a parameter needs .param"))

@@ -166,7 +166,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
                 {
                     return Ok(reg);
                 }
-                Err(self.error(format!("{name} is no register")))
+                Err(self.error(format!("{name} is not a register")))
             }
         }
     }
@@ -217,7 +217,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
         }
         match self.reg(name)? {
             Reg { ty: Ty::Pred, index } => Ok(Some(P(index))),
-            _ => Err(self.error(format!("{name} is no predicate"))),
+            _ => Err(self.error(format!("{name} is not a predicate"))),
         }
     }
 
@@ -278,7 +278,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
             },
             Operand::Sum(name, addend) => match self.symbol(name, *addend)? {
                 Some(symbol) => return self.fit(symbol, bits),
-                None => return Err(self.error(format!("{name} is no variable"))),
+                None => return Err(self.error(format!("{name} is not a variable"))),
             },
             Operand::Int(_) if float => {
                 return Err(self.error("an integer where a floating-point number is needed"));
@@ -381,7 +381,7 @@ impl<'s, 'a> Decoder<'s, 'a> {
                 Some(Src::S64(S64::Const(constant))) => {
                     return Ok((Address { base: Base::Const(constant), offset: 0 }, found));
                 }
-                _ => return Err(self.error(format!("{name} is no register or variable"))),
+                _ => return Err(self.error(format!("{name} is neither a register nor a variable"))),
             },
         };
         Ok((Address { base, offset }, found))

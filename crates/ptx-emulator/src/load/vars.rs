@@ -269,7 +269,7 @@ impl<'a> Loader<'a> {
         match self.globals.get(name) {
             Some(&Global::Variable(index)) => Ok(Initial::Pointer(Symbol::Variable(index), addend)),
             Some(&Global::Function(index)) => Ok(Initial::Pointer(Symbol::Function(index), addend)),
-            _ => Err(Error::load(line, format!("{name} is no variable or function known here"))),
+            _ => Err(Error::load(line, format!("{name} is not a known variable or function"))),
         }
     }
 }

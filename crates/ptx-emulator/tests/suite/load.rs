@@ -31,7 +31,7 @@ fn unknown_instructions_and_modifiers_name_their_line() {
         ("cvt.rn.f64.f32 %g1, %f1;", "exact"),
         ("add.s32 %r1, %d2, %r3;", "64 bits"),
         ("add.s32 %r1, %r2;", "expected 3 operands"),
-        ("add.s32 %r1, %r2, %nothing;", "is no register"),
+        ("add.s32 %r1, %r2, %nothing;", "is not a register"),
         ("add.f32 %f1, 1, %f2;", "integer where a floating-point"),
         ("st.const.u32 [%a], %r1;", "read-only"),
         ("ld.global.v2.u32 %r1, [%a];", "vector"),

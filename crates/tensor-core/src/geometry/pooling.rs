@@ -392,7 +392,7 @@ impl FractionalPool {
             return Err(Error::invalid(
                 op,
                 format!(
-                    "a kernel {kernel:?} and an output size {output:?} do not go with an input of \
+                    "a kernel {kernel:?} and an output size {output:?} do not fit an input of \
                      shape {input:?}"
                 ),
             ));

@@ -47,7 +47,7 @@ pub struct IndexAdd {
     pub index: Tensor,
     /// A tensor of the shape of the input, but `m` along `dim`.
     pub source: Tensor,
-    /// The factor of the source. For integers it must be 1.
+    /// The factor of the source. For integers it must be an integer.
     pub alpha: f64,
 }
 
@@ -66,7 +66,7 @@ impl Op for IndexAdd {
         if dtype == DType::I64 && !whole {
             return Err(Error::invalid(
                 Self::NAME,
-                format!("alpha {alpha} beside a tensor of type {dtype}"),
+                format!("alpha {alpha} cannot be combined with a tensor of type {dtype}"),
             ));
         }
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)

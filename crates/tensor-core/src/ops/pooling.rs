@@ -143,7 +143,7 @@ fn check_indexed_grad(
         return Err(Error::invalid(
             op,
             format!(
-                "indices of shape {:?} do not go with an input of shape {input:?}",
+                "indices of shape {:?} do not fit an input of shape {input:?}",
                 indices.shape()
             ),
         ));

@@ -129,7 +129,7 @@ impl Op for RecurrentLayer {
         expect("bias_h", &self.bias_h, &[width])?;
         expect("the cells", &self.cells, &[n, size])?;
         if self.cells.is_some() != (self.cell == RecurrentCell::Lstm) {
-            return Err(Error::invalid(op, format!("cells without an LSTM: {:?}", self.cell)));
+            return Err(Error::invalid(op, format!("cells are for an LSTM, not {:?}", self.cell)));
         }
         self.flat(rows, n, state).map(|_| ())
     }
@@ -148,7 +148,7 @@ impl RecurrentLayer {
         sizes
             .iter()
             .try_fold(0usize, |sum, &count| sum.checked_add(count))
-            .ok_or_else(|| Error::invalid(Self::NAME, "more rows than memory can have"))
+            .ok_or_else(|| Error::invalid(Self::NAME, "the number of rows overflows"))
     }
 }
 

@@ -48,7 +48,10 @@ impl Op for SparseMm {
         if !whole {
             return Err(Error::invalid(
                 Self::NAME,
-                format!("{columns} columns are not whole matrices of {} columns", self.period),
+                format!(
+                    "{columns} columns are not a multiple of the {} columns of each matrix",
+                    self.period
+                ),
             ));
         }
         numel(Self::NAME, &[self.size, self.dense.shape()[1]]).map(|_| ())

@@ -259,7 +259,7 @@ pub(super) fn expect_held(op: &'static str, x: &Tensor, number: f64) -> Result<(
     if dtype.is_float() || number.fract() == 0.0 {
         return Ok(());
     }
-    Err(Error::invalid(op, format!("{number} beside a tensor of type {dtype}")))
+    Err(Error::invalid(op, format!("{number} cannot be combined with a tensor of type {dtype}")))
 }
 
 /// Returns a constant without dimensions, with the type and device of `x`.
