@@ -51,7 +51,7 @@ pub enum Error {
         workspace_limit: usize,
     },
     /// Every candidate gave a wrong result or failed.
-    #[error("autotune: no candidate gave a right result on {key}: {reasons}")]
+    #[error("autotune: no candidate gave a correct result on {key}: {reasons}")]
     AllDisqualified {
         /// The call.
         key: String,

@@ -98,7 +98,7 @@ pub(crate) fn check(
         return Err(Error::option(op, "prefetch", prefetch, "is too large"));
     }
     if let (Some(timeout), 0) = (timeout, workers) {
-        let expected = "needs at least one worker: a loader without workers waits for nobody";
+        let expected = "needs at least one worker: without workers there is nothing to wait for";
         return Err(Error::option(op, "timeout", format!("{timeout:?}"), expected));
     }
     Ok(())

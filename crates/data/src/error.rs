@@ -78,7 +78,7 @@ pub enum Error {
     /// A file holds more data than its reader may load into memory.
     #[error(
         "{op}: {}, {place}: expected {what} of at most {most} bytes, found more: raise the limit, \
-         or see whether the file is damaged",
+         or check whether the file is damaged",
         path.display()
     )]
     TooLarge {
@@ -254,7 +254,7 @@ pub enum Error {
         source: BoxError,
     },
     /// A batch did not arrive in time; the epoch ends.
-    #[error("loader: worker {worker}, batch {batch}, {}: nothing arrived within {waited:?}: raise the timeout, or see why loading takes so long", in_sample(None, *sample))]
+    #[error("loader: worker {worker}, batch {batch}, {}: nothing arrived within {waited:?}: raise the timeout, or find out why loading takes so long", in_sample(None, *sample))]
     Timeout {
         /// The worker that owes the batch.
         worker: usize,

@@ -252,7 +252,7 @@ fn open(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     } else if debug_mode::is_saved(&beginning(path)?) {
         debug_mode::translate_saved(path, world_size)?
     } else if let Some(fields) = fields_of_another(first) {
-        let problem = format!("is JSON, and no ledger: a ledger has `schema`, this has {fields}");
+        let problem = format!("is JSON but not a ledger: a ledger has `schema`, this has {fields}");
         return Err(ReadError::unusable(path, problem));
     } else {
         Opened::ledger(lines.into_reader().into_inner())

@@ -95,7 +95,7 @@ impl fmt::Display for Environment {
         let mode = if self.ieee {
             "kept"
         } else {
-            "flushed to zero by somebody on this thread; operations restore them while they run"
+            "flushed to zero by other code on this thread; operations restore them while they run"
         };
         line("subnormals", &mode)?;
         match &self.cuda {

@@ -365,7 +365,7 @@ fn check_kind(path: &Path) -> io::Result<()> {
 
 fn check_size(bytes: usize) -> io::Result<()> {
     if bytes > MOST_BYTES {
-        let message = format!("more than {MOST_BYTES} bytes; a choice file has at most so many");
+        let message = format!("more than {MOST_BYTES} bytes, the limit for a choice file");
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
     }
     Ok(())

@@ -63,7 +63,7 @@ impl Deal {
         }
         if config.retry.most_skipped > 0 {
             let value = config.retry.most_skipped.to_string();
-            return cannot("retry", value, "must not leave out samples: others would not know");
+            return cannot("retry", value, "must not skip samples: other ranks would not know");
         }
         Ok(())
     }

@@ -360,7 +360,7 @@ fn guarded<R>(
             Err(error) => error.to_string(),
         },
         Ok(Err(error)) => error.to_string(),
-        Err(message) => format!("what makes its reader panic: {message}"),
+        Err(message) => format!("data that make its reader panic: {message}"),
     };
     Err(Error::malformed(OP, source.path(), place, "a whole Parquet file", found))
 }

@@ -246,14 +246,14 @@ impl Context<'_> {
             }
             (None, None) if batches || named || module && index > 0 => (
                 Cause::Parameters,
-                format!("The parameters differ: {what} of {place}, which no record made."),
+                format!("The parameters differ: {what} of {place}, which no record produced."),
             ),
             (None, None) => {
-                let why = "which no record made: a parameter, a constant or data";
+                let why = "which no record produced: a parameter, a constant or data";
                 (Cause::Input, format!("{what} of {place} differs, {why}."))
             }
             _ if self.resumed => {
-                let why = "the continued run does not hold what the other had made";
+                let why = "the continued run lacks the state of the other";
                 (Cause::Parameters, format!("The state differs: {what} of {place}; {why}."))
             }
             (Some(i), None) => {

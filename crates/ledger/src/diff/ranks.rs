@@ -92,8 +92,9 @@ pub(super) fn across(
         let [Some(place_a), Some(place_b)] = places.clone() else {
             let lacks = if places[0].is_none() { "A" } else { "B" };
             rank.cause = Some(Cause::Extent);
-            rank.sentence =
-                format!("{lacks} has no record of the end of step {step}; all before is equal.");
+            rank.sentence = format!(
+                "{lacks} has no record of the end of step {step}; everything earlier is equal."
+            );
             let [a, b] = places;
             rank.first = Some(Parting {
                 mismatch: Mismatch::Missing,
@@ -127,7 +128,7 @@ pub(super) fn across(
             let what = &differences[0].what;
             let n = differences.len();
             rank.sentence = capitalised(format!(
-                "at the end of step {step}, {n} values differ, {what} first; all compared before is equal."
+                "at the end of step {step}, {n} values differ, {what} first; everything compared earlier is equal."
             ));
             rank.cause = Some(Cause::Step);
             let (a, b) = (Some(place_a), Some(place_b));

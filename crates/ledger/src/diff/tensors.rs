@@ -154,7 +154,7 @@ impl Kept {
         let path = folder.join(name);
         // A ledger may name only files beside it.
         if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(ReadError::unusable(&path, "is no path below the ledger's folder"));
+            return Err(ReadError::unusable(&path, "is not a path below the ledger's folder"));
         }
         let file = File::open(&path).map_err(ReadError::io(&path))?;
         let found = file.metadata().map_err(ReadError::io(&path))?.len();

@@ -242,7 +242,7 @@ fn logs_as_json() {
         (
             "DebugMode.logs",
             "DebugMode.others",
-            "is JSON, and no ledger: a ledger has `schema`, this has \
+            "is JSON but not a ledger: a ledger has `schema`, this has \
                                                `format`, `logs`, `version`",
         ),
     ] {
