@@ -3,7 +3,7 @@
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Error, Result};
 
 const OP: &str = "stack";
@@ -148,7 +148,7 @@ macro_rules! scalar {
             type Stacked = Vec<$t>;
 
             fn room(count: usize, _: Option<&Self>) -> Result<Vec<$t>> {
-                had(OP, memory::with_capacity(count))
+                allocated(OP, memory::with_capacity(count))
             }
 
             fn push(self, stacked: &mut Vec<$t>) -> Result<()> {
@@ -193,7 +193,7 @@ impl<T: Copy + Send + 'static, const N: usize> Stackable for [T; N] {
 fn room<T>(rows: usize, columns: usize) -> Result<Stacked<T>> {
     let too_large = Error::OutOfMemory { op: OP, bytes: usize::MAX };
     let area = memory::product(&[rows, columns]).ok_or(too_large)?;
-    Ok(Stacked { values: had(OP, memory::with_capacity(area))?, rows: 0, columns })
+    Ok(Stacked { values: allocated(OP, memory::with_capacity(area))?, rows: 0, columns })
 }
 
 /// Appends a row.

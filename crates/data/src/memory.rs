@@ -5,8 +5,11 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::{Error, Result};
 
-/// Returns the allocated buffer, or [`Error::OutOfMemory`] in the name of `op`.
-pub(crate) fn had<T>(op: &'static str, buffer: Result<Vec<T>, OutOfMemory>) -> Result<Vec<T>> {
+/// Returns the buffer, or [`Error::OutOfMemory`] in the name of `op`.
+pub(crate) fn allocated<T>(
+    op: &'static str,
+    buffer: Result<Vec<T>, OutOfMemory>,
+) -> Result<Vec<T>> {
     buffer.map_err(|OutOfMemory { bytes }| Error::OutOfMemory { op, bytes })
 }
 
@@ -16,7 +19,7 @@ pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) 
     let needed = vec.len().saturating_add(additional);
     if needed > vec.capacity() {
         let capacity = needed.max(vec.len().saturating_mul(2));
-        let mut larger = had(op, memory::with_capacity(capacity))?;
+        let mut larger = allocated(op, memory::with_capacity(capacity))?;
         larger.append(vec);
         *vec = larger;
     }

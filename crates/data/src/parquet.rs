@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use samebits_numerics::memory;
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::rows::{Number, Value};
 use crate::source::Source;
 use crate::{BatchContext, Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
@@ -47,7 +47,7 @@ impl ParquetRow {
     ///
     /// As for [`number`](ParquetRow::number).
     pub fn numbers<T: Value>(&self) -> Result<Vec<T>> {
-        let mut values = had(OP, memory::with_capacity(self.cells.len()))?;
+        let mut values = allocated(OP, memory::with_capacity(self.cells.len()))?;
         for place in 0..self.cells.len() {
             values.push(self.value(place)?);
         }
@@ -225,10 +225,10 @@ impl Dataset for Parquet {
     }
 
     fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<ParquetRow>> {
-        let mut order = had(OP, memory::collected(0..indices.len())).ok()?;
+        let mut order = allocated(OP, memory::collected(0..indices.len())).ok()?;
         order.sort_by_key(|&place| indices[place]);
         let mut rows: Vec<Option<ParquetRow>> =
-            had(OP, memory::collected(indices.iter().map(|_| None))).ok()?;
+            allocated(OP, memory::collected(indices.iter().map(|_| None))).ok()?;
         let mut reader = None;
         for place in order {
             if cx.cancelled() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use samebits_numerics::memory;
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::source::Source;
 use crate::{BatchContext, Dataset, Error, Place, Result, SampleContext};
 
@@ -264,7 +264,8 @@ impl<T: Value> Rows<T> {
             let found = bytes[at].to_string();
             return Err(Error::malformed(self.op, path, place, "a truth value, 0 or 1", found));
         }
-        let mut values = had(self.op, memory::with_capacity(bytes.len() / self.element.size()))?;
+        let mut values =
+            allocated(self.op, memory::with_capacity(bytes.len() / self.element.size()))?;
         if T::extend(self.element, self.order, bytes, &mut values) {
             return Ok(values);
         }
@@ -361,9 +362,10 @@ impl<T: Value> Dataset for Rows<T> {
     }
 
     fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<Vec<T>>> {
-        let mut order = had(self.op, memory::collected(0..indices.len())).ok()?;
+        let mut order = allocated(self.op, memory::collected(0..indices.len())).ok()?;
         order.sort_by_key(|&place| indices[place]);
-        let mut rows = had(self.op, memory::collected(indices.iter().map(|_| Vec::new()))).ok()?;
+        let mut rows =
+            allocated(self.op, memory::collected(indices.iter().map(|_| Vec::new()))).ok()?;
         let size = self.row_bytes_count();
         let follows = |&a: &usize, &b: &usize| indices[b] - indices[a] <= 1;
         for run in order.chunk_by(follows) {

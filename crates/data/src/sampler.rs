@@ -5,7 +5,7 @@ use std::fmt;
 use samebits_numerics::memory;
 use samebits_rng::{Draw, Generator};
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Error, Result};
 
 mod order;
@@ -188,7 +188,7 @@ impl Sampler for WithReplacement {
             ));
         }
         let draw = |word| ((u128::from(word) * len as u128) >> 64) as usize;
-        let mut order = had("sampler with replacement", memory::with_capacity(self.samples))?;
+        let mut order = allocated("sampler with replacement", memory::with_capacity(self.samples))?;
         order.extend(words64(generator).take(self.samples).map(draw));
         Ok(order.into())
     }
@@ -304,7 +304,7 @@ pub(crate) fn permutation(
     generator: &Generator,
 ) -> Result<Vec<usize>> {
     let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
-    let mut order = had(op, memory::zeroed::<i64>(len))?;
+    let mut order = allocated(op, memory::zeroed::<i64>(len))?;
     draw.permutation_into(&mut order)?;
     // Collecting into elements of equal size reuses the buffer.
     Ok(order.into_iter().map(|index| index as usize).collect())

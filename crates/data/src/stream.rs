@@ -14,7 +14,7 @@ use crate::context::{SampleKeys, SeedHook, SeedScope, WorkerContext};
 use crate::engine::{self, Pool, Settings};
 use crate::guard::called;
 use crate::loader::{Hooks, Seeding, WorkerState, same};
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::sampler::permutation;
 use crate::{
     BoxError, Collate, Determinism, Error, Map, Result, Retry, SampleContext, Skipped, Stack,
@@ -349,7 +349,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
         let shards = called(OP, "the number of shards", || Ok(config.dataset.shards()))?;
         let order = match config.shuffle {
             true => permutation(OP, shards, &config.seeding.order_generator(state.epoch))?,
-            false => had(OP, memory::collected(0..shards))?,
+            false => allocated(OP, memory::collected(0..shards))?,
         };
         let settings = Settings {
             workers: config.workers,

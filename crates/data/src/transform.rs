@@ -15,7 +15,7 @@ pub use affine::{Affine, Interpolation, RandomAffine};
 pub use jitter::ColorJitter;
 pub use mix::{CutMix, MixUp};
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Error, Result};
 
 /// An image of 8 bits per channel.
@@ -218,7 +218,7 @@ impl RandomCrop {
         let (top, left) = (draw(a, b, down), draw(c, d, right));
         let channels = image.channels;
         let bytes = memory::product(&[height, width, channels]).unwrap_or(usize::MAX);
-        let mut pixels = had(OP, memory::zeroed(bytes))?;
+        let mut pixels = allocated(OP, memory::zeroed(bytes))?;
         // The columns of the crop that lie in the image, and their position there.
         let first = padding.saturating_sub(left).min(width);
         let from = left.saturating_sub(padding);
@@ -300,7 +300,7 @@ impl Normalize {
             let expected = format!("must be the number of means, {}", self.mean.len());
             return Err(Error::option("normalize", "number of channels", channels, expected));
         }
-        let mut out = had("normalize", memory::with_capacity(image.pixels.len()))?;
+        let mut out = allocated("normalize", memory::with_capacity(image.pixels.len()))?;
         for (channel, (mean, std)) in self.mean.iter().zip(&self.std).enumerate() {
             let bytes = image.pixels.iter().skip(channel).step_by(channels);
             out.extend(bytes.map(|&byte| (f32::from(byte) / 255.0 - mean) / std));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 
-use crate::memory::{had, reserve};
+use crate::memory::{allocated, reserve};
 use crate::{BatchSampler, Error, Order, Result, Sampler, Shard, Tail};
 
 const OP: &str = "loader";
@@ -94,10 +94,10 @@ impl Visits {
         let repeat = |place| visits(&order, &before, place);
         let repeats = match before.is_empty() && !padded {
             true => Vec::new(),
-            false => had(OP, memory::collected(places().map(repeat)))?,
+            false => allocated(OP, memory::collected(places().map(repeat)))?,
         };
         let local = places().map(|place| order[place % order.len()]);
-        Ok(Visits::Listed { order: had(OP, memory::collected(local))?, repeats })
+        Ok(Visits::Listed { order: allocated(OP, memory::collected(local))?, repeats })
     }
 }
 
@@ -151,8 +151,8 @@ impl Batching {
                 let batches = sampler.batches(len, epoch, generator)?;
                 let total =
                     batches.iter().try_fold(0, |n: usize, batch| n.checked_add(batch.len()));
-                let mut flat = had(OP, memory::with_capacity(total.unwrap_or(usize::MAX)))?;
-                let mut starts = had(OP, memory::with_capacity(batches.len()))?;
+                let mut flat = allocated(OP, memory::with_capacity(total.unwrap_or(usize::MAX)))?;
+                let mut starts = allocated(OP, memory::with_capacity(batches.len()))?;
                 for batch in &batches {
                     starts.push(flat.len());
                     flat.extend_from_slice(batch);
@@ -163,13 +163,14 @@ impl Batching {
                 let before = repeats(&flat)?;
                 let rest = batches.len() - start;
                 let places = match shard {
-                    None => had(OP, memory::collected(start..batches.len()))?,
-                    Some(shard) => {
-                        had(OP, memory::collected(shard.places(rest).map(|place| place + start)))?
-                    }
+                    None => allocated(OP, memory::collected(start..batches.len()))?,
+                    Some(shard) => allocated(
+                        OP,
+                        memory::collected(shard.places(rest).map(|place| place + start)),
+                    )?,
                 };
                 let (mut order, mut repeats) = (Vec::new(), Vec::new());
-                let mut ends = had(OP, memory::with_capacity(places.len()))?;
+                let mut ends = allocated(OP, memory::with_capacity(places.len()))?;
                 for place in places {
                     let (round, place) = (place / batches.len(), place % batches.len());
                     let batch = &batches[place];
@@ -292,12 +293,12 @@ fn cut(position: u64, len: usize) -> Result<usize> {
 fn repeats(order: &[usize]) -> Result<Vec<u32>> {
     // Sorting the positions by sample puts visits to the same sample side by side, in visiting
     // order.
-    let mut places = had(OP, memory::collected(0..order.len()))?;
+    let mut places = allocated(OP, memory::collected(0..order.len()))?;
     places.sort_unstable_by_key(|&place| (order[place], place));
     if places.windows(2).all(|pair| order[pair[0]] != order[pair[1]]) {
         return Ok(Vec::new());
     }
-    let mut counts: Vec<u32> = had(OP, memory::zeroed(order.len()))?;
+    let mut counts: Vec<u32> = allocated(OP, memory::zeroed(order.len()))?;
     for pair in places.windows(2) {
         if order[pair[0]] == order[pair[1]] {
             counts[pair[1]] = counts[pair[0]].saturating_add(1);

@@ -13,7 +13,7 @@ use super::{Batch, Config};
 use crate::context::{BatchContext, SampleContext, SampleKeys, WorkerContext};
 use crate::engine::Task;
 use crate::guard::caught;
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::retry::At;
 use crate::{Collate, Dataset, Error, Result, Skipped};
 
@@ -111,17 +111,18 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Batch<C::Batch>>> {
         let planned = self.plan.batch(slot);
-        let mut visits = had("loader", memory::with_capacity(planned.len()))?;
+        let mut visits = allocated("loader", memory::with_capacity(planned.len()))?;
         for place in planned {
             visits.push(self.plan.visit(place)?);
         }
         let retry = self.config.retry;
-        let mut indices = had("loader", memory::collected(visits.iter().map(|visit| visit.0)))?;
+        let mut indices =
+            allocated("loader", memory::collected(visits.iter().map(|visit| visit.0)))?;
         let samples = match self.load_many(&indices, &visits, worker) {
             Some(samples) => samples,
             None => {
                 indices.clear();
-                let mut samples = had("loader", memory::with_capacity(visits.len()))?;
+                let mut samples = allocated("loader", memory::with_capacity(visits.len()))?;
                 for &(index, repeat) in &visits {
                     if worker.cancelled() {
                         return Err(Error::other("the consumer has gone"));

@@ -9,7 +9,7 @@ use samebits_numerics::memory;
 
 use super::{ByteOrder, Element, Rows, row_size};
 use crate::error::quote;
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::source::Source;
 use crate::{Error, Place, Result};
 
@@ -30,7 +30,7 @@ pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {
         let expected = format!("a header of at most {most} bytes");
         return Err(fail(0, expected, format!("a length of {length}")));
     }
-    let mut header = had(OP, memory::zeroed(length as usize))?;
+    let mut header = allocated(OP, memory::zeroed(length as usize))?;
     source.read_at(OP, 8, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| fail(8, "a header that lists tensors".to_owned(), error.to_string()))?;

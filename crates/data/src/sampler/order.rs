@@ -5,7 +5,7 @@ use std::fmt;
 use samebits_numerics::memory;
 
 use crate::Result;
-use crate::memory::had;
+use crate::memory::allocated;
 
 /// Order in which an epoch visits indices: a list, or a function of the position, which needs no
 /// memory.
@@ -77,8 +77,8 @@ impl Order {
     pub fn into_vec(self) -> Result<Vec<usize>> {
         match self.places {
             Places::Listed(list) => Ok(list),
-            Places::Ascending(len) => had("order", memory::collected(0..len)),
-            Places::Computed(len, at) => had("order", memory::collected((0..len).map(at))),
+            Places::Ascending(len) => allocated("order", memory::collected(0..len)),
+            Places::Computed(len, at) => allocated("order", memory::collected((0..len).map(at))),
         }
     }
 

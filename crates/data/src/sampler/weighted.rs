@@ -4,7 +4,7 @@ use samebits_numerics::memory;
 use samebits_rng::Generator;
 
 use super::{digest, words64};
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Error, Order, Result, Sampler};
 
 const OP: &str = "weighted sampler";
@@ -89,7 +89,7 @@ impl Sampler for Weighted {
             ));
         }
         let mut tree = Tree::new(&self.weights)?;
-        let mut order = had(OP, memory::with_capacity(self.samples))?;
+        let mut order = allocated(OP, memory::with_capacity(self.samples))?;
         for word in words64(generator).take(self.samples) {
             let leaf = tree.find((word >> 11) as f64 * (1.0 / (1_u64 << 53) as f64));
             if !self.replacement {
@@ -131,7 +131,7 @@ struct Tree {
 impl Tree {
     fn new(weights: &[f64]) -> Result<Self> {
         let leaves = weights.len().next_power_of_two();
-        let mut nodes: Vec<f64> = had(OP, memory::zeroed(2 * leaves))?;
+        let mut nodes: Vec<f64> = allocated(OP, memory::zeroed(2 * leaves))?;
         nodes[leaves..leaves + weights.len()].copy_from_slice(weights);
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node] + nodes[2 * node + 1];

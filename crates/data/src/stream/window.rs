@@ -5,7 +5,7 @@ use samebits_rng::Generator;
 
 use super::{OP, Records, ShardedDataset};
 use crate::guard::caught;
-use crate::memory::{had, reserve};
+use crate::memory::{allocated, reserve};
 use crate::sampler::permutation;
 use crate::{Error, Result};
 
@@ -63,7 +63,7 @@ impl<R: Send + 'static> Window<R> {
             records.push(Some(record));
         }
         let order = match size {
-            1 => had(OP, memory::collected(0..records.len()))?,
+            1 => allocated(OP, memory::collected(0..records.len()))?,
             _ => permutation(OP, records.len(), generator)?,
         };
         Ok(Window { first, records, order, last })

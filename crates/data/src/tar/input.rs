@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use samebits_numerics::memory;
 
 use super::OP;
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::source::Source;
 use crate::{Error, Place, Result};
 
@@ -29,7 +29,7 @@ pub(super) trait Input: Send {
     /// Reads the next `size` bytes.
     fn take(&mut self, size: usize) -> Result<Vec<u8>> {
         let start = self.offset();
-        let mut bytes = had(OP, memory::zeroed(size))?;
+        let mut bytes = allocated(OP, memory::zeroed(size))?;
         match self.read(&mut bytes)? {
             read if read == size => Ok(bytes),
             read => Err(ends_early(self.path(), start, size as u64, read as u64)),

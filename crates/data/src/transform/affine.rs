@@ -4,7 +4,7 @@ use samebits_numerics::{math, memory};
 use samebits_rng::Generator;
 
 use super::{Image, between, check_range};
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Error, Result};
 
 /// Interpolation between pixels.
@@ -94,7 +94,7 @@ impl Affine {
         image.check(OP)?;
         let from = self.inverse()?;
         let Image { width, height, channels, ref pixels } = *image;
-        let mut out = had(OP, memory::with_capacity(pixels.len()))?;
+        let mut out = allocated(OP, memory::with_capacity(pixels.len()))?;
         let centre = [(width as f64 - 1.0) * 0.5, (height as f64 - 1.0) * 0.5];
         for row in 0..height {
             for column in 0..width {

@@ -3,7 +3,7 @@
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 
-use crate::memory::had;
+use crate::memory::allocated;
 use crate::{Collate, Error, Result, Stackable, Stacked};
 
 /// Collate function that stacks samples of numbers and a class, and mixes each sample with the
@@ -165,7 +165,7 @@ fn with_before(
     }
     // From the last row to the first, so that the previous row is still unchanged.
     let last = rows.values.len() - width;
-    let last = had(op, memory::collected(rows.values[last..].iter().copied()))?;
+    let last = allocated(op, memory::collected(rows.values[last..].iter().copied()))?;
     for row in (0..rows.rows).rev() {
         let (before, own) = rows.values.split_at_mut(row * width);
         let before = if row == 0 { &last[..] } else { &before[(row - 1) * width..] };
@@ -185,7 +185,7 @@ fn probabilities(
     part: f64,
 ) -> Result<Stacked<f32>> {
     let bytes = memory::product(&[classes.len(), count]).unwrap_or(usize::MAX);
-    let mut values: Vec<f32> = had(op, memory::zeroed(bytes))?;
+    let mut values: Vec<f32> = allocated(op, memory::zeroed(bytes))?;
     let (own, others) = (part as f32, (1.0 - part) as f32);
     for (row, &class) in classes.iter().enumerate() {
         let before = classes[row.checked_sub(1).unwrap_or(classes.len() - 1)];
