@@ -1,13 +1,13 @@
-//! Trains on files of several kinds and shows that neither workers nor a resume changes a bit.
+//! Trains on files of several kinds and checks that neither workers nor a resume changes a bit.
 //!
 //! ```text
 //! cargo run -p samebits-data --features images,parquet --example sources
 //! ```
 //!
-//! Writes a tar file, JSON lines, tokens, images and a Parquet file to a temporary folder; the last two
-//! need features. Each source trains a linear model by gradient descent in four ways: without workers,
-//! with three, resumed after its third batch, and as the first again. Each line holds the source and the
-//! digest of the weights. It is an error if the four do not agree.
+//! Writes a tar file, JSON lines, tokens, images and a Parquet file to a temporary folder; the last
+//! two need features. Each source trains a linear model by gradient descent in four ways: without
+//! workers, with three, resumed after its third batch, and as the first again. Each line holds the
+//! source and the digest of the weights. The example fails if the four differ.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use samebits_data::{
 };
 
 type Failure = Box<dyn std::error::Error>;
-/// Numbers, and what the model should make of them.
+/// A sample: the inputs, and the expected output.
 type Sample = (Vec<f32>, f32);
 type Samples = (Stacked<f32>, Vec<f32>);
 
@@ -44,7 +44,7 @@ pub(crate) fn main() -> Result<(), Failure> {
     show("JSON lines", &indexed(JsonLines::<Point>::open(json)?.map(|p, _| Ok((p.x, p.y))))?)?;
     let windows = Rows::open_raw(tokens, 0, Element::U16, ByteOrder::Little, &[])?;
     let windows = windows.into_windows(9, 8)?.map(|window, _| {
-        // The last token from those before it.
+        // Predict the last token from the earlier ones.
         let mut scaled: Vec<f32> = window.into_iter().map(|token| token as f32 / 100.0).collect();
         let last = scaled.pop().ok_or_else(|| Error::other("an empty window"))?;
         Ok((scaled, last))
@@ -63,7 +63,8 @@ pub(crate) fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Decodes and augments an image of a tar file, which is its pixels alone, and its class.
+/// Returns a function that decodes and augments an image of a tar file, which consists of raw
+/// pixels, and its class.
 fn decoder()
 -> Result<impl Fn(TarSample, &mut SampleContext<'_>) -> Result<Sample> + Send + Sync + 'static> {
     let crop = RandomCrop::new(SIDE, SIDE).padding(1);
@@ -78,7 +79,7 @@ fn decoder()
     })
 }
 
-/// The weights after an epoch, for each way of loading it.
+/// Returns the weights after an epoch, for each way of loading it.
 fn indexed<D: Dataset<Item = Sample>>(data: D) -> Result<Vec<Vec<f32>>> {
     let data = std::sync::Arc::new(data);
     let loader = |workers| {
@@ -94,7 +95,7 @@ fn indexed<D: Dataset<Item = Sample>>(data: D) -> Result<Vec<Vec<f32>>> {
     Ok(vec![whole(0)?, whole(3)?, resumed?, whole(0)?])
 }
 
-/// The same of a stream.
+/// Returns the same for a stream.
 fn streamed<D: ShardedDataset<Item = Sample>>(data: D) -> Result<Vec<Vec<f32>>> {
     let data = std::sync::Arc::new(data);
     let loader = |workers| {
@@ -110,7 +111,7 @@ fn streamed<D: ShardedDataset<Item = Sample>>(data: D) -> Result<Vec<Vec<f32>>> 
     Ok(vec![whole(0)?, whole(3)?, resumed?, whole(0)?])
 }
 
-/// Gradient descent of a linear model by the squared error, batch after batch.
+/// Trains a linear model by gradient descent on the squared error, batch after batch.
 fn train(batches: impl Iterator<Item = Result<Samples>>) -> Result<Vec<f32>> {
     let mut weights = Vec::new();
     for batch in batches {
@@ -143,7 +144,7 @@ fn show(source: &str, ways: &[Vec<f32>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Grey images in a folder per class, as numbers and the class.
+/// Creates a dataset of grey images in one folder per class, as numbers and the class.
 #[cfg(feature = "images")]
 fn images(folder: &Path) -> Result<impl Dataset<Item = Sample>, Failure> {
     for i in 0..COUNT {
@@ -166,7 +167,7 @@ fn point(row: samebits_data::ParquetRow, _: &mut SampleContext<'_>) -> Result<Sa
     Ok((vec![row.number("a")?, row.number("b")?], row.number("y")?))
 }
 
-/// Two row groups of the columns `a`, `b` and `y`.
+/// Writes two row groups of the columns `a`, `b` and `y`.
 #[cfg(feature = "parquet")]
 fn write_parquet(path: &Path) -> Result<(), Failure> {
     use parquet::file::writer::SerializedFileWriter;

@@ -1,20 +1,21 @@
-//! Times the loader on files and shows that the workers do not change what is loaded.
+//! Times the loader on files and shows that the workers do not change the loaded data.
 //!
 //! ```text
 //! cargo run --release -p samebits-data --example throughput -- FOLDER
 //! python crates/data/benches/peers/pytorch.py FOLDER
 //! ```
 //!
-//! The first command writes the files into the folder, if they are not there: `rows.csv`, `rows.bin` and
-//! `images.tar`. The second times PyTorch's loader on the same files.
+//! The first command writes the files `rows.csv`, `rows.bin` and `images.tar` into the folder, if
+//! they are missing. The second times PyTorch's loader on the same files.
 //!
 //! Each line holds the set, the number of workers, samples per second, microseconds of processor
-//! time per sample, and a digest of an epoch's batches in the order in which they arrived. Processor
-//! time is what can be compared on a machine that has other work to do. The last number is the
-//! share of the last epoch in which the workers were loading rather than waiting, where that is known.
+//! time per sample, and a digest of an epoch's batches in order of arrival. Processor time is
+//! comparable even on a machine with other load. The last number is the share of the last epoch in
+//! which the workers were loading rather than waiting, if known.
 //!
-//! The last line is the plan of an epoch of 10^9 samples for one of 256 ranks, by `Bijective`: seconds until the
-//! first batch, and by how many bytes the most memory that the program has had at a time has grown.
+//! The last line describes the plan of an epoch of 10^9 samples for one of 256 ranks, by
+//! `Bijective`: seconds until the first batch, and the growth of the program's peak memory in
+//! bytes.
 
 use std::fs;
 use std::io::Write;
@@ -64,7 +65,7 @@ fn main() -> Result<(), Failure> {
     plan("plan", Bijective)
 }
 
-/// Shifts an image by up to four pixels, mirrors it, and scales it.
+/// Returns a function that shifts an image by up to four pixels, mirrors it, and scales it.
 fn decoder()
 -> Result<impl Fn(TarSample, &mut SampleContext<'_>) -> Result<Sample> + Send + Sync + 'static> {
     let crop = RandomCrop::new(SIDE, SIDE).padding(4);
@@ -169,18 +170,18 @@ fn write_files(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Processor time of this process and all its threads so far; not a number where the system does
-/// not tell it in this way.
+/// Returns the processor time of this process and all its threads so far; NaN if the system does
+/// not provide it.
 fn cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field, a name in brackets, may hold spaces.
+    // The second field, a name in parentheses, may hold spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let times: Vec<f64> = fields.skip(11).take(2).filter_map(|t| t.parse().ok()).collect();
     if times.len() == 2 { (times[0] + times[1]) / TICKS_PER_SECOND } else { f64::NAN }
 }
 
-/// The most bytes that were in memory at a time so far; 0 where the system does not tell.
+/// Returns the peak memory of this process in bytes; 0 if the system does not provide it.
 fn most_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

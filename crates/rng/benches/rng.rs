@@ -1,4 +1,4 @@
-//! Throughput of the fills, beside filling memory with a constant.
+//! Throughput of the fills, compared with filling memory with a constant.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};

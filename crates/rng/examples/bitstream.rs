@@ -4,26 +4,26 @@
 //! cargo run --release -p samebits-rng --example bitstream -- split | dieharder -g 200 -a
 //! ```
 //!
-//! The argument says which words in which order:
+//! The argument selects the words and their order:
 //!
 //! * `single`: one stream;
-//! * `interleaved`: 64 seeds next to each other, a word of each in turn;
-//! * `devices`: the streams of 64 devices, a word of each in turn;
-//! * `split`: the children of a split into 64, a word of each in turn;
+//! * `interleaved`: 64 neighbouring seeds, one word of each in turn;
+//! * `devices`: the streams of 64 devices, one word of each in turn;
+//! * `split`: the children of a split into 64, one word of each in turn;
 //! * `folded`: the first block of the generators of 0, 1, 2, ...;
-//! * `calls`: the generator as one of `rand_core`, each `next_u32` from a block of its own;
-//! * `integers`: uniform integers of 128 bits below 3·2^126, their low 64 bits;
-//! * `integers8`, `integers16`, `integers32`, `integers64`: those of *w* bits below 3·2^(*w* − 2), a quarter of
-//!   them redrawn, their low *w* − 2 bits;
-//! * `bijection`: the elements of a permutation of 2^64 − 1 numbers, the low half of each;
-//! * `choice`: 4096 of 2^32 numbers at a time, the same with the next call;
-//! * `laplace`, `gumbel`, `cauchy`, `gamma`, `loggamma`, `beta`, `dirichlet`: f64 numbers through their
-//!   distribution function, the leading 32 bits;
-//! * `geometric`: numbers of chance 1/2 in unary, which are fair bits;
+//! * `calls`: the generator as a `rand_core` generator, each `next_u32` from a new block;
+//! * `integers`: the low 64 bits of uniform 128-bit integers below 3·2^126;
+//! * `integers8`, `integers16`, `integers32`, `integers64`: the low *w* − 2 bits of *w*-bit
+//!   integers below 3·2^(*w* − 2), a quarter of which are redrawn;
+//! * `bijection`: the low half of each element of a permutation of 2^64 − 1 numbers;
+//! * `choice`: 4096 of 2^32 numbers per call, one call after another;
+//! * `laplace`, `gumbel`, `cauchy`, `gamma`, `loggamma`, `beta`, `dirichlet`: the leading 32 bits
+//!   of f64 variates passed through their distribution function;
+//! * `geometric`: variates of probability 1/2 in unary, which gives fair bits;
 //! * `categorical`, `rows`: categories of 256 equal logits, and of two rows of 256 equal weights;
 //! * `pcg64`, `pcg64dxsm`, `philox4x64`: one stream of a host generator.
 
-// The platform's functions only undo what the distributions have done.
+// The platform's functions only invert the distributions.
 #![allow(clippy::disallowed_methods)]
 
 use rand_core::Rng;
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 
 const SEED: u64 = 20261120;
 const LANES: usize = 64;
-/// How many numbers are drawn at once.
+/// The number of variates drawn per call.
 const ROW: usize = 1 << 12;
 
 fn main() -> ExitCode {
@@ -87,8 +87,8 @@ fn main() -> ExitCode {
         ),
         "dirichlet" => numbers(
             |g, row| g.fill_dirichlet_f64(&[1.0; 3], row.as_flattened_mut()),
-            // The first share has the distribution of the least of two uniform numbers; the second is a
-            // uniform part of the rest.
+            // The first share has the distribution of the smaller of two uniform numbers; the
+            // second is a uniform part of the rest.
             |&[x, y, _]: &[f64; 3]| {
                 let (first, next) = (leading((1.0 - x).powi(2)), leading(y / (1.0 - x)));
                 (first.0 | next.0 << 32, 64)
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
         }
     };
     match written {
-        // The reader has had enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "bitstream: {error}");
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A word of each generator in turn, for ever.
+/// Writes one word of each generator in turn, forever.
 fn lanes(mut generators: Vec<Generator>) -> io::Result<()> {
     const WORDS: usize = 1 << 12;
     let mut out = io::stdout().lock();
@@ -153,7 +153,7 @@ fn folded() -> io::Result<()> {
     Ok(())
 }
 
-/// The words that `next` makes of a state, for ever.
+/// Writes the words that `next` makes of a state, forever.
 fn each_word<S>(mut state: S, mut next: impl FnMut(&mut S) -> u32) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     loop {
@@ -161,7 +161,7 @@ fn each_word<S>(mut state: S, mut next: impl FnMut(&mut S) -> u32) -> io::Result
     }
 }
 
-/// The low bits of integers below 3·2^`bits`, at most 64 of each.
+/// Writes the low bits of integers below 3·2^`bits`, at most 64 of each.
 fn integers<T>(bits: u32) -> io::Result<()>
 where
     T: Integer + Into<u128> + TryFrom<u128, Error: Debug>,
@@ -171,7 +171,8 @@ where
     numbers(fill, |&x| (x.into() as u64, bits.min(64)))
 }
 
-/// The bits that `bits` makes of each number that `fill` draws, and how many they are; for ever.
+/// Writes the bits that `bits` makes of each variate that `fill` draws, forever; `bits` also
+/// returns their number.
 fn numbers<T: Clone + Default>(
     mut fill: impl FnMut(&mut Generator, &mut Vec<T>) -> Result<(), Error>,
     bits: impl Fn(&T) -> (u64, u32),
@@ -194,7 +195,7 @@ fn numbers<T: Clone + Default>(
     }
 }
 
-/// The leading 32 bits of a number from 0 to 1.
+/// Returns the leading 32 bits of a number from 0 to 1.
 fn leading(x: f64) -> (u64, u32) {
     (((x * f64::from(1 << 16) * f64::from(1 << 16)) as u64).min(u32::MAX.into()), 32)
 }

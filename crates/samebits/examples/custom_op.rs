@@ -1,8 +1,8 @@
-//! An operation of one's own, with a variant per level, refused by the same rule as any other.
+//! A user-defined operation with a variant per level, under the same rule as any other.
 //!
 //! `cargo run --package samebits --example custom_op`
 
-// An example shows what happens by printing it.
+// The example prints its results.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ impl Op for SumAbove {
     }
 }
 
-/// Four threads add to one sum in the order in which they come.
+/// Adds in four threads to one sum, in order of arrival.
 fn unordered(op: &SumAbove, (): &()) -> Result<Tensor> {
     let values = op.x.to_vec::<f32>()?;
     let sum = Mutex::new(0.0f32);
@@ -50,7 +50,7 @@ fn unordered(op: &SumAbove, (): &()) -> Result<Tensor> {
     Ok(Tensor::scalar(sum.into_inner().expect("no holder panics")))
 }
 
-/// The exact sum, rounded once: whoever adds, and in whatever order.
+/// Computes the exact sum, rounded once, whatever the threads and the order.
 fn exact(op: &SumAbove, (): &()) -> Result<Tensor> {
     let mut sum = samebits::numerics::exact::ExactSum::new();
     for x in op.x.to_vec::<f32>()?.into_iter().filter(|&x| x > op.threshold) {
@@ -60,18 +60,18 @@ fn exact(op: &SumAbove, (): &()) -> Result<Tensor> {
 }
 
 fn main() -> Result<()> {
-    // First only the variant that promises nothing.
+    // First register only the variant without guarantees.
     register(Kernel::fast("unordered", &[DType::F32], "added as threads come", unordered));
     manual_seed(0);
     let op = SumAbove { x: samebits::randn(&[100_000])?.into(), threshold: 0.5 };
 
-    // At the default level, `Portable`, the call is refused.
+    // At the default level, `Portable`, the call is rejected.
     let refusal = dispatch(&op).expect_err("nothing meets the level");
     println!("refused: {refusal}");
     let sum = dispatch_at(&op, Determinism::NotGuaranteed)?;
     println!("not guaranteed: {}", sum.item::<f32>()?);
 
-    // With a variant that keeps the promise, it runs.
+    // With a variant that meets the level, it runs.
     register(Kernel::portable("exact", &[DType::F32], "the sum is exact", exact));
     println!("portable: {}", dispatch(&op)?.item::<f32>()?);
     Ok(())

@@ -1,8 +1,8 @@
-//! Two trainings that should agree, a ledger of each, and the two in lockstep.
+//! Two training runs that should agree, with a ledger of each, and both in lockstep.
 //!
 //! `cargo run -p samebits --example ledger FOLDER`, then `samebits diff FOLDER/a FOLDER/b`
 
-// An example shows what happens by printing it.
+// The example prints its results.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use samebits::optim::Sgd;
 use samebits::prelude::*;
 use samebits::{Configuration, lockstep, sequential};
 
-/// A few steps, towards outputs of 1.
+/// Takes a few steps, towards outputs of 1.
 fn train(seed: u64, ledger: Option<&Ledger>) -> samebits::ledger::Result<f32> {
     manual_seed(seed);
     let mut model = sequential![Linear::new(8, 16)?, ReLU, Linear::new(16, 1)?];
