@@ -83,7 +83,7 @@ impl Dataset for Augmented {
         self.train.len()
     }
 
-    /// Names the images, so that no run resumes with others and ranks with others are found.
+    /// Identity of the images; a resume or a rank with other images is an error.
     fn describe(&self) -> String {
         format!("{} images of the digits {}", self.len(), &self.digest[..16])
     }

@@ -67,7 +67,7 @@ pub struct Environment {
     pub libraries: Vec<(&'static str, String)>,
     /// The storage mode of each device's convolution choices.
     pub autotuner: String,
-    /// What connects ranks in this build.
+    /// The transports between ranks that this build supports.
     pub transports: String,
 }
 

@@ -28,8 +28,8 @@ where
     }
 
     /// Measures the model after each epoch on the batches of `loader`'s first epoch, without
-    /// recording a graph. For each batch `measure` returns a sum, such as the number of right
-    /// answers or the sum of losses, and the number of samples in it; the metric is the sum of all
+    /// recording a graph. For each batch `measure` returns a sum, such as the number of
+    /// correct answers or the sum of losses, and the number of samples in it; the metric is the sum of all
     /// sums divided by that of the numbers. Ranks share the batches.
     ///
     /// # Determinism
