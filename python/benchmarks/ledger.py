@@ -1,7 +1,7 @@
-"""What a recorder costs a training step: processor time with it, as a multiple of that without.
+"""The cost of a recorder per training step: processor time with it, divided by that without.
 
 Every detail, and every operation with sampled digests, by turns in one process; the median of the
-turns. Arguments are parts of the names wanted; the environment gives `TURNS` (4) and `THREADS` (1).
+turns. Arguments are parts of the names to run; the environment sets `TURNS` (4) and `THREADS` (1).
 """
 
 import os
@@ -66,13 +66,13 @@ class Recommender(nn.Module):
     """Sums of embeddings, and a perceptron."""
 
     def __init__(self) -> None:
-        """100,000 items of width 64."""
+        """Creates a model of 100,000 items of width 64."""
         super().__init__()
         self.items = nn.EmbeddingBag(100_000, 64, mode="sum")
         self.out = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 2))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Of `[n, items]`."""
+        """Computes the model for `[n, items]`."""
         return self.out(self.items(ids))
 
 

@@ -1,7 +1,7 @@
 """The cases of `crates/samebits/benches/steps.rs` in PyTorch, with deterministic algorithms.
 
 Prints the same columns: name, median ms, least ms, CPU ms of a call. Arguments are parts of the
-names wanted; the environment gives `REPS` (7), `THREADS` (2), `REVERSE` (0; 1 for the last case
+names to run; the environment sets `REPS` (7), `THREADS` (2), `REVERSE` (0; 1 runs the last case
 first) and `DETERMINISTIC` (1).
 """
 
@@ -20,14 +20,14 @@ REPS = int(os.environ.get("REPS", "7"))
 
 
 class Turn:
-    """What a group does when it is called: runs its cases, says their names, or runs one."""
+    """The action of a group when it is called: runs its cases, lists their names, or runs one."""
 
     names: list[str] | None = None
     only: str | None = None
 
 
 def runs(name: str) -> bool:
-    """Whether the case of this name is run now."""
+    """Returns whether the case of this name runs now."""
     if WANTED and not any(part in name for part in WANTED):
         return False
     if Turn.names is not None:
@@ -48,7 +48,7 @@ def backwards(group: Callable[[], None]) -> None:
 
 
 def case(name: str, call: Callable[[], object]) -> None:
-    """Times `call`, if it is run now."""
+    """Times `call`, if its case runs now."""
     if not runs(name):
         return
     for _ in range(2):
@@ -84,7 +84,7 @@ def both(name: str, call: Callable[[], Tensor], leaves: Sequence[Tensor]) -> Non
 def step(
     name: str, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]
 ) -> None:
-    """Times a step of training."""
+    """Times a training step."""
 
     def one() -> None:
         optimizer.zero_grad()
@@ -96,12 +96,12 @@ def step(
 
 
 def leaf(*shape: int) -> Tensor:
-    """Normal numbers that want a gradient."""
+    """Returns normal numbers that require a gradient."""
     return torch.randn(*shape).requires_grad_()
 
 
 def below(high: int, *shape: int) -> Tensor:
-    """Integers from 0 on, below `high`."""
+    """Returns integers from 0 to below `high`."""
     return torch.randint(0, high, shape)
 
 
@@ -109,14 +109,14 @@ class Block(nn.Module):
     """A layer of the transformer."""
 
     def __init__(self, c: int, heads: int) -> None:
-        """Of width `c`."""
+        """Creates a layer of width `c`."""
         super().__init__()
         self.ln1, self.qkv, self.proj = nn.LayerNorm(c), nn.Linear(c, 3 * c), nn.Linear(c, c)
         self.ln2, self.up, self.down = nn.LayerNorm(c), nn.Linear(c, 4 * c), nn.Linear(4 * c, c)
         self.heads = heads
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of `[n, t, c]`."""
+        """Computes the layer for `[n, t, c]`."""
         n, t, c = x.shape
         parts = self.qkv(self.ln1(x)).split(c, 2)
         q, k, v = (part.view(n, t, self.heads, -1).transpose(1, 2) for part in parts)
@@ -129,19 +129,19 @@ class Gpt(nn.Module):
     """A small language model."""
 
     def __init__(self, words: int, c: int, layers: int, heads: int, t: int) -> None:
-        """Of `layers` blocks."""
+        """Creates a model of `layers` blocks."""
         super().__init__()
         self.emb, self.pos = nn.Embedding(words, c), nn.Parameter(torch.randn(t, c))
         self.blocks = nn.Sequential(*[Block(c, heads) for _ in range(layers)])
         self.ln, self.head = nn.LayerNorm(c), nn.Linear(c, words)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Of `[n, t]`."""
+        """Computes the model for `[n, t]`."""
         return self.head(self.ln(self.blocks(self.emb(ids) + self.pos)))
 
 
 def steps() -> None:
-    """Steps of training."""
+    """Times training steps."""
     mlp = nn.Sequential(
         nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
     )
@@ -182,7 +182,7 @@ def steps() -> None:
 
 
 def products() -> None:
-    """Products of matrices."""
+    """Times products of matrices."""
 
     def product(name: str, left: Sequence[int], right: Sequence[int]) -> None:
         a, b = torch.randn(*left), torch.randn(*right)
@@ -197,7 +197,7 @@ def products() -> None:
 
 
 def convolutions() -> None:
-    """Convolutions."""
+    """Times convolutions."""
 
     def conv(
         name: str, x: Tensor, w: Tensor, alone: bool, call: Callable[..., Tensor], **options: int
@@ -217,7 +217,7 @@ def convolutions() -> None:
 
 
 def elements() -> None:
-    """Operations on each element, and calls that do little."""
+    """Times elementwise operations, and calls that do little."""
     x, y = torch.randn(16_000_000), torch.randn(16_000_000)
     wanted = x.clone().requires_grad_()
     forward("add_16M", lambda: x + y)
@@ -240,7 +240,7 @@ def elements() -> None:
 
 
 def rows() -> None:
-    """Operations on rows and images."""
+    """Times operations on rows and images."""
     x = torch.randn(4096, 4096)
     forward("softmax_4096", lambda: x.softmax(1))
     forward("transpose_copy_4096", lambda: x.t().contiguous())
@@ -268,7 +268,7 @@ def rows() -> None:
 
 
 def indices() -> None:
-    """Operations by index."""
+    """Times operations by index."""
     zeros, source = torch.zeros(100_000, 16), torch.randn(1_000_000, 16)
     index = below(100_000, 1_000_000)
     forward("index_add", lambda: zeros.index_add(0, index, source))
@@ -287,7 +287,7 @@ def indices() -> None:
 
 
 def others() -> None:
-    """Random numbers, sorting, decompositions."""
+    """Times random numbers, sorting and decompositions."""
     case("randn_16M", lambda: torch.randn(16_000_000))
     case("rand_16M", lambda: torch.rand(16_000_000))
     case("randperm_4M", lambda: torch.randperm(4_000_000))

@@ -1,4 +1,4 @@
-"""Records a PyTorch program operation by operation, for `samebits diff`, which says where two part.
+"""Records a PyTorch program operation by operation; `samebits diff` finds where two runs part.
 
 ```python
 with samebits_ledger.record("a.jsonl") as recorder:

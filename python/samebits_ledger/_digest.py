@@ -32,7 +32,7 @@ _HALF = np.uint64(32)
 
 
 class Nan(NamedTuple):
-    """How a float type writes NaN: all bit patterns whose magnitude exceeds `infinity`."""
+    """The NaNs of a float type: all bit patterns whose magnitude exceeds `infinity`."""
 
     magnitude: int
     infinity: int
@@ -42,7 +42,7 @@ class Nan(NamedTuple):
 _F32 = Nan(0x7FFF_FFFF, 0x7F80_0000, 0x7FC0_0000)
 _F64 = Nan(0x7FFF_FFFF_FFFF_FFFF, 0x7FF0_0000_0000_0000, 0x7FF8_0000_0000_0000)
 
-# By the schema's names of types.
+# By the schema's type names.
 NANS = {
     "f16": Nan(0x7FFF, 0x7C00, 0x7E00),
     "bf16": Nan(0x7FFF, 0x7F80, 0x7FC0),
@@ -60,7 +60,7 @@ def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -
 
     Args:
         array: the elements.
-        nan: the float type whose bits they are; each NaN then counts as the canonical one.
+        nan: the float type of the bits; each NaN then counts as the canonical one.
         sampled: digests 64 blocks of 64 bytes of an array of more than 64 KiB.
     """
     total = 0
@@ -77,7 +77,7 @@ def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -
 
 
 def _keys(indices: np.ndarray) -> np.ndarray:
-    """What the words of these indices are mixed with."""
+    """Returns the keys that the words at these indices are mixed with."""
     return indices.astype(np.uint64) * np.uint64(_K1) + np.uint64(_K0)
 
 
@@ -85,7 +85,7 @@ _KEYS = _keys(np.arange(_CHUNK))
 
 
 class _Sample(NamedTuple):
-    """Words of an array, as ranges, and their keys."""
+    """Ranges of an array's words, and their keys."""
 
     blocks: list[tuple[int, int]]
     keys: np.ndarray
@@ -99,7 +99,7 @@ class _Sample(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _sample(words: int) -> _Sample:
-    """The blocks of an array of `words` words: one in each 64th, the first and the last words too."""
+    """Returns the blocks of `words` words: one in each 64th, including the first and last words."""
     count = words // _BLOCKS // _BLOCK
     places = [(i * (_K0 >> 32) & 0xFFFFFFFF) * count >> 32 for i in range(_BLOCKS)]
     starts = [(i * count + place) * _BLOCK for i, place in enumerate(places)]
@@ -109,7 +109,7 @@ def _sample(words: int) -> _Sample:
 
 
 def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The words in order, in chunks."""
+    """Yields the words in order, in chunks."""
     if array.flags.c_contiguous or array.nbytes <= _MOST_COPIED:
         flat = np.ascontiguousarray(array).reshape(-1)
     else:
@@ -141,7 +141,7 @@ def _canonical(words: np.ndarray, itemsize: int, nan: Nan | None) -> np.ndarray:
 
 
 def _terms(words: np.ndarray, keys: np.ndarray, first: int) -> int:
-    """The sum of `lo * hi + rotl(v, 32)` over `v = word ^ key`, for words from index `first` on."""
+    """Sums `lo * hi + rotl(v, 32)` over `v = word ^ key`, for words from index `first` on."""
     low = keys[: len(words)] + np.uint64(first * _K1 & _WORD)
     low ^= words
     high = low >> _HALF
@@ -151,7 +151,7 @@ def _terms(words: np.ndarray, keys: np.ndarray, first: int) -> int:
 
 
 def _mix(x: int) -> int:
-    """The finaliser of splitmix64."""
+    """Applies the finaliser of splitmix64."""
     x ^= x >> 30
     x = x * 0xBF58476D1CE4E5B9 & _WORD
     x ^= x >> 27

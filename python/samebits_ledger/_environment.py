@@ -1,4 +1,4 @@
-"""What a run depends on beside its program: versions, threads, flags, devices."""
+"""The environment of a run: versions, threads, flags, devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VARIABLES = (
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment for a header. Starts nothing: CUDA is asked only if it is in use."""
+    """Returns the environment for a header. Starts nothing: queries CUDA only if it is in use."""
     found = {
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Returns what `torch.distributed` says, else the launcher's environment, else one rank."""
+    """Returns the rank by `torch.distributed` or the launcher's environment, else one rank."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

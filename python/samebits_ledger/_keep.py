@@ -14,7 +14,7 @@ def around(keep: str) -> int:
     """Returns the step of `around:STEP`.
 
     Raises:
-        ValueError: it is written otherwise.
+        ValueError: the text has another form.
     """
     found = re.fullmatch(r"around:(\d+)", keep, re.ASCII)
     if found is None:
@@ -32,16 +32,16 @@ class Keeper:
         self._written: set[str] = set()
 
     def keeps(self, step: int) -> bool:
-        """Whether the tensors of `step` are kept."""
+        """Returns whether the tensors of `step` are kept."""
         return abs(step - self._step) <= 1
 
     def keep(self, array: np.ndarray, dtype: str) -> str:
         """Returns the file of the array's bytes, relative to the ledger's folder."""
-        # A sampled digest does not tell all contents apart.
+        # A sampled digest does not distinguish all contents.
         name = f"{sum64(array, NANS.get(dtype))}.{dtype}"
         if name not in self._written:
             self._folder.mkdir(exist_ok=True)
-            # Nobody else writes into the folder, so one name serves until the file is whole.
+            # Nothing else writes into the folder, so one name serves until the file is whole.
             part = self._folder / "part"
             part.write_bytes(array.tobytes())
             part.replace(self._folder / name)

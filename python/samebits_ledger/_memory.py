@@ -1,6 +1,6 @@
-"""Elements of tensors, read where they lie.
+"""Elements of tensors, read in place.
 
-Reading leaves no mark on a tensor and runs no operation on it. `Tensor.numpy()` would forbid that
+Reading does not change a tensor and runs no operation on it. `Tensor.numpy()` would forbid that
 its storage is resized, `data_ptr()` would copy lazy clones, and operations would be traced.
 """
 
@@ -12,22 +12,22 @@ import torch
 # Elements are read as unsigned numbers: their bits are enough.
 _WIDTHS = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 _KINDS = {"b": "bool", "u": "u", "i": "i", "f": "f", "c": "c"}
-# Several elements share a byte, which their number of elements does not tell.
+# Types whose elements share a byte, which the number of elements does not show.
 _PACKED = {getattr(torch, name, None) for name in ("quint4x2", "quint2x4")}
 
 
 class UnreadableError(Exception):
-    """A tensor has no elements that can be read; the text says why."""
+    """A tensor whose elements cannot be read; the text gives the reason."""
 
 
 class unseen:
-    """While it is open, nothing of the program sees an operation of the recorder.
+    """A context in which the program does not see the recorder's operations.
 
     Neither modes, nor subclasses, nor autograd, nor `torch.jit.trace`, which notes even sizes.
     """
 
     def __enter__(self) -> None:
-        """Hides what follows."""
+        """Starts to hide operations."""
         self._guards = (
             torch._C.DisableTorchFunction(),
             torch._C._DisableTorchDispatch(),
@@ -40,7 +40,7 @@ class unseen:
             torch._C._set_tracing_state(None)
 
     def __exit__(self, *error: object) -> None:
-        """Shows again."""
+        """Stops hiding operations."""
         if self._tracing is not None:
             torch._C._set_tracing_state(self._tracing)
         for guard in reversed(self._guards):
@@ -48,7 +48,7 @@ class unseen:
 
 
 class as_usual:
-    """While it is open, an operation that a dispatch mode calls computes what it does without one.
+    """A context in which an operation called by a dispatch mode computes what it does without one.
 
     PyTorch ignores marks of conjugates, negatives and zeros below a mode: operations that make such
     tensors themselves, `linalg.pinv` of complex numbers for one, would give other values.
@@ -59,7 +59,7 @@ class as_usual:
     )
 
     def __enter__(self) -> None:
-        """Minds the marks."""
+        """Respects the marks."""
         self._guards = [torch._C._SetExcludeDispatchKeyGuard(key, False) for key in self._KEYS]
         for guard in self._guards:
             guard.__enter__()
@@ -71,7 +71,7 @@ class as_usual:
 
 
 class _Memory:
-    """The memory of a tensor as NumPy's array interface describes it. Keeps the tensor alive."""
+    """A tensor's memory, as NumPy's array interface describes it. Keeps the tensor alive."""
 
     def __init__(self, tensor: torch.Tensor, parts: int) -> None:
         address, size = _address(tensor), tensor.itemsize // parts
@@ -90,7 +90,7 @@ class _Memory:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where the first element lies. All elements lie in the storage."""
+    """The address of the first element. All elements lie in the storage."""
     first = tensor.storage_offset()
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     last = first + sum((size - 1) * stride for size, stride in sizes)
@@ -105,10 +105,10 @@ def _address(tensor: torch.Tensor) -> int:
 def elements(tensor: torch.Tensor) -> np.ndarray:
     """Returns the bits of the elements of a dense tensor, complex ones as pairs. Call it `unseen`.
 
-    The array may be the tensor's memory: it is for reading, at once.
+    The array may be the tensor's memory: read it at once, and do not write to it.
 
     Raises:
-        UnreadableError: the tensor has no elements that can be read.
+        UnreadableError: the elements of the tensor cannot be read.
     """
     parts = 2 if tensor.is_complex() else 1
     if tensor.dtype in _PACKED or tensor.itemsize // parts not in _WIDTHS:

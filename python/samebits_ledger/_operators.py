@@ -1,4 +1,4 @@
-"""What a recorder must know of an operator: what it reads and writes, and whether it draws."""
+"""Properties of operators that a recorder needs: their reads, writes and random draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-# Their results are memory as it was found: equal programs get unequal bytes.
+# Operators that return memory as it was: equal programs get unequal bytes.
 _ALLOCATIONS = frozenset(
     f"aten::{name}"
     for name in (
@@ -27,13 +27,13 @@ _ALLOCATIONS = frozenset(
     )
 )
 
-# It writes what it reads, element by element.
+# The operator that writes what it reads, element by element.
 COPY = "aten.copy_."
 
-# They give a tensor other memory, as it is.
+# Operators that give a tensor other memory, as it is.
 _RENAMINGS = frozenset(f"aten::{name}" for name in ("set", "set_", "set_data"))
 
-# They write every element of their first argument and read none of it.
+# Operators that write every element of their first argument and read none of it.
 _OVERWRITES = frozenset(
     f"aten::{name}"
     for name in (
@@ -53,10 +53,10 @@ _OVERWRITES = frozenset(
     )
 )
 
-# Forward batch normalisation writes them; most of its schemas do not say so.
+# Arguments that forward batch normalisation writes; most of its schemas do not say so.
 _STATISTICS = ("running_mean", "running_var")
 
-# Results that are not written whole: scratch memory that the backward pass reads in part, the
+# Results that are written in part: scratch memory that the backward pass reads in part, the
 # probabilities of targets shorter than the longest, and the slopes of `rrelu` out of training.
 _SCRATCH = {
     "aten::_ctc_loss": (1,),
@@ -75,13 +75,13 @@ _SCRATCH = {
     "aten::rrelu_with_noise_backward": ("noise",),
 }
 
-# Their results may still be on the way when the call returns.
+# Operators whose results may be incomplete when the call returns.
 _COLLECTIVES = ("c10d", "_c10d_functional")
 
 
 @dataclass(frozen=True)
 class Operator:
-    """How to record the calls of one overload."""
+    """The description by which calls of one overload are recorded."""
 
     name: str
     arguments: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The recorder: hooks into PyTorch and turns what it sees into records."""
+"""The recorder: hooks into PyTorch and writes records of its operations."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def record(
     seeds: Mapping[str, int] | None = None,
     data: str | None = None,
 ) -> Recorder:
-    """Records what runs in a `with` block.
+    """Records the operations of a `with` block.
 
     Args:
         path: a file that ends in `.jsonl`, or a folder, in which each rank writes a file of its
-            own. A file that is there is replaced.
+            own. An existing file is replaced.
         detail: `step` records loss, parameters and gradients of each step, and batches; `layer`
             also every module's forward pass; `op` also every operation.
         digests: `sampled` digests 64 blocks of 64 bytes of a tensor of more than 64 KiB.
@@ -83,7 +83,7 @@ def record(
         data: the identity of the data, for the header.
 
     Raises:
-        ValueError: an argument is none of those above, or several ranks would write to one file.
+        ValueError: an argument has another value, or several ranks would write to one file.
     """
     return Recorder(
         path,
@@ -100,7 +100,7 @@ def record(
 
 
 class Recorder:
-    """Writes the ledger of one rank. `record` makes one."""
+    """Writes the ledger of one rank. Create it with `record`."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Unhooks, and ends the ledger if the block ended well."""
+        """Removes the hooks, and ends the ledger if the block ended without an exception."""
         global _active
         _active = None
         with self._opened:
@@ -194,7 +194,7 @@ class Recorder:
                 self._writer.write("end", {"records": self._writer.records})
 
     def loss(self, loss: torch.Tensor) -> None:
-        """Notes the loss of this step; of several the last."""
+        """Sets the loss of this step; the last call of a step counts."""
         with unseen():
             self._loss = next(iter(self._entries(loss)), None)
 
@@ -202,7 +202,7 @@ class Recorder:
         """Ends a step.
 
         Raises:
-            RuntimeError: steps end with the optimizer's, see the argument `steps` of `record`.
+            RuntimeError: steps end with the optimizer's; see the argument `steps` of `record`.
         """
         if self._steps != "explicit":
             raise RuntimeError("step: steps end with the optimizer's; record with steps='explicit'")
@@ -237,12 +237,12 @@ class Recorder:
     def _observe(
         self, observe: Callable[..., Any], *args: Any, failed: Callable[[Entry], None] | None = None
     ) -> Any:
-        """Calls what looks at the program. An error of it is a record's, never the program's.
+        """Calls an observer. Its errors go into the record and never reach the program.
 
         Args:
-            observe: takes `args`.
-            args: what is looked at.
-            failed: records that it could not be looked at.
+            observe: the observer, which takes `args`.
+            args: the observed objects.
+            failed: records that the observation failed.
         """
         try:
             with unseen():
@@ -255,7 +255,7 @@ class Recorder:
     # Steps and optimizers
 
     def _is_ours(self) -> bool:
-        """Whether the caller is the recorded program: no other thread, no worker of a loader."""
+        """Returns whether the caller is the recorded program: no other thread, no loader's worker."""
         return os.getpid() == self._process and threading.get_ident() == self._thread
 
     def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
@@ -312,7 +312,7 @@ class Recorder:
         self._origins.clear()
 
     def _parameters(self, optimizers: list[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
-        """The parameters of optimizers, or of all known modules if there are no optimizers."""
+        """Returns the parameters of all optimizers, or without any of all known modules."""
         names = self._names.parameters()
         if not optimizers:
             yield from ((name, parameter) for parameter, name in names.values())
@@ -361,7 +361,7 @@ class Recorder:
         self._calls.append(call)
 
     def _begin_call(self, call: _Call, module: nn.Module, args: Any) -> None:
-        with suppress(Exception):  # One that is not hashed or listed has the name of its type.
+        with suppress(Exception):  # A module that cannot be hashed or listed has its type's name.
             call.path = self._names.of(module, self._calls[-1].module() if self._calls else None)
         if self._detail != "step":
             call.inputs += self._entries(args, "input")
@@ -389,7 +389,7 @@ class Recorder:
     def _operation(
         self, func: torch._ops.OperatorBase, args: tuple[Any, ...], kwargs: Entry
     ) -> Any:
-        """Runs an operation between the descriptions of its inputs and of its outputs."""
+        """Describes the inputs of an operation, runs it, and describes its outputs."""
         operation = _Operation()
         self._observe(self._before, operation, func, args, kwargs, failed=operation.lacks)
         with as_usual():
@@ -437,8 +437,8 @@ class Recorder:
         }
 
     def _follow(self, operation: _Operation, known: Operator, result: Any) -> None:
-        """Notes what an operation allocated or wrote."""
-        with suppress(Exception):  # What cannot be followed is read as it is.
+        """Tracks the memory that an operation allocated or wrote."""
+        with suppress(Exception):  # Memory that cannot be tracked is read as it is.
             if known.is_allocation:
                 for _, tensor in tensors_in(result):
                     if known.writes:
@@ -467,7 +467,7 @@ class Recorder:
             )
 
     def _outputs(self, func: Operator, bound: Entry, result: Any) -> list[Entry]:
-        """The entries of the arguments written, then of the results that are none of those."""
+        """Returns the entries of the written arguments, then those of all other results."""
         written = {name: bound[name] for name in func.writes if name in bound}
         found = [
             entry
@@ -483,10 +483,10 @@ class Recorder:
         return found
 
     def _place(self, bound: Entry) -> tuple[str, str]:
-        """The module path and the phase of an operation that is about to run.
+        """Returns the module path and the phase of an operation that is about to run.
 
         An operation of the backward pass belongs to the module whose forward operation it
-        differentiates: both have the number that autograd counts its nodes with.
+        differentiates: both have the sequence number of the autograd node.
         """
         path = self._calls[-1].path if self._calls else ""
         if torch._C._current_graph_task_id() != -1:
@@ -540,7 +540,7 @@ class Recorder:
 
 
 class _Call:
-    """A module at work."""
+    """A module whose forward pass is running."""
 
     def __init__(self, module: weakref.ref[nn.Module], path: str) -> None:
         self.module = module
@@ -549,7 +549,7 @@ class _Call:
 
 
 class _Operation:
-    """What is known of an operation at work."""
+    """The state of an operation that is running."""
 
     def __init__(self) -> None:
         self.func: Operator | None = None
@@ -560,14 +560,14 @@ class _Operation:
         self.inputs: list[Entry] = []
         self.outputs: list[Entry] = []
         self.parameters: Entry = {}
-        # The bytes of a storage before it is resized.
+        # The size of a storage in bytes before it is resized.
         self.size = 0
         self.draws_from: torch.Generator | None = None
         self.before: Entry | None = None
         self.after: Entry | None = None
 
     def lacks(self, entry: Entry) -> None:
-        """Notes that something of it could not be read."""
+        """Marks a part of it as unreadable."""
         self.outputs.append(entry)
 
 
@@ -581,7 +581,7 @@ class _ModuleNames:
             self._add(name, module)
 
     def of(self, module: nn.Module, caller: nn.Module | None) -> str:
-        """Returns the path of a module that `caller` calls, or the program itself."""
+        """Returns the path of a module that `caller`, or else the program, calls."""
         known = self._paths.get(module)
         if known is not None:
             return known
@@ -618,7 +618,7 @@ class _ModuleNames:
 
 
 class _Dispatch(TorchDispatchMode):
-    """Shows a recorder every operation of its thread, and of autograd's threads for it."""
+    """Passes a recorder every operation of its thread, and of autograd's threads for it."""
 
     supports_higher_order_operators = True
 
@@ -647,7 +647,7 @@ class _Dispatch(TorchDispatchMode):
 
 
 def _generator(bound: Entry) -> torch.Generator | None:
-    """The generator that a call draws from: its own, or the default one of its device."""
+    """Returns the generator of a call: its own, or the default one of its device."""
     for value in bound.values():
         if isinstance(value, torch.Generator):
             return value
@@ -663,12 +663,12 @@ def _generator(bound: Entry) -> torch.Generator | None:
 
 
 def _state(generator: torch.Generator | None) -> Entry | None:
-    """Where a generator stands; nothing if that cannot be read."""
+    """Returns the position of a generator, or nothing if it cannot be read."""
     if generator is None:
         return None
     try:
         return {"digest": digest(generator.get_state())}
-    except Exception:  # No position is as unknown as one after a draw that is still to come.
+    except Exception:  # The position is unknown if the draw is still to come.
         return None
 
 
@@ -677,17 +677,17 @@ def _join(prefix: str, name: str) -> str:
 
 
 def watch(loader: Iterable[Any], indices: Callable[[Any], Any] | None = None) -> Watched:
-    """Wraps a loader, so that a recorder at work notes each batch.
+    """Wraps a loader, so that an active recorder records each batch.
 
     Args:
         loader: any iterable of batches.
-        indices: takes the indices of a batch's samples from the batch, for the ledger.
+        indices: returns the indices of a batch's samples, for the ledger.
     """
     return Watched(loader, indices)
 
 
 class Watched:
-    """A loader that tells recorders of its batches; else the loader itself. `watch` makes one."""
+    """A loader that reports its batches to recorders. Create it with `watch`."""
 
     def __init__(self, loader: Iterable[Any], indices: Callable[[Any], Any] | None) -> None:
         """See `watch`."""

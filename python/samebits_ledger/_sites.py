@@ -1,4 +1,4 @@
-"""Call sites: which line of the program asked for an operation."""
+"""Call sites: the line of the program that called an operation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__
 _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
-# What another process sends is unpickled in them.
+# The files that unpickle the data of other processes.
 _ARRIVALS = frozenset(
     function.__code__
     for function in (
@@ -27,7 +27,7 @@ _ARRIVALS = frozenset(
 
 
 def is_arrival() -> bool:
-    """Whether the caller unpickles what another process has sent: when that is, chance decides."""
+    """Returns whether the caller unpickles data of another process, at a random time."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code in _ARRIVALS:
@@ -49,7 +49,7 @@ def call_site() -> str:
 
 @functools.cache
 def _shown(file: str) -> str:
-    """A file's name relative to the import path, so that machines agree; empty for a library's."""
+    """Returns a file's name relative to the import path, equal on all machines; empty for libraries."""
     if file.startswith(("<frozen ", "<eval_with_key>", *_LIBRARIES)):
         return ""
     if file.startswith(_STANDARD) and not any(part in file for part in _PACKAGES):

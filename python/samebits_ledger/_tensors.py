@@ -40,7 +40,7 @@ _COMPRESSED = {
     torch.sparse_csc: ("ccol_indices", "row_indices"),
     torch.sparse_bsc: ("ccol_indices", "row_indices"),
 }
-# They stand for tensors while a program is traced.
+# Types that stand for tensors while a program is traced.
 SYMBOLIC = (FakeTensor, FunctionalTensor)
 
 UNWRITTEN = "some of it was never written"
@@ -50,12 +50,12 @@ _PENDING = "torch.distributed._functional_collectives"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Returns the schema's name of a type, or PyTorch's where the schema has none."""
+    """Returns the schema's name of a type, or PyTorch's if the schema has none."""
     return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def unread(error: Exception | str, of: Any = None, name: str = "") -> Entry:
-    """Returns the entry of what cannot be read, with the reason."""
+    """Returns the entry of an unreadable tensor, with the reason."""
     if isinstance(error, Exception):
         text = str(error).strip().partition("\n")[0]
         if not isinstance(error, UnreadableError):
@@ -70,7 +70,7 @@ def unread(error: Exception | str, of: Any = None, name: str = "") -> Entry:
         ):
             try:
                 entry[field] = value()
-            except Exception:  # It stays unknown.
+            except Exception:  # The value stays unknown.
                 continue
     if name:
         entry["name"] = name
@@ -148,7 +148,7 @@ def _entry(
 
 
 def _parts(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
-    """The tensors that a tensor is made of, or nothing if it is dense."""
+    """Returns the parts of a tensor, or nothing if it is dense."""
     pending = sys.modules.get(_PENDING)
     if pending is not None and isinstance(tensor, pending.AsyncCollectiveTensor):
         raise UnreadableError("the collective may not have finished")
@@ -171,7 +171,7 @@ def _parts(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
 
 
 def is_composed(kind: type) -> bool:
-    """Whether tensors of a type take operations apart themselves."""
+    """Returns whether tensors of a type decompose operations themselves."""
     dispatch = kind.__torch_dispatch__
     return dispatch is not _NO_DISPATCH and dispatch is not torch._C._disabled_torch_dispatch_impl
 

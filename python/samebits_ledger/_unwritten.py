@@ -1,4 +1,4 @@
-"""Memory that a program has not written: what it holds is chance, and no value."""
+"""Memory that a program has not written: its content is arbitrary."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-# The elements of a larger storage are not followed one by one.
+# The maximum size of a storage whose elements are tracked individually.
 _MOST = 1 << 28
-# Storages that are gone are forgotten when there are so many.
+# The number of storages at which freed ones are removed.
 _MANY = 256
 
 
@@ -19,22 +19,22 @@ class _Storage:
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.alive = StorageWeakRef(storage)
-        # Whether each element is unwritten. Nothing as long as no operation wrote a part of it:
-        # something else may write all of it, a kernel of Triton or NumPy.
+        # True for each unwritten element. Nothing until an operation writes a part: something
+        # else may write all of it, such as a Triton kernel or NumPy.
         self.unwritten: np.ndarray | None = None
         self.itemsize = 1
 
 
 class Unwritten:
-    """Follows which elements of allocated memory operations have written."""
+    """Tracks the elements of allocated memory that operations have written."""
 
     def __init__(self) -> None:
-        """Follows nothing yet."""
+        """Tracks nothing yet."""
         self._storages: dict[int, _Storage] = {}
         self._many = _MANY
 
     def allocated(self, tensor: torch.Tensor) -> None:
-        """Begins to follow the memory of a tensor without values."""
+        """Begins to track the memory of a tensor without values."""
         if len(self._storages) >= self._many:
             alive = {key: it for key, it in self._storages.items() if not it.alive.expired()}
             self._storages, self._many = alive, max(_MANY, 2 * len(alive))
@@ -43,7 +43,7 @@ class Unwritten:
             self._storages[storage._cdata] = _Storage(storage)
 
     def grown(self, tensor: torch.Tensor, before: int) -> None:
-        """Notes that the storage of a tensor had so many bytes before."""
+        """Handles a resize of a tensor's storage, which had `before` bytes."""
         storage = tensor.untyped_storage()
         found = self._storages.get(storage._cdata)
         if storage.nbytes() <= before or storage.nbytes() > _MOST:
@@ -61,7 +61,7 @@ class Unwritten:
         found.unwritten = new
 
     def written(self, tensor: torch.Tensor, source: torch.Tensor | None = None) -> None:
-        """Notes that an operation wrote all elements of a tensor, or copied those of a source."""
+        """Handles a write to all elements of a tensor, or a copy of those of a source."""
         if not self._storages:
             return
         storage = tensor.untyped_storage()
@@ -85,7 +85,7 @@ class Unwritten:
             del self._storages[storage._cdata]
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether some elements of a tensor are known to be unwritten."""
+        """Returns whether some elements of a tensor are known to be unwritten."""
         marks = self._marks(tensor)
         return marks is not None and bool(marks.any())
 
@@ -97,7 +97,7 @@ class Unwritten:
 
 
 def _elements(storage: _Storage, tensor: torch.Tensor) -> np.ndarray | None:
-    """The marks of a tensor's elements; nothing if those of the storage are of another size."""
+    """Returns the marks of a tensor's elements; nothing if the storage's have another size."""
     marks = storage.unwritten
     if marks is None or storage.itemsize != tensor.itemsize:
         return None

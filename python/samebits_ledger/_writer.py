@@ -1,4 +1,4 @@
-"""The file of a ledger: JSON Lines, each written whole and at once."""
+"""The file of a ledger: JSON Lines, each written at once and whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 SCHEMA = 1
 
-# Their texts say what they are; those of other objects may tell where they lie in memory.
+# Types whose text describes them; the text of other objects may contain a memory address.
 _TEXTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme)
 
 _log = logging.getLogger("samebits_ledger")
@@ -25,11 +25,11 @@ class Writer:
 
     Every record reaches the operating system before `write` returns. A killed program therefore
     leaves a readable prefix, and a forked process inherits no buffer that it could write again.
-    After a record that cannot be written the file has no further ones.
+    After a record that cannot be written, the file has no further ones.
     """
 
     def __init__(self, path: Path, rank: int) -> None:
-        """Creates the file; replaces one that is there."""
+        """Creates the file; replaces an existing one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(path, "wb", buffering=0)
         self._rank = rank
@@ -38,7 +38,7 @@ class Writer:
         self.records = 0
 
     def write(self, event: str, fields: dict[str, Any]) -> None:
-        """Appends a record. A failure is logged, not raised: the program goes on unrecorded."""
+        """Appends a record. A failure is logged, not raised: the program continues unrecorded."""
         with self._lock:
             if self._failed:
                 return
@@ -47,7 +47,7 @@ class Writer:
                 head | fields, separators=(",", ":"), allow_nan=False, ensure_ascii=False
             )
             try:
-                # File names may hold bytes that are no text.
+                # File names may contain bytes that are not text.
                 rest = memoryview(line.encode(errors="replace") + b"\n")
                 while rest:
                     rest = rest[self._file.write(rest) :]
@@ -80,9 +80,9 @@ def file_of(path: str | os.PathLike[str], rank: int, world_size: int) -> Path:
 
 
 def plain(value: Any) -> Any:
-    """Returns a parameter as JSON has it.
+    """Converts a parameter to JSON.
 
-    A float that JSON has not is one of the strings `NaN`, `inf` and `-inf`; a complex number is the
+    A float that JSON lacks is one of the strings `NaN`, `inf` and `-inf`; a complex number is the
     pair of its parts; a type, device or layout is its text; any other object, the name of its type.
     """
     if value is None or isinstance(value, (bool, int, str)):

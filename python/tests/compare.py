@@ -1,4 +1,4 @@
-"""A reference reader and comparer of ledgers: strict, short, and with no idea of speed."""
+"""A reference reader and comparer of ledgers: strict, short and slow."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-# The program `samebits`, where there is one: what it says of two ledgers is then tested too.
+# The program `samebits`, if there is one: its report on two ledgers is then tested, too.
 PROGRAM = os.environ.get("SAMEBITS_BIN") or shutil.which("samebits")
 
 
 class Difference(NamedTuple):
-    """Where two ledgers first part, and how."""
+    """The first difference of two ledgers, and its kind."""
 
     kind: str
     a: dict | None
@@ -19,7 +19,7 @@ class Difference(NamedTuple):
 
 
 def read(path):
-    """Returns the records of a ledger. Refuses whatever the schema does not allow."""
+    """Returns the records of a ledger. Rejects everything that the schema does not allow."""
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
     assert lines.pop() == "", f"{path}: the last line is cut off"
@@ -36,7 +36,7 @@ def read(path):
 
 
 def key(record):
-    """What is unique to a record."""
+    """Returns the unique key of a record."""
     fields = ("event", "step", "microbatch", "phase", "module", "name", "occurrence")
     return tuple(record.get(field) for field in fields)
 
@@ -67,7 +67,7 @@ def first_difference(a, b):
 
 
 def program_difference(a, b):
-    """Returns what `samebits diff` says: the cause, and the sequence in `a` of the first record."""
+    """Returns the report of `samebits diff`: the cause, and the first record's sequence in `a`."""
     command = [PROGRAM, "diff", "--json", a, b]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr

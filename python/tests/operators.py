@@ -16,13 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import samebits_ledger
 
 TYPES = (torch.float32, torch.complex64, torch.int64, torch.bool, torch.bfloat16)
-# Of each operator and type.
+# The maximum number of samples of each operator and type.
 SAMPLES = 8
-# Their results differ from call to call without a recorder too, with where LAPACK's memory lies.
+# Operators whose results differ between calls even without a recorder, by LAPACK's addresses.
 UNSTEADY = ("linalg.lstsq",)
-# Their samples share running statistics, which they change.
+# Operators whose samples share running statistics and change them.
 SHARING = ("_native_batch_norm_legit", "native_batch_norm", "nn.functional.batch_norm")
-# Their results are memory as it was found.
+# Operators that return memory as it was.
 ALLOCATIONS = frozenset(
     (
         "empty",
@@ -45,7 +45,7 @@ class Passing(TorchDispatchMode):
 
 
 def tensors(tree):
-    """The tensors in nested lists, tuples and dictionaries."""
+    """Yields the tensors in nested lists, tuples and dictionaries."""
     if isinstance(tree, torch.Tensor):
         yield tree
     elif isinstance(tree, (list, tuple, dict)):
@@ -70,7 +70,7 @@ def run(op, sample):
 
 
 def bits(results):
-    """What decides whether results are the same."""
+    """Returns the properties by which results are compared."""
     shown = []
     for x in results:
         if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_quantized:
@@ -82,7 +82,7 @@ def bits(results):
 
 
 def samples(op, dtype):
-    """Some samples that the operator takes by itself, with what it makes of them.
+    """Yields samples that the operator accepts without a recorder, with their results.
 
     These are the results without a mode, and those under a mode that does nothing; nothing if they
     are others each time.
@@ -95,20 +95,20 @@ def samples(op, dtype):
     for sample in found[:: max(1, len(found) // SAMPLES)]:
         try:
             expected = [bits(run(op, sample))]
-            # Some change their arguments, and so the next results.
+            # Some operators change their arguments, and so the next results.
             is_steady = op.name not in {*ALLOCATIONS, *SHARING, *UNSTEADY} and expected == [
                 bits(run(op, sample))
             ]
-            # Some formulas of PyTorch are others under a mode, whichever it is.
+            # PyTorch uses some other formulas under any mode.
             with Passing():
                 expected.append(bits(run(op, sample)))
             yield sample, expected if is_steady else None
-        except Exception:  # It is not for this type, or not differentiable.
+        except Exception:  # Not available for this type, or not differentiable.
             continue
 
 
 def check(op, dtype, path):
-    """Records an operator. Yields what is wrong."""
+    """Records an operator. Yields the faults."""
     plain = list(samples(op, dtype))
     if not plain:
         return

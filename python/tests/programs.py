@@ -84,7 +84,7 @@ OPTIMIZERS = (
 
 
 class Program:
-    """A model, an optimizer and batches, all a function of a number."""
+    """A model, an optimizer and batches, all derived from a number."""
 
     def __init__(self, case):
         choose = random.Random(case)
@@ -124,7 +124,7 @@ def flip_bit(tensor, index):
 
 
 class FlipOutput(TorchDispatchMode):
-    """Changes one bit of what the `count`-th call of an operator computes. Enter it outside."""
+    """Changes one bit of the result of an operator's `count`-th call. Enter it outside."""
 
     def __init__(self, name, count, index):
         super().__init__()

@@ -168,7 +168,7 @@ def traced():
     net = model()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Sizes that the recorder reads are none of the trace.
+        # Sizes that the recorder reads are not part of the trace.
         warnings.simplefilter("error", torch.jit.TracerWarning)
         found = torch.jit.trace(net, torch.ones(2, 4))
     return found(torch.ones(3, 4)), str([node.kind() for node in found.inlined_graph.nodes()])
@@ -300,7 +300,7 @@ def lazy_modules():
 
 
 class Strange(nn.Module):
-    """A module that is neither hashed nor listed, with outputs of strange kinds."""
+    """A module that cannot be hashed or listed, with outputs of unusual types."""
 
     __hash__ = None
 
@@ -319,7 +319,7 @@ def strange_modules():
 
 
 class Refusing(torch.Tensor):
-    """A tensor whose functions all fail, once it is told so."""
+    """A tensor whose functions all fail after a switch is set."""
 
     refuses = False
 
@@ -414,7 +414,7 @@ def undefined_gradients():
 
 
 def outcome(run):
-    """What a program returns, and where it leaves the generator."""
+    """Returns the results of a program, and the final position of the generator."""
     torch.manual_seed(0)
     found = run()
     found = found if isinstance(found, tuple) else (found,)

@@ -42,7 +42,7 @@ def differences(a, b):
 @unittest.skipUnless(sys.platform == "linux", "the C library does not fill memory")
 @unittest.skipUnless(importlib.util.find_spec("expecttest"), "the database needs expecttest")
 class Operators(unittest.TestCase):
-    """No operator fails, changes or differs from itself when it is recorded."""
+    """No operator fails, changes or varies when it is recorded."""
 
     maxDiff = None
 

@@ -1,4 +1,4 @@
-"""Twenty random programs, each with a difference planted; the ledgers must say which."""
+"""Twenty random programs, each with a planted difference, which the ledgers must identify."""
 
 import random
 import tempfile
@@ -13,7 +13,7 @@ from samebits_ledger._tensors import digest
 
 CASES = 20
 
-# What `samebits diff` calls the kinds of difference that the tests plant.
+# The names of `samebits diff` for the kinds of difference that the tests plant.
 CAUSES = {
     "outputs": ("operation",),
     "inputs": ("input", "parameters"),
@@ -56,7 +56,7 @@ class Planted(unittest.TestCase):
                     self.assertIn(cause, CAUSES[kind])
 
     def output(self, case, choose):
-        """One bit of what one operation computes."""
+        """One bit of an operation's result."""
         ops = [r for r in self.recorded if r["event"] == "op" and _has_floats(r)]
         record = choose.choice(ops)
         calls = [r for r in self.recorded if r["event"] == "op" and r["name"] == record["name"]]
@@ -85,7 +85,7 @@ class Planted(unittest.TestCase):
         return "data", next(r for r in self.recorded if r["event"] == "data" and r["step"] == step)
 
     def seed(self, case, choose):
-        """The seed of what the training draws."""
+        """The seed of the training's draws."""
         program = Program(case)
         program.seed += 1 + choose.randrange(1000)
         program.train(self.b)

@@ -1,4 +1,4 @@
-"""What a recorder writes, and that the program does not notice."""
+"""The output of a recorder, and its absence of effects on the program."""
 
 import os
 import random
@@ -28,7 +28,7 @@ from samebits_ledger._tensors import digest
 
 
 class CountOperations(TorchDispatchMode):
-    """Counts what another mode sees."""
+    """A mode that counts the operations it sees."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ class Sparse:
 
 
 class Uneven(Transformed):
-    """Samples that take some more and some less time."""
+    """Samples that take different times."""
 
     def __len__(self):
         return 48
@@ -421,7 +421,7 @@ class Found(WithFolder):
         slots = torch.randint(0, 10, (1_000_000,))
         x = torch.randn(1_000_000)
         torch.set_num_threads(2)
-        # Two threads add atomically; how they interleave is the scheduler's choice.
+        # Two threads add atomically; the scheduler chooses their order.
         for _ in range(20):
             for path in (self.a, self.b):
                 with samebits_ledger.record(path):

@@ -1,4 +1,4 @@
-"""Memory that is never written is no result."""
+"""Memory that is never written is not a result."""
 
 import tempfile
 import unittest
@@ -16,7 +16,7 @@ REASON = "some of it was never written"
 
 
 class Unwritten(unittest.TestCase):
-    """What has a digest, and what has none."""
+    """Returns the tensors with a digest, and those without."""
 
     def setUp(self):
         torch.manual_seed(0)
