@@ -83,7 +83,7 @@ impl Dataset for Augmented {
         self.train.len()
     }
 
-    /// Identity of the images; a resume or a rank with other images is an error.
+    /// Returns the identity of the images; a resume or a rank with other images is an error.
     fn describe(&self) -> String {
         format!("{} images of the digits {}", self.len(), &self.digest[..16])
     }

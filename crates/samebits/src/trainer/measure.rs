@@ -28,13 +28,13 @@ where
     }
 
     /// Measures the model after each epoch on the batches of `loader`'s first epoch, without
-    /// recording a graph. For each batch `measure` returns a sum, such as the number of
-    /// correct answers or the sum of losses, and the number of samples in it; the metric is the sum of all
-    /// sums divided by that of the numbers. Ranks share the batches.
+    /// recording a graph. For each batch `measure` returns a sum, such as the number of correct
+    /// answers or the sum of losses, and the number of samples in it. The metric is the sum of all
+    /// sums divided by the sum of the numbers. Ranks share the batches.
     ///
     /// # Determinism
     ///
-    /// Sums are exact and rounded once, so it does not matter which rank measures which batch.
+    /// Sums are exact and rounded once, so the assignment of batches to ranks has no effect.
     ///
     /// # Examples
     ///
