@@ -255,7 +255,7 @@ class Recorder:
     # Steps and optimizers
 
     def _is_ours(self) -> bool:
-        """Returns whether the caller is the recorded program: no other thread, no loader's worker."""
+        """Returns whether the caller is the recorded program: not a thread or a loader's worker."""
         return os.getpid() == self._process and threading.get_ident() == self._thread
 
     def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:

@@ -49,7 +49,7 @@ def call_site() -> str:
 
 @functools.cache
 def _shown(file: str) -> str:
-    """Returns a file's name relative to the import path, equal on all machines; empty for libraries."""
+    """Returns a file's name relative to the import path; empty for libraries."""
     if file.startswith(("<frozen ", "<eval_with_key>", *_LIBRARIES)):
         return ""
     if file.startswith(_STANDARD) and not any(part in file for part in _PACKAGES):

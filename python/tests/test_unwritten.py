@@ -16,7 +16,7 @@ REASON = "some of it was never written"
 
 
 class Unwritten(unittest.TestCase):
-    """Returns the tensors with a digest, and those without."""
+    """Tensors that have a digest, and tensors that have none."""
 
     def setUp(self):
         torch.manual_seed(0)
