@@ -100,7 +100,7 @@ pub enum Error {
         op: &'static str,
         /// The sample's key.
         key: String,
-        /// The field asked for.
+        /// The requested field.
         field: String,
         /// The fields of the sample.
         fields: Vec<String>,

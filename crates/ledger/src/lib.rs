@@ -1,12 +1,12 @@
 //! Ledgers: records of a run, operation by operation, in files by which two runs can be compared.
 //!
-//! | item | what it does |
+//! | item | purpose |
 //! |---|---|
-//! | [`Record`], [`Event`] | the schema, as `docs/ledger.md` describes it |
-//! | [`Digest`], [`digest`] | 64 bits that stand for a tensor's elements |
+//! | [`Record`], [`Event`] | the schema described in `docs/ledger.md` |
+//! | [`Digest`], [`digest`] | a 64-bit digest of a tensor's elements |
 //! | [`Writer`] | appends records to a file |
-//! | [`diff`] | where two runs part, and why |
-//! | [`html`] | the same as a page |
+//! | [`diff`] | finds the first difference of two runs and its cause |
+//! | [`html`] | writes the result as a page |
 //!
 //! This crate knows no tensors: a recorder passes it bytes and names, so ledgers of every framework
 //! have the same format.

@@ -24,7 +24,7 @@ use syn::{DeriveInput, Error, ImplItemFn, ItemFn, Path, parse_macro_input, parse
 /// | `#[module(buffer)]` | a field | its tensors are kept in the state, but not trained |
 /// | `#[module(flatten)]` | a field | its tensors have names as if they were fields of this type |
 /// | `#[module(skip)]` | a field | it holds no tensors; its type need not be a `Module` |
-/// | `#[module(crate = path)]` | the type | where `nn::Module` is, if not in a dependency named `samebits` |
+/// | `#[module(crate = path)]` | the type | the path of `nn::Module`, if not in a dependency named `samebits` |
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -1,13 +1,13 @@
 //! Recorder of operations: an observer that writes them to a ledger while they run.
 //!
-//! | item | what it does |
+//! | item | purpose |
 //! |---|---|
 //! | [`Recorder`] | writes operations, batches and steps to the file of a rank |
-//! | [`begin`], [`of_process`] | the recorder that the environment variable `SAMEBITS_LEDGER` asks for |
-//! | [`record`] | has a recorder listen to a part of a program |
-//! | [`module`], [`enter_module`], [`of_layers`] | the layer that a thread computes, and who records it |
-//! | [`Keep`] | the steps whose tensors are kept whole |
-//! | [`digest`] | 64 bits that stand for a tensor's elements |
+//! | [`begin`], [`of_process`] | the recorder requested by the environment variable `SAMEBITS_LEDGER` |
+//! | [`record`] | records a part of a program |
+//! | [`module`], [`enter_module`], [`of_layers`] | the layer that a thread computes, and its recorder |
+//! | [`Keep`] | the steps whose tensors are kept in full |
+//! | [`digest`] | a 64-bit digest of a tensor's elements |
 //!
 //! The recorder lies below the users' operations, so any program can be recorded, whatever it
 //! calls. Users reach it through `samebits::ledger`.

@@ -21,15 +21,15 @@
 //! # Ok::<(), samebits_rng::Error>(())
 //! ```
 //!
-//! | for | there is |
+//! | purpose | items |
 //! |---|---|
 //! | arrays, any device | [`Generator`]; [`Draw`] for one operation's numbers in pieces |
 //! | one number | [`Generator::uniform`], [`Generator::below`], [`Generator::normal`] and more |
-//! | some of many, an order too long to hold | [`Generator::choice`], [`Bijection`] |
-//! | code that wants a [`rand_core::Rng`] | `Generator` itself, or [`Words`] over it; [`Pcg64`], [`Pcg64Dxsm`], [`Philox4x64`] |
+//! | sampling without replacement, an order too long to hold | [`Generator::choice`], [`Bijection`] |
+//! | code that expects a [`rand_core::Rng`] | `Generator` itself, or [`Words`] over it; [`Pcg64`], [`Pcg64Dxsm`], [`Philox4x64`] |
 //! | initial weights | [`init`] |
-//! | the numbers that NumPy draws | [`numpy`] |
-//! | the numbers that PyTorch draws | [`torch`] |
+//! | NumPy's numbers | [`numpy`] |
+//! | PyTorch's numbers | [`torch`] |
 //!
 //! # Promises
 //!
@@ -49,10 +49,10 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | effect |
 //! |---|---|
 //! | `std` (default) | the processor's floating-point operations and instruction sets, found at run time; [`explicit_only`] |
-//! | `rayon` | arrays are filled by all threads of rayon's pool |
+//! | `rayon` | all threads of rayon's pool fill arrays |
 //! | `serde` | generators can be serialised |
 //! | `mmap` | permutations of millions keep their working memory in large pages |
 //!

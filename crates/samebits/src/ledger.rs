@@ -6,7 +6,7 @@
 //! | to record | use |
 //! |---|---|
 //! | a part of a program | [`scope`], or a [`Ledger`] with settings and its [`record`](Ledger::record) |
-//! | a training | [`Trainer::ledger`](crate::trainer::Trainer::ledger) |
+//! | a training run | [`Trainer::ledger`](crate::trainer::Trainer::ledger) |
 //! | a process | the environment variable `SAMEBITS_LEDGER=PATH` |
 //!
 //! A ledger holds the operations of the threads that record to it, in order of completion; record a

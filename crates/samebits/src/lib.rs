@@ -11,14 +11,14 @@
 //!
 //! This crate re-exports the others under one name:
 //!
-//! | module | crate | what it holds |
+//! | module | crate | contents |
 //! |---|---|---|
 //! | [`Tensor`], [`functional`], [`nn`], [`optim`] | `samebits-autograd` | tensors, differentiable operations, layers, optimisers |
-//! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, what an operation is |
+//! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, the definition of operations |
 //! | [`trainer`], [`io`] | | a training loop, files |
-//! | [`ledger`], [`lockstep`] | `samebits-ledger` | where two runs first differ |
-//! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
-//! | [`autotune`] | `samebits-conv-autotune` | racing convolution algorithms, pinned choices |
+//! | [`ledger`], [`lockstep`] | `samebits-ledger` | the first difference of two runs |
+//! | [`cuda`] | `samebits-cuda-kernels` | installation of CUDA devices |
+//! | [`autotune`] | `samebits-conv-autotune` | races of convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
 //! | [`rng`] | `samebits-rng` | generators and distributions |
 //! | [`numerics`] | `samebits-numerics` | exact sums, correctly rounded functions |

@@ -1,11 +1,11 @@
 //! Assertions for the tests of reproducible programs. A dev-dependency.
 //!
-//! | item | what it asserts or gives |
+//! | item | assertion or result |
 //! |---|---|
-//! | [`assert_same_bits!`] | two tensors or slices have the same shape, type and bits; says where they part |
-//! | [`assert_reproducible`] | a function gives the same bits whatever runs it; says which operation parted |
-//! | [`listing`] | digests of named tensors, a line each, for snapshots |
-//! | [`Setting`] | threads, instruction set, contention: what may not show |
+//! | [`assert_same_bits!`] | two tensors or slices have the same shape, type and bits; reports the first difference |
+//! | [`assert_reproducible`] | a function gives the same bits in every setting; reports the first operation that differs |
+//! | [`listing`] | digests of named tensors, one per line, for snapshots |
+//! | [`Setting`] | device, threads, instruction set and contention, which must not change any bit |
 //!
 //! ```
 //! use samebits::{Tensor, manual_seed, randn};
