@@ -23,6 +23,7 @@ mod lint;
 mod mpi;
 mod new_op;
 mod nvrtc;
+mod prose;
 mod properties;
 mod sanitize;
 mod stubs;

@@ -2,8 +2,8 @@
 
 use crate::math::f64::pow;
 
-/// How far within the range of f64 a power stays as it is: from 2^-900 to 2^900, so that a sum of up
-/// to 2^64 of them is within the range too.
+/// The exponent of the range in which powers need no scale: from 2^-900 to 2^900, so that a sum of
+/// up to 2^64 of them is in the range of f64 too.
 const REACH: f64 = 900.0;
 
 /// Returns true if `p`-th powers of numbers of a type may lie outside 2^-900 to 2^900. The
@@ -22,13 +22,13 @@ pub fn norm_leaves_range(p: f64, exponent: u32) -> bool {
     p.abs() * f64::from(exponent) > REACH
 }
 
-/// What magnitudes are divided by before their `p`-th powers are added, and the root of the sum is
-/// multiplied with. `most` is the magnitude that counts most: the largest, or the smallest for a
-/// negative `p`.
+/// Returns the scale of a norm: magnitudes are divided by it before their `p`-th powers are added,
+/// and the root of the sum is multiplied with it. `most` is the dominant magnitude: the largest, or
+/// the smallest for a negative `p`.
 ///
-/// It is 1 if the power of `most` lies between 2^-900 and 2^900, or if `most` is 0 or not finite. Else it
-/// is `most`; for squares it is the power of two below, or 2^-1022 if that is larger, so that quotients
-/// are exact.
+/// The scale is 1 if the power of `most` lies between 2^-900 and 2^900, or if `most` is 0 or not
+/// finite. Otherwise it is `most`; for squares it is the power of two below `most`, or 2^-1022 if
+/// that is larger, so that quotients are exact.
 ///
 /// # Examples
 ///
