@@ -1,4 +1,4 @@
-//! What the environment of the process says about tuning.
+//! The environment variables of tuning.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use samebits_tensor_core::device::DeviceKind;
 
 use crate::{Config, Error, Missing, Mode, Result};
 
-/// Changes `config` as the environment variables say that `lookup` knows.
+/// Changes `config` by the environment variables that `lookup` returns.
 pub(crate) fn apply(
     config: &mut Config,
     kind: DeviceKind,
@@ -64,8 +64,8 @@ pub(crate) fn apply(
 const EXCLUDE: &str = "SAMEBITS_AUTOTUNE_EXCLUDE";
 const FORCE: &str = "SAMEBITS_AUTOTUNE_FORCE";
 
-/// The candidate that `text` names, unless it is one of another kind of device: `name` or
-/// `kind:name`.
+/// Returns the candidate that `text` names, as `name` or `kind:name`, unless it is for another kind
+/// of device.
 fn name_for(variable: &str, kind: DeviceKind, text: &str) -> Result<Option<String>> {
     let kinds = [DeviceKind::Cpu, DeviceKind::Cuda];
     let (of, name) = match text.trim().split_once(':') {

@@ -1,4 +1,4 @@
-//! How a pass is cut into tasks. Depends on sizes alone, and moves no bit.
+//! The division of a pass into tasks. It depends on sizes alone, and changes no bit.
 
 use super::geometry::{DIMS, Gather, volume};
 
@@ -6,28 +6,28 @@ use super::geometry::{DIMS, Gather, volume};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     pub(crate) images: usize,
-    /// Target channels, over all groups: part of a group or whole groups.
+    /// The number of target channels, over all groups: a part of a group, or whole groups.
     pub(crate) channels: usize,
     /// The dimension that strips split; strips are contiguous in it.
     pub(crate) axis: usize,
-    /// Target coordinates of a strip.
+    /// The number of target coordinates of a strip.
     pub(crate) strip: usize,
 }
 
-/// Tasks to aim at, so that a large machine has something to share.
+/// The number of tasks to aim at, so that a large machine has enough to share.
 const TASKS: usize = 32;
-/// Multiply-adds below which a task is not worth handing over.
+/// The number of multiply-adds below which a task is not worth the hand-over to a thread.
 const LEAST_WORK: usize = 1 << 18;
-/// Target positions over which a task should use the weights it reads.
+/// The number of target positions over which a task should reuse the weights it reads.
 const POSITIONS: usize = 256;
-/// Bytes of source or target that a task should touch at most.
+/// The largest number of bytes of source or target per task.
 const BYTES: usize = 1 << 20;
 
 impl Cut {
     pub(crate) fn new<T>(pass: &Gather, max_rows: usize) -> Cut {
         let axis = (0..DIMS).find(|&d| pass.target[d] > 1).unwrap_or(DIMS - 1);
         let positions = volume(pass.target);
-        // Multiply-adds and bytes of one position of one group.
+        // The multiply-adds and bytes of one position of one group.
         let work = pass.rows * pass.channels * pass.volume;
         let per_position = pass.channels * volume(pass.source).div_ceil(positions);
         let bytes = per_position.max(pass.rows) * size_of::<T>();
@@ -40,7 +40,7 @@ impl Cut {
             return cut;
         }
         if pass.groups > 1 {
-            // Whole groups, as many as divide their number.
+            // Whole groups; their number per task divides the number of groups.
             let groups = (wanted / positions).clamp(1, pass.groups);
             let groups = (1..=groups).rev().find(|g| pass.groups.is_multiple_of(*g)).unwrap_or(1);
             cut.channels = groups * pass.rows;

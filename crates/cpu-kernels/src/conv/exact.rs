@@ -1,19 +1,19 @@
-//! One border position by the letter of the contract: taps in the padding are skipped.
+//! One border position, computed exactly as the contract states: taps in the padding are skipped.
 
 use super::weights::PackedWeights;
 use crate::gemm::Real;
 use samebits_numerics::simd;
 use std::ops::Range;
 
-/// The rows of some panels at one target position.
+/// Arguments of a kernel: the rows of some panels at one target position.
 pub(crate) struct Column<'a, T: Real, P: FnMut(usize, T)> {
     pub(crate) weights: &'a PackedWeights<T>,
     pub(crate) panels: &'a [Range<usize>],
     pub(crate) group: usize,
-    /// The padded copy, from where this position reads.
+    /// The padded copy, from the first element that this position reads.
     pub(crate) source: &'a [T],
     pub(crate) places: &'a [usize],
-    /// Which taps are not in the padding.
+    /// True for each tap that is not in the padding.
     pub(crate) valid: &'a [bool],
     pub(crate) put: P,
 }
@@ -23,7 +23,7 @@ impl<T: Real, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
 
     #[inline(always)]
     fn run(mut self) {
-        /// As many rows as the largest panel.
+        /// The number of rows of the largest panel.
         const MOST: usize = 16;
         for panel in self.panels {
             let rows = panel.len();
@@ -50,7 +50,8 @@ impl<T: Real, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
     }
 }
 
-/// Finds the lanes that hold a zero in some row; empty if there are none.
+/// Arguments of a kernel that finds the lanes with a zero in any row; the result is empty if there
+/// are none.
 pub(crate) struct FindZeros<'a, T> {
     pub(crate) sums: &'a [T],
     pub(crate) stride: usize,

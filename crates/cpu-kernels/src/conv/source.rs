@@ -1,5 +1,5 @@
-//! A zero-padded copy of a piece of the source, laid out so that neighbouring target positions
-//! read neighbouring elements at every tap, whatever the stride.
+//! A zero-padded copy of a piece of the source, with a layout in which neighbouring target
+//! positions read neighbouring elements at every tap, for any stride.
 
 use super::geometry::{DIMS, Dims, Phase, volume};
 use crate::gemm::Real;
@@ -10,28 +10,28 @@ use std::ops::Range;
 /// The layout of the copy for a box of target coordinates of one phase.
 ///
 /// In each dimension a source coordinate is `start + q · step + residue`. Coordinates of one
-/// residue lie side by side, and so do those that consecutive target positions read.
+/// residue are contiguous, and so are those that consecutive target positions read.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Source coordinate of the first element; negative in the padding.
+    /// The source coordinate of the first element; negative in the padding.
     start: [isize; DIMS],
     step: Dims,
     /// The least offset of a tap.
     least: [isize; DIMS],
-    /// Residues that some tap reads in each dimension, ascending.
+    /// The residues that taps read in each dimension, ascending.
     residues: [Vec<usize>; DIMS],
-    /// Coordinates of one residue.
+    /// The number of coordinates of one residue.
     pub(crate) extent: Dims,
-    /// Elements of one channel.
+    /// The number of elements of one channel.
     pub(crate) channel: usize,
 }
 
 impl Window {
-    /// For target coordinates `first..first + count` of `phase`.
+    /// Returns the layout for target coordinates `first..first + count` of `phase`.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`] if the elements of a channel cannot be counted.
+    /// [`OutOfMemory`] if the number of elements of a channel overflows.
     pub(crate) fn new(phase: &Phase, first: Dims, count: Dims) -> Result<Window, OutOfMemory> {
         let mut window = Window {
             start: [0; DIMS],
@@ -64,7 +64,7 @@ impl Window {
         Ok(window)
     }
 
-    /// Position that target coordinate 0 of the box reads at a tap.
+    /// Returns the position that target coordinate 0 of the box reads at a tap.
     pub(crate) fn tap(&self, phase: &Phase, tap: usize) -> usize {
         let mut residue = 0;
         let mut at = 0;
@@ -78,18 +78,19 @@ impl Window {
         residue * self.extent.iter().product::<usize>() + at
     }
 
-    /// Position of a target coordinate (relative to the box) within what a tap reads.
+    /// Returns the position of a target coordinate (relative to the box) among those that a tap
+    /// reads.
     pub(crate) fn position(&self, at: Dims) -> usize {
         (at[0] * self.extent[1] + at[1]) * self.extent[2] + at[2]
     }
 
-    /// Positions from the first to the last target coordinate of a box, garbage between rows
-    /// included.
+    /// Returns the number of positions from the first to the last target coordinate of a box,
+    /// including the meaningless ones between rows.
     pub(crate) fn flat_len(&self, count: Dims) -> usize {
         self.position([count[0] - 1, count[1] - 1, count[2] - 1]) + 1
     }
 
-    /// Copies one channel of size `dims`; what lies outside is +0.
+    /// Copies one channel of size `dims`; everything outside is +0.
     #[inline(always)]
     pub(crate) fn fill<T: Copy + Default>(&self, channel: &[T], dims: Dims, to: &mut [T]) {
         let mut rows = to[..self.channel].chunks_exact_mut(self.extent[2]);
@@ -127,13 +128,13 @@ impl Window {
         }
     }
 
-    /// Source coordinate, wrapped to a huge number when it is negative.
+    /// Returns a source coordinate; a negative one wraps to a huge number.
     #[inline(always)]
     fn coordinate(&self, d: usize, q: usize, residue: usize) -> usize {
         (self.start[d] + (q * self.step[d] + residue) as isize) as usize
     }
 
-    /// Which q of a residue lie inside a source of `size`.
+    /// Returns the q of a residue that lie inside a source of `size`.
     fn inside(&self, d: usize, residue: usize, size: usize) -> Range<usize> {
         let step = self.step[d] as isize;
         let start = self.start[d] + residue as isize;
@@ -145,7 +146,7 @@ impl Window {
     }
 }
 
-/// Copies all channels of some images into the scratch source.
+/// Arguments of a kernel that copies all channels of some images into the scratch source.
 pub(crate) struct Fill<'a, T> {
     pub(crate) window: &'a Window,
     pub(crate) dims: Dims,

@@ -11,21 +11,21 @@ use std::ops::Range;
 pub(crate) struct PackedWeights<T> {
     data: Vec<T>,
     group: usize,
-    /// Steps of each block of the contract, as positions in the list of steps that are not
+    /// The steps of each block of the contract, as positions in the list of steps that are not
     /// skipped. A block may be empty.
     pub(crate) blocks: Vec<Range<usize>>,
     pub(crate) panels: Vec<Range<usize>>,
-    /// Channel and tap (position in the phase's list) of each step.
+    /// The channel and tap (position in the phase's list) of each step.
     pub(crate) steps: Vec<(usize, usize)>,
     rows: usize,
 }
 
-/// What the padding could do to a result.
+/// The properties of the weights that decide if padding zeros could change a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeightRange {
-    /// False if a weight is infinite or NaN, times which a padding zero would not be zero.
+    /// False if any weight is infinite or NaN, so that its product with a padding zero is not zero.
     pub(crate) finite: bool,
-    /// Exponent of the least last bit of a nonzero weight.
+    /// The smallest exponent of the last bit of a nonzero weight.
     pub(crate) last_bit: i32,
 }
 
@@ -58,8 +58,8 @@ impl<T: Real> PackedWeights<T> {
         let taps = phase.taps.len();
         let steps = (0..pass.channels * taps).map(|step| (step / taps, step % taps));
         let steps: Vec<_> = memory::collected(steps)?;
-        // Blocks are counted over all taps of the kernel, so that a step's block does not depend
-        // on which others are skipped.
+        // Blocks are counted over all taps of the kernel, so that a step's block does not depend on
+        // the skipped taps.
         let logical =
             |&(channel, tap): &(usize, usize)| channel * pass.volume + phase.taps[tap].index;
         let count = (pass.channels * pass.volume).div_ceil(K_BLOCK);
@@ -68,13 +68,13 @@ impl<T: Real> PackedWeights<T> {
             let to = steps.partition_point(|step| logical(step) < (block + 1) * K_BLOCK);
             from..to
         }))?;
-        // No panel reaches from the rows of one task into those of another.
+        // No panel extends from the rows of one task to those of another.
         let mut panels: Vec<Range<usize>> = memory::with_capacity(pass.rows)?;
         for first in (0..pass.rows).step_by(task_rows) {
             let parts = even_parts(task_rows.min(pass.rows - first), max_rows);
             panels.extend(parts.map(|part| first + part.start..first + part.end));
         }
-        // No longer than the weights.
+        // The list is at most as long as the weights.
         let group = steps.len() * pass.rows;
         let mut data = memory::zeroed(group * pass.groups)?;
         let places: Vec<usize> = memory::collected(
@@ -116,7 +116,7 @@ impl<T: Real> PackedWeights<T> {
         Ok(PackedWeights { data, group, blocks, panels, steps, rows: pass.rows })
     }
 
-    /// The values of one panel in one block, `[step][row of panel]`.
+    /// Returns the values of one panel in one block, `[step][row of panel]`.
     pub(crate) fn panel(&self, group: usize, block: usize, panel: &Range<usize>) -> &[T] {
         let steps = &self.blocks[block];
         let from = group * self.group + steps.start * self.rows + panel.start * steps.len();

@@ -1,8 +1,8 @@
-//! Rows of the target from rows of the source, by the letter of the contract.
+//! Rows of the target from rows of the source, computed exactly as the contract states.
 //!
 //! The source is copied with zeros at both ends of each row, so that loads need no check; for a
-//! stride, elements that meet the same tap are brought side by side. A tap in the padding is
-//! skipped by a mask and not multiplied, so the bits are the contract's whatever the data.
+//! stride, elements that meet the same tap are moved together. A tap in the padding is skipped by a
+//! mask and not multiplied, so the bits are the contract's for any data.
 
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
@@ -13,24 +13,24 @@ use crate::matmul::K_BLOCK;
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 
-/// Elements of a target row that are formed together.
+/// The number of elements of a target row that are computed together.
 pub(super) const LANES: usize = 16;
 
-/// How rows of the copy are laid out.
+/// The layout of rows of the copy.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// The stride: element `s · t + offset` is element `t + offset / s` of phase `offset mod s`.
     step: usize,
-    /// The phases that some tap reads, ascending.
+    /// The phases that taps read, ascending.
     phases: Vec<usize>,
-    /// Elements of one phase.
+    /// The number of elements of one phase.
     width: usize,
-    /// Which element of a phase comes first.
+    /// The index of the first stored element of a phase.
     first: isize,
 }
 
-/// What one tap needs: its place in the kernel, where it reads, and which positions are not in
-/// the padding; `None` is all.
+/// The data of one tap: its position in the kernel, the position it reads, and the mask of
+/// positions that are not in the padding; `None` means all.
 #[derive(Clone, Copy, Debug)]
 struct Entry<'a> {
     tap: usize,
@@ -38,26 +38,26 @@ struct Entry<'a> {
     mask: Option<&'a Mask>,
 }
 
-/// An entry but for the row: the place in the kernel row, and where it reads in a row.
+/// An entry without its row: the position in the kernel row, and the position it reads in a row.
 struct RowEntry {
     tap: usize,
     offset: usize,
     mask: Option<Mask>,
 }
 
-/// All ones where a position counts.
+/// A mask: all ones for each position that counts.
 type Mask = [u32; MOST];
 
-/// The most elements that a tile has.
+/// The largest number of elements of a tile.
 const MOST: usize = 32;
 
-/// Elements of workspace.
+/// Returns the number of elements of workspace.
 pub(super) fn workspace(gather: &Gather) -> usize {
     let plane = count(&Layout::new(gather).sizes(gather));
     count(&[gather.batch, gather.groups, gather.channels, plane])
 }
 
-/// Forms every element of `target`.
+/// Computes every element of `target`.
 pub(super) fn run(
     gather: &Gather,
     source: &[f32],
@@ -101,7 +101,7 @@ pub(super) fn run(
     })
 }
 
-/// A block of rows of one image and group.
+/// Arguments of a kernel: a block of rows of one image and group.
 pub(super) struct Task<'a> {
     pub(super) gather: &'a Gather,
     pub(super) layout: &'a Layout,
@@ -192,7 +192,7 @@ impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
     }
 }
 
-/// `R` rows of `L` positions.
+/// Computes `R` rows of `L` positions.
 #[inline(always)]
 fn tile<const R: usize, const L: usize>(
     steps: usize,
@@ -253,7 +253,7 @@ impl Layout {
         let mut phases = Vec::new();
         let (mut least, mut most) = (isize::MAX, isize::MIN);
         for tap in 0..gather.kernel[2] {
-            // A tap that lies in the padding everywhere takes no place.
+            // A tap that is always in the padding takes no space.
             if (0..gather.target[2]).any(|t| gather.at(2, t, tap).is_some()) {
                 let offset = tap as isize * gather.reach[2] + gather.shift[2];
                 let place = offset.div_euclid(step);
@@ -272,7 +272,7 @@ impl Layout {
         self.phases.len() * self.width
     }
 
-    /// Sizes of the copy of one channel.
+    /// Returns the sizes of the copy of one channel.
     pub(super) fn sizes(&self, gather: &Gather) -> [usize; 4] {
         [gather.source[0], gather.source[1], self.phases.len().max(1), self.width]
     }
@@ -304,7 +304,8 @@ impl Layout {
         }
     }
 
-    /// The taps of a kernel row that meet one of `lanes` positions from `start`.
+    /// Returns the taps of a kernel row that are inside for any of `lanes` positions from `start`
+    /// on.
     fn entries(&self, gather: &Gather, start: usize, lanes: usize) -> Vec<RowEntry> {
         let step = gather.step[2];
         (0..gather.kernel[2])
@@ -314,7 +315,7 @@ impl Layout {
                 let mut mask = [0; MOST];
                 let (mut any, mut all) = (false, true);
                 for (lane, mask) in mask[..lanes].iter_mut().enumerate() {
-                    // Positions behind the row's end are formed and not stored.
+                    // Positions past the row's end are computed and not stored.
                     let behind = start + lane >= gather.target[2];
                     let inside = gather.at(2, start + lane, tap).is_some();
                     *mask = u32::from(inside);

@@ -1,8 +1,8 @@
 //! Winograd's minimal filtering: F(2×2, 3×3) and F(4×4, 3×3).
 //!
-//! The source is cut into overlapping tiles of `A` = `M` + 2, tiles and weights are transformed,
-//! multiplied point by point (a matrix product over channels for each point), and transformed
-//! back to `M` × `M` targets.
+//! The source is cut into overlapping tiles of `A` = `M` + 2. Tiles and weights are transformed,
+//! multiplied point by point (a matrix product over channels for each point), and transformed back
+//! to `M` × `M` targets.
 //!
 //! # References
 //!
@@ -18,20 +18,20 @@ use crate::gemm::pack::Lanes;
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 
-/// Tiles that are transformed together.
+/// The number of tiles that are transformed together.
 const LANES: usize = 16;
 
-/// Tiles of one product, so that it is worth cutting up.
+/// The number of tiles of one product, so that it is worth dividing.
 const TILES: usize = 1024;
 
-/// Elements of workspace.
+/// Returns the number of elements of workspace.
 pub(super) fn workspace<const M: usize, const A: usize>(gather: &Gather) -> usize {
     let cut = Cut::new::<M>(gather);
     let tiles = count(&[cut.images, cut.tiles(), gather.channels + gather.rows]);
     count(&[A * A, (gather.rows * gather.channels).saturating_add(tiles)])
 }
 
-/// Forms every element of `target`.
+/// Computes every element of `target`.
 pub(super) fn run<const M: usize, const A: usize>(
     gather: &Gather,
     source: &[f32],
@@ -98,12 +98,12 @@ pub(super) fn run<const M: usize, const A: usize>(
     Ok(())
 }
 
-/// How the target is cut into tiles, and the images that are done together.
+/// The division of the target into tiles, and the number of images computed together.
 struct Cut {
     down: usize,
     across: usize,
     images: usize,
-    /// Elements of a row of the padded source.
+    /// The number of elements of a row of the padded source.
     width: usize,
 }
 
@@ -120,7 +120,7 @@ impl Cut {
     }
 
     /// Copies a plane so that the first tile begins at the first element. A gradient reads its
-    /// source backwards from where the window begins; the weights are turned round instead.
+    /// source backwards from the start of the window, so the weights are reversed instead.
     fn pad<const M: usize>(&self, gather: &Gather, source: &[f32], buffer: &mut [f32]) {
         let begin = |d: usize| gather.shift[d] + (gather.reach[d] * 2).min(0);
         let (top, left) = (begin(1), begin(2));
@@ -142,7 +142,7 @@ impl Cut {
     }
 }
 
-/// `u[row][point][channel]`, formed in double precision.
+/// Computes `u[row][point][channel]` in double precision.
 fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [f32]) {
     let g: [[f64; 3]; A] = std::array::from_fn(|i| if A == 4 { G2[i % 4] } else { G4[i % 6] });
     let backwards = gather.reach[1] < 0;
@@ -183,7 +183,7 @@ const G4: [[f64; 3]; 6] = [
 /// One number of each tile.
 type Lane = [f32; LANES];
 
-/// Transforms the tiles of one plane to `v[point][tile]`.
+/// Arguments of a kernel that transforms the tiles of one plane to `v[point][tile]`.
 struct Input<'a, 'b, const M: usize, const A: usize> {
     cut: &'a Cut,
     buffer: &'a [f32],
@@ -228,7 +228,7 @@ impl<const M: usize, const A: usize> simd::Kernel for Input<'_, '_, M, A> {
     }
 }
 
-/// Transforms one row of points back to a plane.
+/// Arguments of a kernel that transforms one row of points back to a plane.
 struct Output<'a, 'b, const M: usize, const A: usize> {
     cut: &'a Cut,
     m: &'a [f32],
@@ -279,7 +279,7 @@ impl<const M: usize, const A: usize> simd::Kernel for Output<'_, '_, M, A> {
     }
 }
 
-/// Bᵀ times a column.
+/// Returns Bᵀ times a column.
 #[inline(always)]
 fn input_line<const A: usize>(d: &[Lane; A]) -> [Lane; A] {
     let mut to = [[0.0; LANES]; A];
@@ -305,7 +305,7 @@ fn input_line<const A: usize>(d: &[Lane; A]) -> [Lane; A] {
     to
 }
 
-/// Aᵀ times a column.
+/// Returns Aᵀ times a column.
 #[inline(always)]
 fn output_line<const M: usize, const A: usize>(m: &[Lane; A]) -> [Lane; M] {
     let mut to = [[0.0; LANES]; M];
