@@ -93,14 +93,14 @@ impl fmt::Display for WorkspaceConfig {
 pub fn libraries() -> Vec<(&'static str, String)> {
     Vec::from([
         #[cfg(feature = "cublas")]
-        (crate::cublas::LIBRARY, said(crate::cublas::find())),
+        (crate::cublas::LIBRARY, availability(crate::cublas::find())),
         #[cfg(feature = "cudnn")]
-        (crate::cudnn::LIBRARY, said(crate::cudnn::find())),
+        (crate::cudnn::LIBRARY, availability(crate::cudnn::find())),
     ])
 }
 
 #[cfg(any(feature = "cublas", feature = "cudnn"))]
-fn said(found: crate::Result<()>) -> String {
+fn availability(found: crate::Result<()>) -> String {
     match found {
         Ok(()) => "found".to_owned(),
         Err(error) => error.to_string(),

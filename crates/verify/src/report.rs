@@ -72,12 +72,12 @@ impl fmt::Display for Report {
             writeln!(f)?;
         }
         // A finding in all settings is printed once, with the first setting.
-        let mut said: Vec<&Finding> = Vec::new();
+        let mut printed: Vec<&Finding> = Vec::new();
         for outcome in &self.outcomes {
             for finding in &outcome.findings {
-                if !said.contains(&finding) {
+                if !printed.contains(&finding) {
                     writeln!(f, "{} / {finding} ({})", finding.family, outcome.setting)?;
-                    said.push(finding);
+                    printed.push(finding);
                 }
             }
         }

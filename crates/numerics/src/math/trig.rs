@@ -87,7 +87,7 @@ pub(super) fn cospi_wide(x: f64) -> (f64, bool) {
 /// ```
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
-    let y = mend_sin(x, sin_wide(x as f64, 0.0) as f32);
+    let y = correct_sin(x, sin_wide(x as f64, 0.0) as f32);
     nan_if(!x.is_finite(), y)
 }
 
@@ -131,14 +131,14 @@ pub fn cos(x: f32) -> f32 {
 /// ```
 #[inline(always)]
 pub fn tan(x: f32) -> f32 {
-    nan_if(!x.is_finite(), mend_tan(x, tan_wide(x as f64) as f32))
+    nan_if(!x.is_finite(), correct_tan(x, tan_wide(x as f64) as f32))
 }
 
 /// Returns [`tan`] of an angle that [`is_near`].
 #[inline(always)]
 pub(super) fn tan_near(x: f32) -> f32 {
     let (n, r) = reduce_near::<2>(x as f64, 0.0);
-    mend_tan(x, tan_r(n, r) as f32)
+    correct_tan(x, tan_r(n, r) as f32)
 }
 
 /// Returns the tangent of a finite f32, before rounding to f32.
@@ -152,14 +152,14 @@ pub(super) fn tan_wide(x: f64) -> f64 {
 
 /// Keeps the sign of a zero.
 #[inline(always)]
-fn mend_tan(x: f32, y: f32) -> f32 {
+fn correct_tan(x: f32, y: f32) -> f32 {
     if x == 0.0 { x } else { y }
 }
 
 /// Returns [`sin`] of an angle that [`is_near`].
 #[inline(always)]
 pub(super) fn sin_near(x: f32) -> f32 {
-    mend_sin(x, sin_wide_near(x as f64, 0.0) as f32)
+    correct_sin(x, sin_wide_near(x as f64, 0.0) as f32)
 }
 
 /// Returns [`cos`] of an angle that [`is_near`].
@@ -170,7 +170,7 @@ pub(super) fn cos_near(x: f32) -> f32 {
 
 /// Keeps the sign of a zero, and corrects one input and its opposite.
 #[inline(always)]
-fn mend_sin(x: f32, y: f32) -> f32 {
+fn correct_sin(x: f32, y: f32) -> f32 {
     let y = except(x, 0x4619_9998, 0xbeb1_fa5d, y);
     let y = except(x, 0xc619_9998, 0x3eb1_fa5d, y);
     if x == 0.0 { x } else { y }
