@@ -115,11 +115,12 @@ def check(op, dtype, path):
     with samebits_ledger.record(path, steps="explicit") as recorder:
         for sample, expected in plain:
             try:
-                found = bits(run(op, sample))
+                found = run(op, sample)
             except Exception as error:
                 yield f"{type(error).__name__}: {error}"
                 continue
-            if expected is not None and found not in expected:
+            # Reading the results of allocations would put unwritten memory into the ledger.
+            if expected is not None and bits(found) not in expected:
                 yield "other results"
             recorder.step()
 
