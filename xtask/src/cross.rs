@@ -111,6 +111,8 @@ impl Target {
             .env(format!("CARGO_TARGET_{name}_LINKER"), self.linker)
             .env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "))
             .env("CARGO_PROFILE_CROSS_OPT_LEVEL", level)
+            // A test for Windows cannot ask Cargo for the folder of its snapshots.
+            .env("INSTA_WORKSPACE_ROOT", crate::root())
             .args([command, "--quiet", "--profile", "cross", "--target", self.triple]);
         cargo
     }

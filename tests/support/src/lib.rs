@@ -1,7 +1,8 @@
-//! Code shared by the tests of several crates: all SIMD levels in turn, a fault to plant, and a
-//! count of allocations.
+//! Code shared by the tests of several crates: all SIMD levels in turn, a fault to plant, a count of
+//! allocations, and the text of snapshots.
 
 pub mod allocations;
+pub mod listing;
 
 use std::sync::{Mutex, PoisonError};
 
