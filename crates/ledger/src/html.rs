@@ -143,7 +143,7 @@ fn timeline(page: &mut String, slices: &[Slice]) -> fmt::Result {
     for (at, slice) in slices.iter().enumerate() {
         let class = CLASSES.iter().find(|(class, ..)| *class == slice.worst).map_or("", |it| it.1);
         let Slice { records, unequal, sequence, steps: (from, to), .. } = slice;
-        // A little wider than its position, so that no seams show.
+        // A little wider than its slot, so that no seams show.
         write!(
             page,
             "<rect class=\"{class}\" x=\"{at}\" y=\"8\" width=\"1.02\" height=\"32\"><title>from record \
