@@ -215,8 +215,8 @@ const MOST_HEADER: usize = 100_000_000;
 const ALIGNMENT: usize = 8;
 
 impl<'a> Contents<'a> {
-    /// Prepares the contents. `metadata` has at most one entry: several would be written in a hash
-    /// map's order.
+    /// Prepares the contents, with at most one `entry` of metadata: several would be written in a
+    /// hash map's order.
     pub(super) fn new(
         site: Site<'_>,
         tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
