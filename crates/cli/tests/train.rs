@@ -127,6 +127,52 @@ fn ranks_share_a_step_and_change_no_bit() {
     assert!(problem.contains("a batch of 64 images has no 7 equal parts"), "{problem}");
 }
 
+#[test]
+fn ledgers_of_ranks_are_compared_with_that_of_one_process() {
+    let run = Run::new();
+    let record = |ledger, rest: &[&str]| {
+        let common = ["--max-steps", "3", "--micro-batches", "4", "--ledger", ledger];
+        run.digest(&[], &[&common[..], rest].concat());
+    };
+    record("alone", &[]);
+    record("four", &["--ranks", "4"]);
+    record("faster", &["--ranks", "3", "--lr", "0.0500001"]);
+    let diff = |a, b| {
+        let output = run.output_of("diff", &[], &[a, b]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (status, report) = diff("alone", "four");
+    assert_eq!(status, Some(0), "{report}");
+    assert!(report.contains("A has 1 ranks and B 4"), "{report}");
+    let (status, report) = diff("four", "faster");
+    assert_eq!(status, Some(1), "{report}");
+    let named = "At the end of step 0, ";
+    assert!(report.contains(named) && report.contains("parameter `conv1.bias`"), "{report}");
+    let files = ["--ledger", "run.jsonl", "--ranks", "2", "--micro-batches", "2"];
+    let (_, problem) = run.refusal(&files);
+    assert!(problem.contains("each of 2 ranks needs one of its own: name a folder"), "{problem}");
+}
+
+#[test]
+fn the_environment_names_what_connects_ranks() {
+    let run = Run::new();
+    let report = String::from_utf8(run.output_of("env", &[], &[]).stdout).unwrap();
+    let line = report.lines().find(|line| line.starts_with("ranks ")).expect(&report);
+    assert!(line.contains("threads, "), "{line}");
+    // Every process would train the whole run.
+    #[cfg(not(feature = "mpi"))]
+    {
+        assert!(line.ends_with("no processes: built without the feature `mpi`"), "{line}");
+        for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"] {
+            let output = run.output(&[(variable, "2")], &["--max-steps", "1"]);
+            let problem = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{problem}");
+            assert!(problem.contains("2 processes would train alone"), "{problem}");
+            run.digest(&[(variable, "1")], &["--max-steps", "1"]);
+        }
+    }
+}
+
 /// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch rejects
 /// others. The program reports the value, and no bit depends on it.
 #[test]
@@ -232,6 +278,20 @@ fn a_gpu_gives_the_digest_of_the_cpu() {
         let rest = ["--resume", "cut.safetensors", "--data", "few.csv", "--max-steps", "20"];
         let rest = [&rest[..], &["--device", second]].concat();
         assert_eq!(run.digest(&[(SCHEDULE, "seed:1")], &rest), cpu, "{first}, then {second}");
+    }
+}
+
+#[test]
+fn ranks_share_a_gpu_and_end_in_the_file_of_one_process_on_the_cpu() {
+    let run = Run::new();
+    let Some(few) = few_images_on_a_gpu(&run, "8") else { return };
+    let steps = [&few[..], &["--max-steps", "4", "--micro-batches", "4", "--save"]].concat();
+    let cpu = run.digest(&[], &[&steps[..], &["cpu"]].concat());
+    for ranks in ["1", "3"] {
+        let rest = ["cuda", "--device", "cuda", "--ranks", ranks];
+        assert_eq!(run.digest(&[], &[&steps[..], &rest].concat()), cpu, "{ranks} ranks");
+        let [a, b] = ["cpu", "cuda"].map(|name| std::fs::read(run.path(name)).unwrap());
+        assert!(a == b, "the checkpoint of {ranks} ranks");
     }
 }
 

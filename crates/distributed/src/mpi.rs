@@ -25,6 +25,10 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// The time that a rank gives the rank that failed to end the job.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Added for each lower rank, up to [`TURNS`] of them, so that two ranks do not end the job at once.
+const TURN: Duration = Duration::from_millis(300);
+const TURNS: usize = 10;
+
 /// Stands for a rank while none has reported an error.
 const NONE: usize = usize::MAX;
 
@@ -84,7 +88,7 @@ impl Mpi {
         if let Err(error) = &result
             && SimpleCommunicator::world().size() > 1
         {
-            end_job(&end.failed, &format!("{error:#}"));
+            end_job(&end.failed, &error.to_string());
         }
         result
     }
@@ -174,6 +178,8 @@ impl Drop for Mpi {
     fn drop(&mut self) {
         // Finalising MPI waits for all ranks.
         if std::thread::panicking() {
+            // Only this rank knows.
+            self.failed.store(SimpleCommunicator::world().rank() as usize, Ordering::Relaxed);
             end_job(&self.failed, "it panicked");
         }
     }
@@ -188,6 +194,8 @@ struct End {
 impl Drop for End {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // Only this rank knows.
+            self.failed.store(SimpleCommunicator::world().rank() as usize, Ordering::Relaxed);
             end_job(&self.failed, "it panicked");
         }
     }
@@ -203,7 +211,7 @@ fn end_job(failed: &AtomicUsize, cause: &str) {
         told => told,
     };
     if rank != speaker {
-        std::thread::sleep(GRACE);
+        std::thread::sleep(GRACE + TURN * rank.min(TURNS) as u32);
     }
     eprintln!("samebits: rank {rank} ends the job: {cause}");
     SimpleCommunicator::world().abort(1);
