@@ -294,56 +294,53 @@ fn pytorch_streams() {
 #[test]
 fn messages_of_misuse() {
     let mut listing = Listing::default();
-    let mut refused = |title: &str, error: Option<Error>| listing.text(title, error.unwrap());
     let mut generator = Generator::new(42);
     let (mut floats, mut integers) = ([0.0f32; 3], [0i64; 3]);
-    refused(
+    listing.error(
         "uniform between swapped bounds",
-        generator.fill_uniform_f32(&mut floats, 1.0, -1.0).err(),
+        generator.fill_uniform_f32(&mut floats, 1.0, -1.0),
     );
-    refused(
+    listing.error(
         "normal with a negative deviation",
-        generator.fill_normal_f32(&mut floats, 0.0, -1.0).err(),
+        generator.fill_normal_f32(&mut floats, 0.0, -1.0),
     );
-    refused("integers in an empty range", generator.fill_randint(&mut integers, 5, 5).err());
-    refused("a chance above 1", generator.fill_bernoulli(&mut [false; 3], 1.5).err());
-    refused("chances of another number", generator.fill_poisson(&[1.0; 2], &mut integers).err());
-    refused("weights all 0", generator.fill_multinomial(&[0.0; 2], &mut integers).err());
-    refused("more choices than elements", generator.choice(2, 3).err());
-    refused("dropout of everything and more", {
-        generator.dropout(&[1.0; 3], 1.5, &mut floats, &mut [0; 3]).err()
+    listing.error("integers in an empty range", generator.fill_randint(&mut integers, 5, 5));
+    listing.error("a chance above 1", generator.fill_bernoulli(&mut [false; 3], 1.5));
+    listing.error("chances of another number", generator.fill_poisson(&[1.0; 2], &mut integers));
+    listing.error("weights all 0", generator.fill_multinomial(&[0.0; 2], &mut integers));
+    listing.error("more choices than elements", generator.choice(2, 3));
+    listing.error("dropout of everything and more", {
+        generator.dropout(&[1.0; 3], 1.5, &mut floats, &mut [0; 3])
     });
-    refused("fans of a vector", init::fans(&[3]).err());
-    refused("a state that is too short", Generator::from_bytes(&generator.to_bytes()[..10]).err());
-    refused("a state of another library", {
-        Generator::from_bytes(&[0xff; Generator::STATE_BYTES]).err()
+    listing.error("fans of a vector", init::fans(&[3]));
+    listing.error("a state that is too short", Generator::from_bytes(&generator.to_bytes()[..10]));
+    listing.error("a state of another library", {
+        Generator::from_bytes(&[0xff; Generator::STATE_BYTES])
     });
-    refused(
+    listing.error(
         "a state of another generator",
         Generator::from_bytes(&{
             let mut bytes = Pcg64::new(42).to_bytes().to_vec();
             bytes.resize(Generator::STATE_BYTES, 0);
             bytes
-        })
-        .err(),
+        }),
     );
-    refused(
+    listing.error(
         "a damaged state",
         Generator::from_bytes(&{
             let mut bytes = generator.to_bytes();
             bytes[20] ^= 1;
             bytes
-        })
-        .err(),
+        }),
     );
-    refused("NumPy's integers in an empty range", numpy::default_rng(42).integers(5, 5).err());
-    refused("NumPy's choice of too many", {
-        numpy::RandomState::new(42).choice(2, 3, false, None).err()
+    listing.error("NumPy's integers in an empty range", numpy::default_rng(42).integers(5, 5));
+    listing.error("NumPy's choice of too many", {
+        numpy::RandomState::new(42).choice(2, 3, false, None)
     });
-    refused("PyTorch's randint in an empty range", {
-        CpuGenerator::manual_seed(42).randint(&mut integers, 5, 5).err()
+    listing.error("PyTorch's randint in an empty range", {
+        CpuGenerator::manual_seed(42).randint(&mut integers, 5, 5)
     });
-    refused("PyTorch's state that is too short", CpuGenerator::from_state(&[0; 3]).err());
+    listing.error("PyTorch's state that is too short", CpuGenerator::from_state(&[0; 3]));
     insta::assert_snapshot!("errors", listing);
 }
 

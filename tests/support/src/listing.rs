@@ -12,15 +12,15 @@ const SHOWN: usize = 8;
 ///
 /// let mut listing = Listing::default();
 /// listing.values("halves", &[0.5f32, -1.5]);
-/// listing.text("error", "zeros: 2 elements, expected 3");
+/// listing.error("no number", "one".parse::<u8>());
 /// let expected = "\
 /// halves: 2 values
 ///   0  0.5                       0x3f000000
 ///   1  -1.5                      0xbfc00000
 ///   digest of all                0x521f7265245ac935
 ///
-/// error
-///   zeros: 2 elements, expected 3
+/// no number
+///   invalid digit found in string
 /// ";
 /// assert_eq!(listing.to_string(), expected);
 /// ```
@@ -42,11 +42,24 @@ impl Listing {
         }
     }
 
-    /// Adds a text, such as the message of an error.
+    /// Adds a text, line by line.
     pub fn text(&mut self, title: &str, text: impl Display) {
         self.title(format_args!("{title}"));
         for line in text.to_string().lines() {
             self.line(format_args!("{line}"));
+        }
+    }
+
+    /// Adds the message of an error.
+    ///
+    /// # Panics
+    ///
+    /// If there is no error.
+    #[track_caller]
+    pub fn error<T>(&mut self, title: &str, result: Result<T, impl Display>) {
+        match result {
+            Ok(_) => panic!("{title}: expected an error"),
+            Err(error) => self.text(title, error),
         }
     }
 
