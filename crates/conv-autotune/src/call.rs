@@ -2,29 +2,94 @@
 
 use samebits_numerics::memory;
 use samebits_rng::Generator;
+use samebits_tensor_core::geometry::{ConvPass, Convolution};
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::{DType, Determinism, Device, Error, Op, Tensor};
 
-use crate::{BoxError, ConvKey, ConvPass, Problem, Values};
+use crate::{BoxError, ConvKey, Problem, Values};
 
-/// One pass of a convolution on tensors.
+/// A checked call of a pass of a convolution on tensors.
 #[derive(Clone, Debug)]
-pub enum ConvCall {
-    /// The output.
+pub struct ConvCall {
+    op: ConvOp,
+    geometry: Convolution,
+}
+
+/// The operation of a [`ConvCall`].
+#[derive(Clone, Debug)]
+pub enum ConvOp {
+    /// Computes the output.
     Forward(Conv),
-    /// The gradient of the input.
-    DataGradient(ConvInputGrad),
-    /// The gradient of the weights.
-    WeightGradient(ConvWeightGrad),
+    /// Computes the gradient of the input.
+    InputGrad(ConvInputGrad),
+    /// Computes the gradient of the weight.
+    WeightGrad(ConvWeightGrad),
+}
+
+impl From<Conv> for ConvOp {
+    fn from(op: Conv) -> ConvOp {
+        ConvOp::Forward(op)
+    }
+}
+
+impl From<ConvInputGrad> for ConvOp {
+    fn from(op: ConvInputGrad) -> ConvOp {
+        ConvOp::InputGrad(op)
+    }
+}
+
+impl From<ConvWeightGrad> for ConvOp {
+    fn from(op: ConvWeightGrad) -> ConvOp {
+        ConvOp::WeightGrad(op)
+    }
 }
 
 impl ConvCall {
-    /// The device that it runs on.
+    /// Checks and returns a call.
+    ///
+    /// # Errors
+    ///
+    /// As the operation's [`plan`](Op::plan).
+    pub fn new(op: impl Into<ConvOp>) -> samebits_tensor_core::Result<ConvCall> {
+        let op = op.into();
+        let geometry = match &op {
+            ConvOp::Forward(op) => op.plan()?,
+            ConvOp::InputGrad(op) => op.plan()?,
+            ConvOp::WeightGrad(op) => op.plan()?,
+        };
+        Ok(ConvCall { op, geometry })
+    }
+
+    /// Returns a call of an operation whose plan is `geometry`.
+    pub(crate) fn planned(op: impl Into<ConvOp>, geometry: &Convolution) -> ConvCall {
+        ConvCall { op: op.into(), geometry: geometry.clone() }
+    }
+
+    /// Returns the operation.
+    pub fn op(&self) -> &ConvOp {
+        &self.op
+    }
+
+    /// Returns the geometry, which was checked once.
+    pub fn geometry(&self) -> &Convolution {
+        &self.geometry
+    }
+
+    /// Returns the pass.
+    pub fn pass(&self) -> ConvPass {
+        match self.op {
+            ConvOp::Forward(_) => ConvPass::Forward,
+            ConvOp::InputGrad(_) => ConvPass::InputGrad,
+            ConvOp::WeightGrad(_) => ConvPass::WeightGrad,
+        }
+    }
+
+    /// Returns the device that the call runs on.
     pub fn device(&self) -> Device {
-        match self {
-            ConvCall::Forward(op) => op.device(),
-            ConvCall::DataGradient(op) => op.device(),
-            ConvCall::WeightGradient(op) => op.device(),
+        match &self.op {
+            ConvOp::Forward(op) => op.device(),
+            ConvOp::InputGrad(op) => op.device(),
+            ConvOp::WeightGrad(op) => op.device(),
         }
     }
 
@@ -38,7 +103,7 @@ impl ConvCall {
     ///
     /// The key's shapes do not go together, its type is not a float, or the device fails.
     pub fn probe(key: &ConvKey, device: Device) -> Result<ConvCall, BoxError> {
-        let output_shape = key.output()?;
+        let geometry = key.geometry()?;
         // The three tensors are drawn from streams of their own, so that each depends on its
         // own shape alone.
         let draw = |stream: u64, shape: &[usize]| -> Result<Tensor, BoxError> {
@@ -59,27 +124,25 @@ impl ConvCall {
             };
             Ok(host.to(device)?)
         };
-        let params = key.params();
-        Ok(match key.pass {
-            ConvPass::Forward => ConvCall::Forward(Conv {
-                input: draw(0, &key.input)?,
-                weight: draw(1, &key.weight)?,
-                bias: None,
-                params,
-            }),
-            ConvPass::DataGradient => ConvCall::DataGradient(ConvInputGrad {
-                grad: draw(2, &output_shape)?,
-                weight: draw(1, &key.weight)?,
-                input_shape: key.input.clone(),
-                params,
-            }),
-            ConvPass::WeightGradient => ConvCall::WeightGradient(ConvWeightGrad {
-                grad: draw(2, &output_shape)?,
-                input: draw(0, &key.input)?,
-                weight_shape: key.weight.clone(),
-                params,
-            }),
-        })
+        let params = key.params.clone();
+        let grad = || draw(2, &geometry.output_shape());
+        let op: ConvOp = match key.pass {
+            ConvPass::Forward => {
+                let (input, weight) = (draw(0, &key.input)?, draw(1, &key.weight)?);
+                Conv { input, weight, bias: None, params }.into()
+            }
+            ConvPass::InputGrad => {
+                let input_shape = key.input.clone();
+                let (grad, weight) = (grad()?, draw(1, &key.weight)?);
+                ConvInputGrad { grad, weight, input_shape, params }.into()
+            }
+            ConvPass::WeightGrad => {
+                let weight_shape = key.weight.clone();
+                let (grad, input) = (grad()?, draw(0, &key.input)?);
+                ConvWeightGrad { grad, input, weight_shape, params }.into()
+            }
+        };
+        Ok(ConvCall { op, geometry })
     }
 }
 
@@ -91,48 +154,28 @@ impl Problem for ConvCall {
     type Output = Tensor;
 
     fn key(&self, level: Determinism) -> ConvKey {
-        match self {
-            ConvCall::Forward(op) => ConvKey::new(
-                ConvPass::Forward,
-                op.input.dtype(),
-                op.input.shape(),
-                op.weight.shape(),
-                &op.params,
-                level,
-            ),
-            ConvCall::DataGradient(op) => ConvKey::new(
-                ConvPass::DataGradient,
-                op.grad.dtype(),
-                &op.input_shape,
-                op.weight.shape(),
-                &op.params,
-                level,
-            ),
-            ConvCall::WeightGradient(op) => ConvKey::new(
-                ConvPass::WeightGradient,
-                op.grad.dtype(),
-                op.input.shape(),
-                &op.weight_shape,
-                &op.params,
-                level,
-            ),
+        let (dtype, params) = match &self.op {
+            ConvOp::Forward(op) => (op.input.dtype(), &op.params),
+            ConvOp::InputGrad(op) => (op.grad.dtype(), &op.params),
+            ConvOp::WeightGrad(op) => (op.grad.dtype(), &op.params),
+        };
+        ConvKey {
+            pass: self.pass(),
+            dtype,
+            level,
+            input: self.geometry.input_shape(),
+            weight: self.geometry.weight_shape(),
+            params: params.clone(),
         }
     }
 
     fn magnitude(&self) -> f64 {
-        let (a, b, terms) = match self {
-            ConvCall::Forward(op) => {
-                (&op.input, &op.weight, op.weight.shape()[1..].iter().product())
-            }
-            ConvCall::DataGradient(op) => {
-                let weight = op.weight.shape();
-                let taps: usize = weight[2..].iter().product();
-                (&op.grad, &op.weight, weight[0] / op.params.groups.max(1) * taps)
-            }
-            ConvCall::WeightGradient(op) => {
-                let shape = op.grad.shape();
-                (&op.grad, &op.input, shape[0] * shape[2..].iter().product::<usize>())
-            }
+        let s = self.geometry.sizes();
+        let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
+        let (a, b, terms) = match &self.op {
+            ConvOp::Forward(op) => (&op.input, &op.weight, s.inputs * volume(s.kernel)),
+            ConvOp::InputGrad(op) => (&op.grad, &op.weight, s.outputs * volume(s.kernel)),
+            ConvOp::WeightGrad(op) => (&op.grad, &op.input, s.batch * volume(s.output)),
         };
         terms as f64 * greatest(a) * greatest(b)
     }

@@ -1,32 +1,33 @@
 //! Kernels that run what the tuner of the operation's device chooses.
 
-use samebits_numerics::memory::product;
 use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::geometry::Convolution;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Determinism, Error, Op, Result, Tensor};
 
+use crate::call::ConvOp;
 use crate::{ConvCall, Problem as _, process};
 
 /// One variant per level and pass: which algorithms may race depends on the level. To be
 /// registered before the algorithm that every call can fall back on.
 pub(crate) fn register_all(device: DeviceKind) {
+    register_pass::<Conv>(device);
+    register_pass::<ConvInputGrad>(device);
+    register_pass::<ConvWeightGrad>(device);
+}
+
+fn register_pass<O: Convolve>(device: DeviceKind) {
     use Determinism::{NotGuaranteed, Portable, RunToRun};
-    register(tuned(device, NotGuaranteed, |op, ()| forward(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op, ()| forward(op, RunToRun)));
-    register(tuned(device, Portable, |op, ()| forward(op, Portable)));
-    register(tuned(device, NotGuaranteed, |op, ()| input(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op, ()| input(op, RunToRun)));
-    register(tuned(device, Portable, |op, ()| input(op, Portable)));
-    register(tuned(device, NotGuaranteed, |op, ()| weight(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op, ()| weight(op, RunToRun)));
-    register(tuned(device, Portable, |op, ()| weight(op, Portable)));
+    register(tuned::<O>(device, NotGuaranteed, |op, plan| run(op, plan, NotGuaranteed)));
+    register(tuned::<O>(device, RunToRun, |op, plan| run(op, plan, RunToRun)));
+    register(tuned::<O>(device, Portable, |op, plan| run(op, plan, Portable)));
 }
 
 fn tuned<O: Convolve>(
     device: DeviceKind,
     level: Determinism,
-    run: fn(&O, &O::Plan) -> Result<Tensor>,
+    run: fn(&O, &Convolution) -> Result<Tensor>,
 ) -> Kernel<O> {
     let (variant, why) = match level {
         Determinism::NotGuaranteed => (
@@ -45,7 +46,7 @@ fn tuned<O: Convolve>(
         dtypes: &[DType::F32],
         level,
         why,
-        applies: |op, _| op.products().is_some_and(|products| products >= WORTH_A_RACE),
+        applies: |_, plan| plan.sizes().products() >= WORTH_A_RACE,
         run,
     }
 }
@@ -53,57 +54,40 @@ fn tuned<O: Convolve>(
 /// Below this many products a race would take longer than it could ever save.
 const WORTH_A_RACE: usize = 1 << 22;
 
-trait Convolve: Op<Output = Tensor> {
-    /// The number of products, or none if the shapes do not fit.
-    fn products(&self) -> Option<usize>;
+/// An operation that is a pass of a convolution.
+trait Convolve: Op<Plan = Convolution, Output = Tensor> {
+    /// Returns the operation on contiguous tensors.
+    fn contiguous(&self) -> Result<ConvOp>;
 }
 
 impl Convolve for Conv {
-    fn products(&self) -> Option<usize> {
-        let output = self.params.output_shape(Self::NAME, self.input.shape(), self.weight.shape());
-        count(&output.ok()?, self.weight.shape())
+    fn contiguous(&self) -> Result<ConvOp> {
+        let bias = self.bias.as_ref().map(Tensor::contiguous).transpose()?;
+        let (input, weight) = (self.input.contiguous()?, self.weight.contiguous()?);
+        Ok(Conv { input, weight, bias, ..self.clone() }.into())
     }
 }
 
 impl Convolve for ConvInputGrad {
-    fn products(&self) -> Option<usize> {
-        count(self.grad.shape(), self.weight.shape())
+    fn contiguous(&self) -> Result<ConvOp> {
+        let (grad, weight) = (self.grad.contiguous()?, self.weight.contiguous()?);
+        Ok(ConvInputGrad { grad, weight, ..self.clone() }.into())
     }
 }
 
 impl Convolve for ConvWeightGrad {
-    fn products(&self) -> Option<usize> {
-        count(self.grad.shape(), &self.weight_shape)
+    fn contiguous(&self) -> Result<ConvOp> {
+        let (grad, input) = (self.grad.contiguous()?, self.input.contiguous()?);
+        Ok(ConvWeightGrad { grad, input, ..self.clone() }.into())
     }
 }
 
-fn count(output: &[usize], weight: &[usize]) -> Option<usize> {
-    product(output)?.checked_mul(product(weight.get(1..)?)?)
-}
-
-fn forward(op: &Conv, level: Determinism) -> Result<Tensor> {
-    let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
-    let (input, weight) = (op.input.contiguous()?, op.weight.contiguous()?);
-    run(Conv::NAME, ConvCall::Forward(Conv { input, weight, bias, ..op.clone() }), level)
-}
-
-fn input(op: &ConvInputGrad, level: Determinism) -> Result<Tensor> {
-    let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
-    let call = ConvCall::DataGradient(ConvInputGrad { grad, weight, ..op.clone() });
-    run(ConvInputGrad::NAME, call, level)
-}
-
-fn weight(op: &ConvWeightGrad, level: Determinism) -> Result<Tensor> {
-    let (grad, input) = (op.grad.contiguous()?, op.input.contiguous()?);
-    let call = ConvCall::WeightGradient(ConvWeightGrad { grad, input, ..op.clone() });
-    run(ConvWeightGrad::NAME, call, level)
-}
-
-fn run(op: &'static str, call: ConvCall, level: Determinism) -> Result<Tensor> {
+fn run<O: Convolve>(op: &O, plan: &Convolution, level: Determinism) -> Result<Tensor> {
+    let call = ConvCall::planned(op.contiguous()?, plan);
     let device = call.device();
     let run = || process::tuner(device)?.run(&call, level);
     run().map_err(|error| match ConvCall::missing_memory(&error) {
-        Some(bytes) => Error::OutOfMemory { op, device, bytes },
-        None => Error::invalid(op, error.to_string()),
+        Some(bytes) => Error::OutOfMemory { op: O::NAME, device, bytes },
+        None => Error::invalid(O::NAME, error.to_string()),
     })
 }

@@ -3,37 +3,9 @@
 use std::fmt;
 
 use samebits_autotune::Key;
-use samebits_tensor_core::ops::ConvParams;
+use samebits_tensor_core::geometry::{ConvParams, ConvPass, Convolution};
 use samebits_tensor_core::{DType, Determinism};
 use serde::{Deserialize, Serialize};
-
-/// Which of the three computations of a convolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConvPass {
-    /// The output.
-    Forward,
-    /// The gradient of the input.
-    DataGradient,
-    /// The gradient of the weights.
-    WeightGradient,
-}
-
-impl ConvPass {
-    /// The three passes.
-    pub const ALL: [ConvPass; 3] =
-        [ConvPass::Forward, ConvPass::DataGradient, ConvPass::WeightGradient];
-}
-
-impl fmt::Display for ConvPass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ConvPass::Forward => "forward",
-            ConvPass::DataGradient => "data-gradient",
-            ConvPass::WeightGradient => "weight-gradient",
-        })
-    }
-}
 
 /// The [`Key`] of a convolution.
 ///
@@ -58,31 +30,24 @@ impl fmt::Display for ConvPass {
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Written", into = "Written")]
 pub struct ConvKey {
-    /// Which computation.
+    /// The pass.
     pub pass: ConvPass,
     /// The element type.
-    #[serde(with = "dtype_name")]
     pub dtype: DType,
     /// The level required.
     pub level: Determinism,
     /// The shape `[n, in_channels, ..]` of the input.
     pub input: Vec<usize>,
-    /// The shape `[out_channels, in_channels / groups, ..]` of the weights.
+    /// The shape `[out_channels, in_channels / groups, ..]` of the weight.
     pub weight: Vec<usize>,
-    /// The distance between neighbouring windows.
-    pub stride: Vec<usize>,
-    /// How far the window reaches past each border.
-    pub padding: Vec<usize>,
-    /// The distance between neighbouring taps.
-    pub dilation: Vec<usize>,
-    /// The number of groups of channels that do not see each other.
-    pub groups: usize,
+    /// The options of the convolution.
+    pub params: ConvParams,
 }
 
 impl ConvKey {
-    /// The key of a convolution of these shapes.
+    /// Returns the key of a convolution of these shapes.
     #[must_use]
     pub fn new(
         pass: ConvPass,
@@ -92,37 +57,17 @@ impl ConvKey {
         params: &ConvParams,
         level: Determinism,
     ) -> ConvKey {
-        ConvKey {
-            pass,
-            dtype,
-            level,
-            input: input.to_vec(),
-            weight: weight.to_vec(),
-            stride: params.stride.clone(),
-            padding: params.padding.clone(),
-            dilation: params.dilation.clone(),
-            groups: params.groups,
-        }
+        let (input, weight) = (input.to_vec(), weight.to_vec());
+        ConvKey { pass, dtype, level, input, weight, params: params.clone() }
     }
 
-    /// How the window moves.
-    #[must_use]
-    pub fn params(&self) -> ConvParams {
-        ConvParams {
-            stride: self.stride.clone(),
-            padding: self.padding.clone(),
-            dilation: self.dilation.clone(),
-            groups: self.groups,
-        }
-    }
-
-    /// The shape of the output.
+    /// Returns the geometry of the convolution, checked.
     ///
     /// # Errors
     ///
-    /// The shapes and parameters do not go together.
-    pub fn output(&self) -> samebits_tensor_core::Result<Vec<usize>> {
-        self.params().output_shape("autotune", &self.input, &self.weight)
+    /// As [`Convolution::new`].
+    pub fn geometry(&self) -> samebits_tensor_core::Result<Convolution> {
+        Convolution::new(self.pass.op(), &self.input, &self.weight, &self.params)
     }
 }
 
@@ -134,19 +79,72 @@ impl Key for ConvKey {
 
 impl fmt::Display for ConvKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConvKey { pass, dtype, level, input, weight, params } = self;
+        let ConvParams { stride, padding, dilation, groups } = params;
         write!(
             f,
-            "{} {} input {:?} weight {:?} stride {:?} padding {:?} dilation {:?} groups {} at {}",
-            self.pass,
-            self.dtype,
-            self.input,
-            self.weight,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-            self.level
+            "{pass} {dtype} input {input:?} weight {weight:?} stride {stride:?} padding {padding:?} \
+             dilation {dilation:?} groups {groups} at {level}"
         )
+    }
+}
+
+/// The form of a [`ConvKey`] in files.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(with = "pass_name")]
+    pass: ConvPass,
+    #[serde(with = "dtype_name")]
+    dtype: DType,
+    level: Determinism,
+    input: Vec<usize>,
+    weight: Vec<usize>,
+    stride: Vec<usize>,
+    padding: Vec<usize>,
+    dilation: Vec<usize>,
+    groups: usize,
+}
+
+impl From<Written> for ConvKey {
+    fn from(key: Written) -> ConvKey {
+        let Written { pass, dtype, level, input, weight, stride, padding, dilation, groups } = key;
+        let params = ConvParams { stride, padding, dilation, groups };
+        ConvKey { pass, dtype, level, input, weight, params }
+    }
+}
+
+impl From<ConvKey> for Written {
+    fn from(key: ConvKey) -> Written {
+        let ConvKey { pass, dtype, level, input, weight, params } = key;
+        let ConvParams { stride, padding, dilation, groups } = params;
+        Written { pass, dtype, level, input, weight, stride, padding, dilation, groups }
+    }
+}
+
+/// Passes under their names. Files of earlier versions say `data-gradient` for the input gradient.
+mod pass_name {
+    use super::{ConvPass, Deserialize};
+    use serde::de::Error;
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        pass: &ConvPass,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        s.serialize_str(pass.name())
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        d: D,
+    ) -> Result<ConvPass, D::Error> {
+        let name = String::deserialize(d)?;
+        if name == "data-gradient" {
+            return Ok(ConvPass::InputGrad);
+        }
+        ConvPass::ALL
+            .into_iter()
+            .find(|pass| pass.name() == name)
+            .ok_or_else(|| D::Error::custom(format!("unknown pass {name:?}")))
     }
 }
 

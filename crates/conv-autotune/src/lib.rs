@@ -32,10 +32,10 @@ mod kernels;
 mod key;
 mod process;
 
-pub use call::ConvCall;
-pub use key::{ConvKey, ConvPass};
+pub use call::{ConvCall, ConvOp};
+pub use key::ConvKey;
 pub use process::{
-    ConvLibrary, NoLibrary, candidates, configure, default_config, install, tuner, tuner_with,
+    ConvLibrary, NoLibrary, candidates, configure, default_config, tuner, tuner_with,
 };
 pub use samebits_autotune::{
     BoxError, Budget, Candidate, Choice, ChoiceFile, Clock, Config, Decision, Element, ElementType,
@@ -43,3 +43,23 @@ pub use samebits_autotune::{
     Numerics, Outcome, Problem, Result, Source, SystemClock, Tuner, Values, Verdict, code_digest,
     merge, missing_memory, prune,
 };
+pub use samebits_tensor_core::geometry::ConvPass;
+
+/// Puts a tuner over the library's algorithms behind the convolutions of f32 tensors on its
+/// devices, from 2²² products up. Smaller calls, and other types, go to the kernels that are
+/// registered after this.
+///
+/// # Determinism
+///
+/// By default a written heuristic decides at every level, from the shape alone. Once asked to
+/// ([`Config::benchmark`]), algorithms race at
+/// [`Portable`](samebits_tensor_core::Determinism::Portable), where all of them have the same bits,
+/// and at [`NotGuaranteed`](samebits_tensor_core::Determinism::NotGuaranteed); at
+/// [`RunToRun`](samebits_tensor_core::Determinism::RunToRun) they do if [`configure`] names a file
+/// to record the choices in.
+pub fn install(library: ConvLibrary) {
+    let kind = library.kind;
+    if process::add(library) {
+        kernels::register_all(kind);
+    }
+}

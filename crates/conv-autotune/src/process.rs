@@ -1,4 +1,4 @@
-//! The tuners of this process, one for each device, and the kernels that ask them.
+//! The libraries of this process, and its tuners, one for each device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use samebits_tensor_core::Device;
 use samebits_tensor_core::device::DeviceKind;
 
-use crate::{BoxError, Candidate, Config, ConvCall, Error, Result, Tuner, environment, kernels};
+use crate::{BoxError, Candidate, Config, ConvCall, Error, Result, Tuner, environment};
 
 /// A library of convolution algorithms for the devices of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -21,22 +21,9 @@ pub struct ConvLibrary {
     pub config: fn(Device) -> Result<Config, BoxError>,
 }
 
-/// Puts a tuner over the library's algorithms behind the convolutions of f32 tensors on its
-/// devices, from 2²² products up. Smaller calls, and other types, go to the kernels that are
-/// registered after this.
-///
-/// # Determinism
-///
-/// By default a written heuristic decides at every level, from the shape alone. Once asked to
-/// ([`Config::benchmark`]), algorithms race at
-/// [`Portable`](samebits_tensor_core::Determinism::Portable), where all of them have the same bits,
-/// and at [`NotGuaranteed`](samebits_tensor_core::Determinism::NotGuaranteed); at
-/// [`RunToRun`](samebits_tensor_core::Determinism::RunToRun) they do if [`configure`] names a file
-/// to record the choices in.
-pub fn install(library: ConvLibrary) {
-    if LIBRARIES.write().insert(library.kind, library).is_none() {
-        kernels::register_all(library.kind);
-    }
+/// Adds a library, and returns true if its kind of device had none.
+pub(crate) fn add(library: ConvLibrary) -> bool {
+    LIBRARIES.write().insert(library.kind, library).is_none()
 }
 
 /// What the tuner of `device` may do, unless told otherwise: no races, so that the first calls of a

@@ -8,6 +8,7 @@ use samebits_conv_autotune::{
     Config, ConvCall, ConvKey, ConvPass, Error, Fingerprint, Mode, candidates, tuner_with,
 };
 use samebits_numerics::memory;
+use samebits_tensor_core::geometry::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device};
 
 /// Returns small sizes, which are compatible now and then, and sizes whose products overflow.
@@ -40,7 +41,8 @@ fn key() -> impl Strategy<Value = ConvKey> {
                 if fits && input.len() > 1 && weight.len() > 1 {
                     input[1] = weight[1].wrapping_mul(groups) & i64::MAX as usize;
                 }
-                ConvKey { pass, dtype, level, input, weight, stride, padding, dilation, groups }
+                let params = ConvParams { stride, padding, dilation, groups };
+                ConvKey { pass, dtype, level, input, weight, params }
             },
         )
     })

@@ -18,6 +18,21 @@ fn a_convolution_key_reads_back_as_it_was_written() {
     }
 }
 
+/// Earlier versions had another word.
+#[test]
+fn the_former_name_of_the_input_gradient_is_read() {
+    let params = ConvParams::padded(1, 0);
+    let key =
+        ConvKey::new(ConvPass::InputGrad, DType::F32, &[1, 1, 9], &[1, 1, 3], &params, Portable);
+    let text = toml::to_string(&key).unwrap();
+    assert!(text.starts_with("pass = \"input-gradient\""), "{text}");
+    let former = text.replace("input-gradient", "data-gradient");
+    assert_eq!(toml::from_str::<ConvKey>(&former).unwrap(), key);
+    let unknown = text.replace("input-gradient", "bias-gradient");
+    let error = toml::from_str::<ConvKey>(&unknown).unwrap_err().to_string();
+    assert!(error.contains("unknown pass \"bias-gradient\""), "{error}");
+}
+
 /// Reads `bytes`. Any error is typed and names a line of the file or the whole file.
 fn reads(bytes: &[u8]) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();

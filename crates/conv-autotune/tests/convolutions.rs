@@ -178,19 +178,21 @@ fn a_call_runs_where_its_operands_are() {
     let (params, shape) = (ConvParams::padded(1, 0), vec![1, 1, 1]);
     let (grad, input, weight) = (x.clone(), x.clone(), x);
     for call in [
-        ConvCall::WeightGradient(ConvWeightGrad {
+        ConvCall::new(ConvWeightGrad {
             grad: grad.clone(),
             input: input.clone(),
             weight_shape: shape.clone(),
             params: params.clone(),
-        }),
-        ConvCall::DataGradient(ConvInputGrad {
+        })
+        .unwrap(),
+        ConvCall::new(ConvInputGrad {
             grad,
             weight: weight.clone(),
             input_shape: shape,
             params: params.clone(),
-        }),
-        ConvCall::Forward(Conv { input, weight, bias: None, params }),
+        })
+        .unwrap(),
+        ConvCall::new(Conv { input, weight, bias: None, params }).unwrap(),
     ] {
         assert_eq!(call.device(), Device::Cuda(1));
     }
@@ -210,32 +212,30 @@ fn the_magnitude_is_the_greatest_product_times_their_number() {
     let calls = [
         // Two channels of a group, three taps.
         (
-            ConvCall::Forward(Conv {
+            ConvCall::new(Conv {
                 input: input.clone(),
                 weight: weight.clone(),
                 bias: None,
                 params: params.clone(),
-            }),
+            })
+            .unwrap(),
             6.0 * 3.0 * 0.5,
         ),
         // Three channels of a group, three taps.
         (
-            ConvCall::DataGradient(ConvInputGrad {
+            ConvCall::new(ConvInputGrad {
                 grad: grad.clone(),
                 weight,
                 input_shape: input.shape().to_vec(),
                 params: params.clone(),
-            }),
+            })
+            .unwrap(),
             9.0 * 0.25 * 0.5,
         ),
         // Two images of five places.
         (
-            ConvCall::WeightGradient(ConvWeightGrad {
-                grad,
-                input,
-                weight_shape: vec![6, 2, 3],
-                params,
-            }),
+            ConvCall::new(ConvWeightGrad { grad, input, weight_shape: vec![6, 2, 3], params })
+                .unwrap(),
             10.0 * 0.25 * 3.0,
         ),
     ];

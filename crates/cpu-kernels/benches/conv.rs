@@ -1,7 +1,7 @@
 //! Convolutions of well-known networks: forward and gradients, ordered and unordered.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use samebits_cpu_kernels::conv::{Convolution, Params};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
 use std::hint::black_box;
 
 fn values(n: usize) -> Vec<f32> {
@@ -30,11 +30,15 @@ fn benches(c: &mut Criterion) {
     let mut group = c.benchmark_group("conv/f32");
     group.sample_size(20);
     for [batch, channels, filters, size, kernel, stride, padding, groups] in LAYERS {
-        let params =
-            Params { stride: vec![stride; 2], padding: vec![padding; 2], groups, ..Params::new(2) };
+        let params = ConvParams {
+            stride: vec![stride; 2],
+            padding: vec![padding; 2],
+            groups,
+            ..ConvParams::padded(2, 0)
+        };
         let input_shape = [batch, channels, size, size];
         let weight_shape = [filters, channels / groups, kernel, kernel];
-        let conv = Convolution::new(&input_shape, &weight_shape, &params).unwrap();
+        let conv = Convolution::new("conv", &input_shape, &weight_shape, &params).unwrap();
         let input = values(input_shape.iter().product());
         let weight = values(weight_shape.iter().product());
         let gradient = values(conv.output_shape().iter().product());
@@ -46,19 +50,20 @@ fn benches(c: &mut Criterion) {
         group.throughput(Throughput::Elements(steps as u64));
         let mut output = vec![0.0; gradient.len()];
         group.bench_function(format!("{name}, forward"), |b| {
-            b.iter(|| conv.forward(&input, &weight, None, black_box(&mut output)).unwrap());
+            b.iter(|| conv::forward(&conv, &input, &weight, None, black_box(&mut output)).unwrap());
         });
         let mut output = vec![0.0; input.len()];
         group.bench_function(format!("{name}, input gradient"), |b| {
-            b.iter(|| conv.input_gradient(&gradient, &weight, black_box(&mut output)).unwrap());
+            b.iter(|| conv::input_grad(&conv, &gradient, &weight, black_box(&mut output)).unwrap());
         });
         let mut output = vec![0.0; weight.len()];
         group.bench_function(format!("{name}, weight gradient"), |b| {
-            b.iter(|| conv.weight_gradient(&input, &gradient, black_box(&mut output)).unwrap());
+            b.iter(|| conv::weight_grad(&conv, &input, &gradient, black_box(&mut output)).unwrap());
         });
         group.bench_function(format!("{name}, weight gradient, unordered"), |b| {
             b.iter(|| {
-                conv.weight_gradient_unordered(&input, &gradient, black_box(&mut output)).unwrap();
+                conv::weight_grad_unordered(&conv, &input, &gradient, black_box(&mut output))
+                    .unwrap();
             });
         });
     }

@@ -1,14 +1,12 @@
 //! The convolution algorithms of the host as candidates of a tuner.
 
 use samebits_conv_autotune::{
-    BoxError, Candidate, Config, ConvCall, ConvKey, ConvLibrary, ConvPass, Fingerprint, install,
+    BoxError, Candidate, Config, ConvCall, ConvLibrary, ConvOp, Fingerprint, install,
 };
 use samebits_tensor_core::device::DeviceKind;
-use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Tensor};
 
-use crate::conv::Params;
-use crate::conv_algorithms::{Algorithm, Pass, Plan};
+use crate::conv_algorithms::{Algorithm, ConvPass};
 
 /// Registers a tuner for the convolutions of the host. The fingerprint of its choices names this
 /// machine's processor and this code.
@@ -32,7 +30,7 @@ const LIBRARY: &str =
 fn candidates() -> Vec<Candidate<ConvCall>> {
     let mut all = Vec::new();
     for (id, algorithm) in (0..).zip(Algorithm::ALL) {
-        let passes = |weight: bool| move |pass: Pass| (pass == Pass::WeightGradient) == weight;
+        let passes = |weight: bool| move |pass: ConvPass| (pass == ConvPass::WeightGrad) == weight;
         if algorithm == Algorithm::Im2col {
             all.push(candidate(id, "im2col", algorithm, passes(false)));
             all.push(candidate(100 + id, "im2col-weights", algorithm, passes(true)));
@@ -47,13 +45,10 @@ fn candidate(
     id: u32,
     name: &'static str,
     algorithm: Algorithm,
-    takes: impl Fn(Pass) -> bool + Copy + Send + Sync + 'static,
+    takes: impl Fn(ConvPass) -> bool + Copy + Send + Sync + 'static,
 ) -> Candidate<ConvCall> {
-    let promised = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient]
-        .into_iter()
-        .find(|&pass| takes(pass))
-        .unwrap();
-    let run = move |call: &ConvCall| run(algorithm, call).map_err(known);
+    let promised = ConvPass::ALL.into_iter().find(|&pass| takes(pass)).unwrap();
+    let run = move |call: &ConvCall| run(algorithm, call).map_err(BoxError::from);
     let candidate = if algorithm.is_canonical(promised) {
         Candidate::canonical(id, name, run)
     } else {
@@ -62,77 +57,38 @@ fn candidate(
     };
     candidate
         .applies_to(move |key| {
-            let pass = pass(key);
             key.dtype == DType::F32
-                && takes(pass)
-                && plan(key).is_ok_and(|plan| plan.applies(algorithm, pass))
+                && takes(key.pass)
+                && key.geometry().is_ok_and(|conv| algorithm.applies(&conv, key.pass))
         })
         .with_workspace(move |key| {
-            plan(key).map_or(usize::MAX, |plan| plan.workspace(algorithm, pass(key)))
+            key.geometry().map_or(usize::MAX, |conv| algorithm.workspace(&conv, key.pass))
         })
         .with_estimate(move |key| {
-            plan(key).map_or(f64::INFINITY, |plan| plan.estimate(algorithm, pass(key)))
+            key.geometry().map_or(f64::INFINITY, |conv| algorithm.estimate(&conv, key.pass))
         })
 }
 
-fn pass(key: &ConvKey) -> Pass {
-    match key.pass {
-        ConvPass::Forward => Pass::Forward,
-        ConvPass::DataGradient => Pass::InputGradient,
-        ConvPass::WeightGradient => Pass::WeightGradient,
-    }
-}
-
-fn plan(key: &ConvKey) -> Result<Plan, BoxError> {
-    Ok(Plan::new(&key.input, &key.weight, &params(&key.params()))?)
-}
-
-fn params(params: &ConvParams) -> Params {
-    Params {
-        stride: params.stride.clone(),
-        padding: params.padding.clone(),
-        dilation: params.dilation.clone(),
-        groups: params.groups,
-    }
-}
-
-/// Converts a lack of memory to the tuner's error for it, so that it does not decide a race.
-fn known(error: BoxError) -> BoxError {
-    match error.downcast_ref() {
-        Some(&crate::conv::Error::OutOfMemory { op, bytes }) => {
-            samebits_tensor_core::Error::from(crate::Error::OutOfMemory { op, bytes }).into()
-        }
-        _ => error,
-    }
-}
-
-fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
-    Ok(match call {
-        ConvCall::Forward(op) => {
-            let plan = Plan::new(op.input.shape(), op.weight.shape(), &params(&op.params))?;
+fn run(algorithm: Algorithm, call: &ConvCall) -> samebits_tensor_core::Result<Tensor> {
+    let conv = call.geometry();
+    Ok(match call.op() {
+        ConvOp::Forward(op) => {
             let bias = op.bias.as_ref().map(Tensor::as_slice::<f32>).transpose()?;
-            let mut out = Tensor::scratch(&plan.output_shape(), DType::F32)?;
-            plan.forward(
-                algorithm,
-                op.input.as_slice()?,
-                op.weight.as_slice()?,
-                bias,
-                out.as_mut_slice()?,
-            )?;
+            let mut out = Tensor::scratch(&conv.output_shape(), DType::F32)?;
+            let (input, weight) = (op.input.as_slice()?, op.weight.as_slice()?);
+            algorithm.forward(conv, input, weight, bias, out.as_mut_slice()?)?;
             out
         }
-        ConvCall::DataGradient(op) => {
-            let plan = Plan::new(&op.input_shape, op.weight.shape(), &params(&op.params))?;
+        ConvOp::InputGrad(op) => {
             let mut out = Tensor::scratch(&op.input_shape, DType::F32)?;
             let (grad, weight) = (op.grad.as_slice()?, op.weight.as_slice()?);
-            plan.input_gradient(algorithm, grad, weight, out.as_mut_slice()?)?;
+            algorithm.input_grad(conv, grad, weight, out.as_mut_slice()?)?;
             out
         }
-        ConvCall::WeightGradient(op) => {
-            let plan = Plan::new(op.input.shape(), &op.weight_shape, &params(&op.params))?;
+        ConvOp::WeightGrad(op) => {
             let mut out = Tensor::scratch(&op.weight_shape, DType::F32)?;
             let (input, grad) = (op.input.as_slice()?, op.grad.as_slice()?);
-            plan.weight_gradient(algorithm, input, grad, out.as_mut_slice()?)?;
+            algorithm.weight_grad(conv, input, grad, out.as_mut_slice()?)?;
             out
         }
     })

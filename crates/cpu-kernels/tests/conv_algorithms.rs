@@ -1,8 +1,8 @@
 //! Every algorithm of every pass, forced: canonical ones have the contract's bits, the others stay
 //! within their bound.
 
-use samebits_cpu_kernels::conv::{Convolution, Params};
-use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};
 use samebits_rng::Generator;
 use test_support::at_every_level;
 
@@ -10,12 +10,12 @@ use test_support::at_every_level;
 #[path = "../src/conv_algorithms/zeros.rs"]
 mod zeros;
 
-const PASSES: [Pass; 3] = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+const PASSES: [ConvPass; 3] = [ConvPass::Forward, ConvPass::InputGrad, ConvPass::WeightGrad];
 
 struct Case {
     input: Vec<usize>,
     weight: Vec<usize>,
-    params: Params,
+    params: ConvParams,
 }
 
 fn case(input: &[usize], weight: &[usize], two: [[usize; 2]; 3], groups: usize) -> Case {
@@ -28,7 +28,7 @@ fn case(input: &[usize], weight: &[usize], two: [[usize; 2]; 3], groups: usize) 
     Case {
         input: input.to_vec(),
         weight: weight.to_vec(),
-        params: Params { stride, padding, dilation, groups },
+        params: ConvParams { stride, padding, dilation, groups },
     }
 }
 
@@ -83,7 +83,7 @@ struct Data {
 }
 
 impl Data {
-    fn new(case: &Case, plan: &Plan) -> Data {
+    fn new(case: &Case, plan: &Convolution) -> Data {
         Data {
             input: uniform(product(&case.input), 1),
             weight: uniform(product(&case.weight), 2),
@@ -97,45 +97,51 @@ impl Data {
     }
 }
 
-fn run(plan: &Plan, case: &Case, data: &Data, algorithm: Algorithm, pass: Pass) -> Vec<f32> {
+fn run(
+    plan: &Convolution,
+    case: &Case,
+    data: &Data,
+    algorithm: Algorithm,
+    pass: ConvPass,
+) -> Vec<f32> {
     // Old content of the output must not show.
     let fresh = |shape: &[usize]| vec![f32::NAN; product(shape)];
     match pass {
-        Pass::Forward => {
+        ConvPass::Forward => {
             let mut out = fresh(&plan.output_shape());
             let bias = Some(&data.bias[..]);
-            plan.forward(algorithm, &data.input, &data.weight, bias, &mut out).unwrap();
+            algorithm.forward(plan, &data.input, &data.weight, bias, &mut out).unwrap();
             out
         }
-        Pass::InputGradient => {
+        ConvPass::InputGrad => {
             let mut out = fresh(&case.input);
-            plan.input_gradient(algorithm, &data.gradient, &data.weight, &mut out).unwrap();
+            algorithm.input_grad(plan, &data.gradient, &data.weight, &mut out).unwrap();
             out
         }
-        Pass::WeightGradient => {
+        ConvPass::WeightGrad => {
             let mut out = fresh(&case.weight);
-            plan.weight_gradient(algorithm, &data.input, &data.gradient, &mut out).unwrap();
+            algorithm.weight_grad(plan, &data.input, &data.gradient, &mut out).unwrap();
             out
         }
     }
 }
 
-fn contract(case: &Case, data: &Data, pass: Pass) -> Vec<f32> {
-    let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
+fn contract(case: &Case, data: &Data, pass: ConvPass) -> Vec<f32> {
+    let conv = Convolution::new("conv", &case.input, &case.weight, &case.params).unwrap();
     match pass {
-        Pass::Forward => {
+        ConvPass::Forward => {
             let mut out = vec![0.0; product(&conv.output_shape())];
-            conv.forward(&data.input, &data.weight, Some(&data.bias), &mut out).unwrap();
+            conv::forward(&conv, &data.input, &data.weight, Some(&data.bias), &mut out).unwrap();
             out
         }
-        Pass::InputGradient => {
+        ConvPass::InputGrad => {
             let mut out = vec![0.0; product(&case.input)];
-            conv.input_gradient(&data.gradient, &data.weight, &mut out).unwrap();
+            conv::input_grad(&conv, &data.gradient, &data.weight, &mut out).unwrap();
             out
         }
-        Pass::WeightGradient => {
+        ConvPass::WeightGrad => {
             let mut out = vec![0.0; product(&case.weight)];
-            conv.weight_gradient(&data.input, &data.gradient, &mut out).unwrap();
+            conv::weight_grad(&conv, &data.input, &data.gradient, &mut out).unwrap();
             out
         }
     }
@@ -146,20 +152,20 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// Calls `f` with every compatible case, algorithm and pass.
-fn every(mut f: impl FnMut(&Plan, &Case, Algorithm, Pass)) {
+fn every(mut f: impl FnMut(&Convolution, &Case, Algorithm, ConvPass)) {
     for case in cases() {
-        let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
+        let plan = &Convolution::new("conv", &case.input, &case.weight, &case.params).unwrap();
         for algorithm in Algorithm::ALL {
             for pass in PASSES {
-                if plan.applies(algorithm, pass) {
-                    f(&plan, &case, algorithm, pass);
+                if algorithm.applies(plan, pass) {
+                    f(plan, &case, algorithm, pass);
                 }
             }
         }
     }
 }
 
-fn expect_bits(case: &Case, data: &Data, plan: &Plan, algorithm: Algorithm, pass: Pass) {
+fn expect_bits(case: &Case, data: &Data, plan: &Convolution, algorithm: Algorithm, pass: ConvPass) {
     let (want, got) = (contract(case, data, pass), run(plan, case, data, algorithm, pass));
     if bits(&want) == bits(&got) {
         return;
@@ -236,9 +242,9 @@ fn every_bounded_algorithm_keeps_to_its_bound() {
         let (want, got) = (contract(case, &data, pass), run(plan, case, &data, algorithm, pass));
         let taps = product(&case.weight[2..]);
         let terms = match pass {
-            Pass::Forward => case.weight[1] * taps,
-            Pass::InputGradient => case.weight[0] / case.params.groups * taps,
-            Pass::WeightGradient => data.gradient.len() / case.weight[0],
+            ConvPass::Forward => case.weight[1] * taps,
+            ConvPass::InputGrad => case.weight[0] / case.params.groups * taps,
+            ConvPass::WeightGrad => data.gradient.len() / case.weight[0],
         };
         // The factors are below 1.
         let bound = algorithm.tolerance(pass) * terms as f64;
@@ -310,21 +316,18 @@ fn the_instruction_set_changes_no_bit_of_what_is_portable() {
 #[test]
 fn what_does_not_apply_is_said_before_it_runs() {
     let case = case(&[1, 2, 9, 9], &[2, 2, 3, 3], [[2, 2], [1, 1], [1, 1]], 1);
-    let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
-    let plan = &plan;
+    let plan = &Convolution::new("conv", &case.input, &case.weight, &case.params).unwrap();
     let applies = |pass| {
-        Algorithm::ALL.into_iter().filter(move |&a| plan.applies(a, pass)).map(Algorithm::name)
+        Algorithm::ALL.into_iter().filter(move |&a| a.applies(plan, pass)).map(Algorithm::name)
     };
-    assert!(applies(Pass::Forward).eq(["implicit-gemm", "direct", "im2col"]));
-    assert!(applies(Pass::InputGradient).eq(["implicit-gemm", "im2col"]));
-    assert!(applies(Pass::WeightGradient).eq(["implicit-gemm", "im2col"]));
-    let error = plan.forward(Algorithm::Fft, &[0.0; 162], &[0.0; 36], None, &mut [0.0; 50]);
-    assert_eq!(
-        error.unwrap_err().to_string(),
-        "convolution: fft does not apply to these shapes; ask `Plan::applies` first"
-    );
-    let error = plan.forward(Algorithm::Direct, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
-    assert!(error.unwrap_err().to_string().contains("the input has 3 elements, its shape has 162"));
+    assert!(applies(ConvPass::Forward).eq(["implicit-gemm", "direct", "im2col"]));
+    assert!(applies(ConvPass::InputGrad).eq(["implicit-gemm", "im2col"]));
+    assert!(applies(ConvPass::WeightGrad).eq(["implicit-gemm", "im2col"]));
+    let error = Algorithm::Fft.forward(plan, &[0.0; 162], &[0.0; 36], None, &mut [0.0; 50]);
+    let message = error.unwrap_err().to_string();
+    assert!(message.starts_with("conv: fft does not apply to forward of ConvSizes"), "{message}");
+    let error = Algorithm::Direct.forward(plan, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
+    assert!(error.unwrap_err().to_string().contains("input must have 162 elements, got 3"));
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod invariance;
 
 use invariance::{Random, bits, on_threads};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::conv::{Convolution, Params};
-use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};
 use samebits_cpu_kernels::linalg;
 use samebits_cpu_kernels::matmul::{Matrix, Real, matmul};
 use samebits_cpu_kernels::recurrent::{self, Gates};
@@ -60,17 +60,17 @@ fn the_mode_is_planted() {
 #[test]
 fn the_sign_of_a_zero_beside_the_padding_is_kept() {
     let least = -f32::from_bits(1);
-    let params = Params { padding: vec![1], ..Params::new(1) };
+    let params = ConvParams { padding: vec![1], ..ConvParams::padded(1, 0) };
     let forward = || {
-        let conv = Convolution::new(&[1, 1, 1], &[1, 1, 3], &params).unwrap();
+        let conv = Convolution::new("conv", &[1, 1, 1], &[1, 1, 3], &params).unwrap();
         let mut out = [9.0f32];
-        conv.forward(&[0.25], &[1.0, least, 1.0], None, &mut out).unwrap();
+        conv::forward(&conv, &[0.25], &[1.0, least, 1.0], None, &mut out).unwrap();
         vec![out.to_vec()]
     };
     let weights = || {
-        let conv = Convolution::new(&[1, 1, 2], &[1, 1, 3], &params).unwrap();
+        let conv = Convolution::new("conv", &[1, 1, 2], &[1, 1, 3], &params).unwrap();
         let mut out = [9.0f32; 3];
-        conv.weight_gradient(&[1.0, least], &[0.25, 0.25], &mut out).unwrap();
+        conv::weight_grad(&conv, &[1.0, least], &[0.25, 0.25], &mut out).unwrap();
         vec![out[2..].to_vec()]
     };
     assert_eq!([bits(&forward()[0]), bits(&weights()[0])], [[bits(&[-0.0f32])[0]]; 2]);
@@ -89,10 +89,10 @@ fn contractions<T: Float + Real>() {
             vec![out]
         });
     }
-    let params = Params { padding: vec![1, 2], stride: vec![1, 2], ..Params::new(2) };
+    let params = ConvParams { padding: vec![1, 2], stride: vec![1, 2], ..ConvParams::padded(2, 0) };
     for [batch, inputs, outputs, size] in [[2, 3, 5, 9], [9, 20, 40, 12], [1, 1, 2, 70]] {
         let (shape, kernel) = ([batch, inputs, size, size], [outputs, inputs, 3, 3]);
-        let conv = Convolution::new(&shape, &kernel, &params).unwrap();
+        let conv = Convolution::new("conv", &shape, &kernel, &params).unwrap();
         let numel = |shape: &[usize]| shape.iter().product::<usize>();
         let input = tiny::<T>(&mut random, numel(&shape));
         let weight = tiny::<T>(&mut random, numel(&kernel));
@@ -100,9 +100,9 @@ fn contractions<T: Float + Real>() {
         let bias = tiny::<T>(&mut random, outputs);
         unchanged(|| {
             let mut to = [&gradient, &input, &weight].map(|like| vec![T::ONE; like.len()]);
-            conv.forward(&input, &weight, Some(&bias), &mut to[0]).unwrap();
-            conv.input_gradient(&gradient, &weight, &mut to[1]).unwrap();
-            conv.weight_gradient(&input, &gradient, &mut to[2]).unwrap();
+            conv::forward(&conv, &input, &weight, Some(&bias), &mut to[0]).unwrap();
+            conv::input_grad(&conv, &gradient, &weight, &mut to[1]).unwrap();
+            conv::weight_grad(&conv, &input, &gradient, &mut to[2]).unwrap();
             to.to_vec()
         });
     }
@@ -117,11 +117,11 @@ fn contractions_do_not_show_it() {
 #[test]
 fn algorithms_of_convolutions_do_not_show_it() {
     let mut random = Random(22);
-    let params = |groups| Params { padding: vec![1, 1], groups, ..Params::new(2) };
+    let params = |groups| ConvParams { padding: vec![1, 1], groups, ..ConvParams::padded(2, 0) };
     for (shape, kernel, groups) in
         [([2, 3, 9, 11], [5, 3, 3, 3], 1), ([2, 70, 6, 7], [70, 1, 3, 3], 70)]
     {
-        let plan = Plan::new(&shape, &kernel, &params(groups)).unwrap();
+        let plan = &Convolution::new("conv", &shape, &kernel, &params(groups)).unwrap();
         let numel = |shape: &[usize]| shape.iter().product::<usize>();
         let input: Vec<f32> = tiny(&mut random, numel(&shape));
         let weight: Vec<f32> = tiny(&mut random, numel(&kernel));
@@ -130,14 +130,14 @@ fn algorithms_of_convolutions_do_not_show_it() {
         for algorithm in Algorithm::ALL {
             unchanged(|| {
                 let mut to = [&gradient, &input, &weight].map(|like| vec![1.0; like.len()]);
-                if plan.applies(algorithm, Pass::Forward) {
-                    plan.forward(algorithm, &input, &weight, Some(&bias), &mut to[0]).unwrap();
+                if algorithm.applies(plan, ConvPass::Forward) {
+                    algorithm.forward(plan, &input, &weight, Some(&bias), &mut to[0]).unwrap();
                 }
-                if plan.applies(algorithm, Pass::InputGradient) {
-                    plan.input_gradient(algorithm, &gradient, &weight, &mut to[1]).unwrap();
+                if algorithm.applies(plan, ConvPass::InputGrad) {
+                    algorithm.input_grad(plan, &gradient, &weight, &mut to[1]).unwrap();
                 }
-                if plan.applies(algorithm, Pass::WeightGradient) {
-                    plan.weight_gradient(algorithm, &input, &gradient, &mut to[2]).unwrap();
+                if algorithm.applies(plan, ConvPass::WeightGrad) {
+                    algorithm.weight_grad(plan, &input, &gradient, &mut to[2]).unwrap();
                 }
                 to.to_vec()
             });

@@ -3,12 +3,12 @@
 
 mod invariance;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use invariance::{Random, bits};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::conv::{self, Convolution, Params};
-use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};
 use samebits_cpu_kernels::linalg;
 use samebits_cpu_kernels::matmul::{Matrix, Real, matmul, matmul_batched};
 
@@ -126,12 +126,12 @@ fn decompositions_refuse_sizes_that_wrap_around() {
 struct Case {
     input: Vec<usize>,
     weight: Vec<usize>,
-    params: Params,
+    params: ConvParams,
     output: Vec<usize>,
 }
 
 impl Case {
-    fn random(random: &mut Random) -> Result<Case, conv::Error> {
+    fn random(random: &mut Random) -> samebits_tensor_core::Result<Case> {
         let dimensions = 1 + random.below(3);
         let groups = if random.below(30) == 0 { number(random) } else { 1 + random.below(2) };
         let [mut input, mut weight] = [(); 2].map(|()| vec![1 + random.below(2)]);
@@ -155,8 +155,8 @@ impl Case {
             // Often a size at which the kernel fits and has most taps in the padding.
             padding = dilation.iter().map(|d| d.wrapping_add(random.below(2))).collect();
         }
-        let params = Params { stride, padding, dilation, groups };
-        let output = Convolution::new(&input, &weight, &params)?.output_shape();
+        let params = ConvParams { stride, padding, dilation, groups };
+        let output = Convolution::new("conv", &input, &weight, &params)?.output_shape();
         Ok(Case { input, weight, params, output })
     }
 
@@ -223,10 +223,10 @@ fn is_small(case: &Case) -> bool {
 }
 
 #[track_caller]
-fn named<R: Debug>(result: Result<R, conv::Error>) -> Option<R> {
+fn named<R: Debug, E: Display>(result: Result<R, E>) -> Option<R> {
     result
         .map_err(|error| {
-            assert!(error.to_string().starts_with("convolution"), "{error}");
+            assert!(error.to_string().starts_with("conv: "), "{error}");
         })
         .ok()
 }
@@ -250,12 +250,12 @@ fn convolutions_with_hostile_parameters_are_right_or_refused() {
             wants[1][i] += gradient[o] * weight[w];
             wants[2][w] += gradient[o] * input[i];
         });
-        let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
+        let conv = Convolution::new("conv", &case.input, &case.weight, &case.params).unwrap();
         let stale = wants.each_ref().map(|want| vec![f64::NAN; want.len()]);
         let [mut output, mut to_input, mut to_weight] = stale;
-        conv.forward(&input, &weight, None, &mut output).unwrap();
-        conv.input_gradient(&gradient, &weight, &mut to_input).unwrap();
-        conv.weight_gradient(&input, &gradient, &mut to_weight).unwrap();
+        conv::forward(&conv, &input, &weight, None, &mut output).unwrap();
+        conv::input_grad(&conv, &gradient, &weight, &mut to_input).unwrap();
+        conv::weight_grad(&conv, &input, &gradient, &mut to_weight).unwrap();
         let canonical = [output, to_input, to_weight];
         for (got, want) in canonical.iter().zip(&wants) {
             for (got, want) in got.iter().zip(want) {
@@ -270,24 +270,22 @@ fn convolutions_with_hostile_parameters_are_right_or_refused() {
 
 fn algorithms_agree(case: &Case, values: [&Vec<f64>; 3], wants: &[Vec<f64>; 3]) {
     let [input, weight, gradient] = values.map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
-    let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
-    let passes = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+    let plan = &Convolution::new("conv", &case.input, &case.weight, &case.params).unwrap();
+    let passes = [ConvPass::Forward, ConvPass::InputGrad, ConvPass::WeightGrad];
     for algorithm in Algorithm::ALL {
         for (pass, want) in passes.into_iter().zip(wants) {
-            if !plan.applies(algorithm, pass) {
+            if !algorithm.applies(plan, pass) {
                 continue;
             }
-            assert!(plan.estimate(algorithm, pass) >= 0.0);
-            if plan.workspace(algorithm, pass) > 1 << 30 {
+            assert!(algorithm.estimate(plan, pass) >= 0.0);
+            if algorithm.workspace(plan, pass) > 1 << 30 {
                 continue;
             }
             let mut out = vec![f32::NAN; want.len()];
             let done = match pass {
-                Pass::Forward => plan.forward(algorithm, &input, &weight, None, &mut out),
-                Pass::InputGradient => plan.input_gradient(algorithm, &gradient, &weight, &mut out),
-                Pass::WeightGradient => {
-                    plan.weight_gradient(algorithm, &input, &gradient, &mut out)
-                }
+                ConvPass::Forward => algorithm.forward(plan, &input, &weight, None, &mut out),
+                ConvPass::InputGrad => algorithm.input_grad(plan, &gradient, &weight, &mut out),
+                ConvPass::WeightGrad => algorithm.weight_grad(plan, &input, &gradient, &mut out),
             };
             done.unwrap_or_else(|error| panic!("{error}: {algorithm:?} {pass:?} {case:?}"));
             for (got, want) in out.iter().zip(want) {
@@ -304,30 +302,34 @@ fn algorithms_agree(case: &Case, values: [&Vec<f64>; 3], wants: &[Vec<f64>; 3]) 
 #[test]
 fn a_kernel_that_meets_little_but_padding_costs_little() {
     for far in [1 << 20, 1 << 40, 1 << 56] {
-        let params = Params { padding: vec![far; 2], dilation: vec![far; 2], ..Params::new(2) };
+        let params = ConvParams {
+            padding: vec![far; 2],
+            dilation: vec![far; 2],
+            ..ConvParams::padded(2, 0)
+        };
         let (input, weight) = ([1, 1, 4, 4], [1, 1, 3, 3]);
         let values: Vec<f32> = (1..=16).map(|x| x as f32).collect();
-        let conv = Convolution::new(&input, &weight, &params).unwrap();
+        let conv = Convolution::new("conv", &input, &weight, &params).unwrap();
         assert_eq!(conv.output_shape(), input);
         let mut kernel = [9.0; 9];
         kernel[4] = 2.0;
         let double: Vec<f32> = values.iter().map(|x| 2.0 * x).collect();
         let mut out = [0.0; 16];
-        conv.forward(&values, &kernel, None, &mut out).unwrap();
+        conv::forward(&conv, &values, &kernel, None, &mut out).unwrap();
         assert_eq!(out[..], double);
-        conv.input_gradient(&values, &kernel, &mut out).unwrap();
+        conv::input_grad(&conv, &values, &kernel, &mut out).unwrap();
         assert_eq!(out[..], double);
         let mut out = [f32::NAN; 9];
-        conv.weight_gradient(&values, &[1.0; 16], &mut out).unwrap();
+        conv::weight_grad(&conv, &values, &[1.0; 16], &mut out).unwrap();
         assert_eq!(out, [0.0, 0.0, 0.0, 0.0, 136.0, 0.0, 0.0, 0.0, 0.0]);
-        let plan = Plan::new(&input, &weight, &params).unwrap();
+        let plan = &Convolution::new("conv", &input, &weight, &params).unwrap();
         for algorithm in [Algorithm::Direct, Algorithm::Depthwise, Algorithm::Im2col] {
             let mut out = [0.0; 16];
-            plan.forward(algorithm, &values, &kernel, None, &mut out).unwrap();
+            algorithm.forward(plan, &values, &kernel, None, &mut out).unwrap();
             assert_eq!(out[..], double, "{algorithm:?}");
         }
         if far > 1 << 30 {
-            let error = plan.forward(Algorithm::Fft, &values, &kernel, None, &mut [0.0; 16]);
+            let error = Algorithm::Fft.forward(plan, &values, &kernel, None, &mut [0.0; 16]);
             let error = error.unwrap_err().to_string();
             assert!(error.contains("memory"), "{error}");
         }

@@ -6,8 +6,8 @@ mod invariance;
 use std::fmt::{Debug, Display};
 
 use invariance::{bits, on_threads};
-use samebits_cpu_kernels::conv::{Convolution, Params};
-use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};
 use samebits_cpu_kernels::linalg;
 use samebits_cpu_kernels::matmul::{Matrix, matmul};
 use samebits_cpu_kernels::recurrent::{self, Cell, Gates, Layer, Outputs};
@@ -36,16 +36,19 @@ fn dilated_convolutions_copy_little() {
     const SIZE: usize = 64;
     let ones = vec![1.0f32; SIZE * SIZE];
     for dilation in [1, 2, 7, SIZE / 2, SIZE - 1, SIZE, 1000, 1 << 40] {
-        let params =
-            Params { padding: vec![dilation; 2], dilation: vec![dilation; 2], ..Params::new(2) };
-        let conv = Convolution::new(&[1, 1, SIZE, SIZE], &[1, 1, 3, 3], &params).unwrap();
+        let params = ConvParams {
+            padding: vec![dilation; 2],
+            dilation: vec![dilation; 2],
+            ..ConvParams::padded(2, 0)
+        };
+        let conv = Convolution::new("conv", &[1, 1, SIZE, SIZE], &[1, 1, 3, 3], &params).unwrap();
         on_threads(1, || {
             let (mut forward, mut backward) = (ones.clone(), ones.clone());
             let mut weight = [0.0; 9];
             memory::set_limit(Some(9 * size_of_val(&ones[..]) + 1024));
-            conv.forward(&ones, &ones[..9], None, &mut forward).unwrap();
-            conv.input_gradient(&ones, &ones[..9], &mut backward).unwrap();
-            conv.weight_gradient(&ones, &ones, &mut weight).unwrap();
+            conv::forward(&conv, &ones, &ones[..9], None, &mut forward).unwrap();
+            conv::input_grad(&conv, &ones, &ones[..9], &mut backward).unwrap();
+            conv::weight_grad(&conv, &ones, &ones, &mut weight).unwrap();
             memory::set_limit(None);
             // A tap reaches equally many positions from both sides.
             assert_eq!(bits(&forward), bits(&backward), "dilation {dilation}");
@@ -77,35 +80,35 @@ fn every_kernel_reports_a_shortage() {
     {
         let numel = |shape: &[usize]| shape.iter().product::<usize>();
         let groups = input[1] / kernel[1];
-        let params = Params { padding: vec![1, 1], groups, ..Params::new(2) };
-        let conv = Convolution::new(&input, &kernel, &params).unwrap();
-        let plan = Plan::new(&input, &kernel, &params).unwrap();
+        let params = ConvParams { padding: vec![1, 1], groups, ..ConvParams::padded(2, 0) };
+        let conv = Convolution::new("conv", &input, &kernel, &params).unwrap();
+        let plan = &Convolution::new("conv", &input, &kernel, &params).unwrap();
         let outputs = numel(&conv.output_shape());
         let [x, w, g] = [numel(&input), numel(&kernel), outputs].map(|len| &ones[..len]);
         for algorithm in Algorithm::ALL {
-            let applies = |pass| plan.applies(algorithm, pass);
-            if applies(Pass::Forward) {
-                short("convolution: ", || {
+            let applies = |pass| algorithm.applies(plan, pass);
+            if applies(ConvPass::Forward) {
+                short("conv: ", || {
                     let mut out = vec![0.0; outputs];
-                    plan.forward(algorithm, x, w, None, &mut out).map(|()| out)
+                    algorithm.forward(plan, x, w, None, &mut out).map(|()| out)
                 });
             }
-            if applies(Pass::InputGradient) {
-                short("convolution input gradient: ", || {
+            if applies(ConvPass::InputGrad) {
+                short("conv: ", || {
                     let mut out = vec![0.0; x.len()];
-                    plan.input_gradient(algorithm, g, w, &mut out).map(|()| out)
+                    algorithm.input_grad(plan, g, w, &mut out).map(|()| out)
                 });
             }
-            if applies(Pass::WeightGradient) {
-                short("convolution weight gradient: ", || {
+            if applies(ConvPass::WeightGrad) {
+                short("conv: ", || {
                     let mut out = vec![0.0; w.len()];
-                    plan.weight_gradient(algorithm, x, g, &mut out).map(|()| out)
+                    algorithm.weight_grad(plan, x, g, &mut out).map(|()| out)
                 });
             }
         }
-        short("convolution weight gradient: ", || {
+        short("conv: ", || {
             let mut out = vec![0.0; w.len()];
-            conv.weight_gradient_unordered(x, g, &mut out).map(|()| out)
+            conv::weight_grad_unordered(&conv, x, g, &mut out).map(|()| out)
         });
     }
     let (rows, size) = (3, 5);

@@ -8,7 +8,7 @@
 mod invariance;
 
 use invariance::{Random, everywhere, on_threads};
-use samebits_cpu_kernels::conv::{Convolution, Params};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cpu_kernels::matmul::{Matrix, Real, matmul, matmul_batched};
 use samebits_cpu_kernels::{reduce, scatter, sort};
 use std::fmt::Debug;
@@ -87,14 +87,15 @@ fn convolutions<T: FromInteger>() {
     for (inputs, outputs, stride, padding, dilation) in
         [(1, 1, 1, 0, 1), (3, 4, 1, 1, 1), (2, 3, 2, 2, 2)]
     {
-        let params = Params {
+        let params = ConvParams {
             stride: vec![stride; 2],
             padding: vec![padding; 2],
             dilation: vec![dilation; 2],
-            ..Params::new(2)
+            ..ConvParams::padded(2, 0)
         };
         let conv =
-            Convolution::new(&[2, inputs, SIZE, SIZE], &[outputs, inputs, 3, 3], &params).unwrap();
+            Convolution::new("conv", &[2, inputs, SIZE, SIZE], &[outputs, inputs, 3, 3], &params)
+                .unwrap();
         let out = conv.output_shape()[2];
         let input = integers(2 * inputs * SIZE * SIZE, 3);
         let weight = integers(outputs * inputs * 9, 4);
@@ -125,9 +126,9 @@ fn convolutions<T: FromInteger>() {
             let mut a = vec![T::default(); grad.len()];
             let mut b = vec![T::default(); input.len()];
             let mut c = vec![T::default(); weight.len()];
-            conv.forward(&input, &weight, None, &mut a).unwrap();
-            conv.input_gradient(&grad, &weight, &mut b).unwrap();
-            conv.weight_gradient(&input, &grad, &mut c).unwrap();
+            conv::forward(&conv, &input, &weight, None, &mut a).unwrap();
+            conv::input_grad(&conv, &grad, &weight, &mut b).unwrap();
+            conv::weight_grad(&conv, &input, &grad, &mut c).unwrap();
             (a, b, c)
         });
         assert!(a == T::of(&forward), "forward, {inputs} to {outputs} channels");

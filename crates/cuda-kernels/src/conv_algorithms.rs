@@ -1,17 +1,17 @@
 //! Several algorithms for one convolution of f32, to be raced against each other.
 //!
-//! A checked [`Convolution`] runs any [`Algorithm`] that applies to it. The canonical ones give the
-//! very bits of its [`forward`](Convolution::forward), [`input_grad`](Convolution::input_grad) and
-//! [`weight_grad`](Convolution::weight_grad), whatever the data: each sum belongs to one thread, or
-//! is cut at the borders of the written order and put together in that order.
+//! Any [`Algorithm`] runs any checked [`Convolution`] that it applies to. The canonical ones give the
+//! bits of [`conv`](crate::conv), whatever the data: each sum belongs to one thread, or is cut at the
+//! borders of the written order and put together in that order.
 
 use crate::launch::kernels::{conv as kernels, conv_tiles as tiles};
 use crate::launch::{Buffer, Launch};
-use samebits_conv_autotune::ConvPass;
+pub use samebits_tensor_core::geometry::ConvPass;
+use samebits_tensor_core::geometry::ConvSizes;
 
 use crate::Variant;
-use crate::conv::{Convolution, RawConv, WEIGHT_BLOCK};
-use crate::device::{Device, expect_len, product};
+use crate::conv::{self, Convolution, RawConv, WEIGHT_BLOCK};
+use crate::device::{Device, expect_len};
 use crate::error::{CudaError, Result};
 use crate::matmul::{K_BLOCK, LAUNCH, MOST_BLOCKS, tile_time};
 use crate::reduce::grid;
@@ -120,58 +120,76 @@ struct Product {
 }
 
 impl Product {
+    fn new(s: &ConvSizes, pass: ConvPass) -> Product {
+        let volume = |size: [usize; 3]| size.iter().product::<usize>();
+        let ConvSizes { batch, inputs, outputs, .. } = *s;
+        let (kernel, input, output) = (volume(s.kernel), volume(s.input), volume(s.output));
+        match pass {
+            ConvPass::Forward => {
+                Product { m: outputs, n: batch * output, k: inputs * kernel, block: K_BLOCK }
+            }
+            ConvPass::InputGrad => {
+                Product { m: inputs, n: batch * input, k: outputs * kernel, block: K_BLOCK }
+            }
+            ConvPass::WeightGrad => {
+                Product { m: outputs, n: inputs * kernel, k: batch * output, block: WEIGHT_BLOCK }
+            }
+        }
+    }
+
     /// Blocks of the order.
     fn blocks(&self) -> usize {
         self.k.div_ceil(self.block)
     }
 }
 
-impl Convolution {
-    /// Whether `algorithm` can compute `pass` of this convolution.
+impl Algorithm {
+    /// Returns true if the algorithm can compute `pass` of the convolution.
     #[must_use]
-    pub fn applies(&self, algorithm: Algorithm, pass: ConvPass) -> bool {
-        let Ok(product) = self.product(pass) else { return false };
-        let raw = &self.raw;
-        match algorithm {
-            Algorithm::Direct => {
-                pass != ConvPass::WeightGradient || product.blocks() <= MOST_BLOCKS
-            }
-            Algorithm::ImplicitGemm(tile) => self.fits(tile, &product),
+    pub fn applies(self, conv: &Convolution, pass: ConvPass) -> bool {
+        if RawConv::new(conv, false).is_err() {
+            return false;
+        }
+        let s = conv.sizes();
+        let product = Product::new(s, pass);
+        match self {
+            Algorithm::Direct => pass != ConvPass::WeightGrad || product.blocks() <= MOST_BLOCKS,
+            Algorithm::ImplicitGemm(tile) => fits(s, tile, &product),
             Algorithm::SplitK(tile) => {
-                (2..=MOST_BLOCKS).contains(&product.blocks()) && self.fits(tile, &product)
+                (2..=MOST_BLOCKS).contains(&product.blocks()) && fits(s, tile, &product)
             }
             Algorithm::AtomicSplitK => {
-                (2..=MOST_BLOCKS).contains(&product.blocks()) && self.fits(Tile::Medium, &product)
+                (2..=MOST_BLOCKS).contains(&product.blocks()) && fits(s, Tile::Medium, &product)
             }
             Algorithm::Depthwise => {
-                let single = raw.inputs == 1 && raw.outputs == 1;
-                single && volume(raw.kernel) <= DEPTHWISE_TAPS as u128
+                let single = s.inputs == 1 && s.outputs == 1;
+                single && volume(s.kernel) <= DEPTHWISE_TAPS as u128
             }
         }
     }
 
-    /// Bytes that `algorithm` needs beside input, weights and output.
+    /// Returns the bytes that the algorithm needs beside input, weight and output.
     #[must_use]
-    pub fn workspace(&self, algorithm: Algorithm, pass: ConvPass) -> usize {
-        let Ok(product) = self.product(pass) else { return usize::MAX };
-        let partials = match algorithm {
+    pub fn workspace(self, conv: &Convolution, pass: ConvPass) -> usize {
+        let product = Product::new(conv.sizes(), pass);
+        let partials = match self {
             Algorithm::SplitK(_) => product.blocks(),
-            Algorithm::Direct | Algorithm::Depthwise if pass == ConvPass::WeightGradient => {
+            Algorithm::Direct | Algorithm::Depthwise if pass == ConvPass::WeightGrad => {
                 product.blocks()
             }
             _ => 0,
         };
-        let outputs = product.m.saturating_mul(product.n).saturating_mul(self.raw.groups as usize);
+        let outputs = product.m * product.n * conv.sizes().groups;
         partials.saturating_mul(outputs).saturating_mul(size_of::<f32>())
     }
 
-    /// The written heuristic: an estimate of the time in cycles of a GPU with 128 multiprocessors,
+    /// Returns the written heuristic: an estimate of the time in cycles of a GPU with 128 multiprocessors,
     /// from the shape alone. It was written before this ran on any GPU.
     #[must_use]
-    pub fn estimate(&self, algorithm: Algorithm, pass: ConvPass) -> f64 {
-        let Ok(product) = self.product(pass) else { return f64::INFINITY };
+    pub fn estimate(self, conv: &Convolution, pass: ConvPass) -> f64 {
+        let product = Product::new(conv.sizes(), pass);
         let Product { m, n, k, block } = product;
-        let groups = self.raw.groups as usize;
+        let groups = conv.sizes().groups;
         let outputs = (m * n * groups) as f64;
         let blocks = product.blocks();
         // Thread blocks of eight warps take turns on a multiprocessor that issues four instructions
@@ -183,14 +201,15 @@ impl Convolution {
         let combine = || time(outputs / 256.0, 4.0, 16.0, blocks);
         let tiles = |tile: Tile, depth: usize, layers: usize| {
             let [rows, columns] = tile.size();
-            let thread_blocks = (m.div_ceil(rows) * n.div_ceil(columns) * groups * layers) as f64;
+            let thread_blocks =
+                (m.div_ceil(rows) * n.div_ceil(columns) * groups) as f64 * layers as f64;
             let [i, j] = [rows / 16, columns / 16];
             // Places of A and B, and the taps that are skipped.
             let staging = (8 * i + 22 * j) as f64 / 16.0 + 2.0 * j as f64;
             tile_time(thread_blocks, [i, j], staging, depth)
         };
-        let weight = pass == ConvPass::WeightGradient;
-        match algorithm {
+        let weight = pass == ConvPass::WeightGrad;
+        match self {
             Algorithm::Direct if weight => {
                 time(outputs * blocks as f64 / 256.0, 60.0, 120.0, k.min(block)) + combine()
             }
@@ -201,178 +220,153 @@ impl Convolution {
                 tiles(Tile::Medium, k.min(block), blocks) + combine() - LAUNCH
             }
             Algorithm::Depthwise if weight => {
-                let threads = (groups * blocks * self.lanes()) as f64;
+                let threads = groups as f64 * blocks as f64 * lanes(conv.sizes()) as f64;
                 time(threads / 256.0, 15.0, 40.0, k.min(block)) + combine()
             }
             Algorithm::Depthwise => time(outputs / 256.0, 12.0, 40.0, k),
         }
     }
 
-    /// The canonical algorithm with the lowest estimate.
+    /// Returns the canonical algorithm with the lowest estimate.
     #[must_use]
-    pub fn likely(&self, pass: ConvPass) -> Algorithm {
+    pub fn likely(conv: &Convolution, pass: ConvPass) -> Algorithm {
         Algorithm::ALL
             .into_iter()
-            .filter(|&algorithm| algorithm.is_canonical() && self.applies(algorithm, pass))
-            .min_by(|&a, &b| self.estimate(a, pass).total_cmp(&self.estimate(b, pass)))
+            .filter(|&algorithm| algorithm.is_canonical() && algorithm.applies(conv, pass))
+            .min_by(|&a, &b| a.estimate(conv, pass).total_cmp(&b.estimate(conv, pass)))
             .unwrap_or(Algorithm::Direct)
     }
 
-    /// [`forward`](Convolution::forward) by one of the algorithms.
+    /// Computes [`conv::forward`] by this algorithm.
     ///
     /// # Determinism
     ///
-    /// Portable for a canonical algorithm: the bits of `forward`. Not guaranteed for the other.
+    /// Portable for a canonical algorithm, with the same bits. Not guaranteed for the other.
     ///
     /// # Errors
     ///
     /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the algorithm does not
-    /// [apply](Convolution::applies).
-    pub fn forward_by(
-        &self,
-        algorithm: Algorithm,
+    /// [apply](Algorithm::applies).
+    pub fn forward(
+        self,
         device: &Device,
+        conv: &Convolution,
         input: &Buffer<f32>,
         weight: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
     ) -> Result<Buffer<f32>> {
-        let (op, pass) = ("conv", ConvPass::Forward);
-        self.check(op, algorithm, pass)?;
-        if algorithm == Algorithm::Direct {
-            return self.forward(device, input, weight, bias);
+        let pass = ConvPass::Forward;
+        self.check(conv, pass)?;
+        if self == Algorithm::Direct {
+            return conv::forward(device, conv, input, weight, bias);
         }
-        let [n_in, n_weight, _] = self.lengths(op)?;
-        expect_len(op, "the input", input, n_in)?;
-        expect_len(op, "the weight", weight, n_weight)?;
+        let (op, s) = (conv.op(), conv.sizes());
+        expect_len(op, "the input", input, s.input_len())?;
+        expect_len(op, "the weight", weight, s.weight_len())?;
         if let Some(bias) = bias {
-            expect_len(op, "the bias", bias, (self.raw.groups * self.raw.outputs) as usize)?;
+            expect_len(op, "the bias", bias, s.channels())?;
         }
-        let call = Call { conv: self, op, pass, device };
-        match algorithm {
+        let call = Call { conv, pass, device };
+        match self {
             Algorithm::Depthwise => call.planes(input, weight, bias),
-            _ => call.tiles(algorithm, weight, input, bias),
+            _ => call.tiles(self, weight, input, bias),
         }
     }
 
-    /// [`input_grad`](Convolution::input_grad) by one of the algorithms.
+    /// Computes [`conv::input_grad`] by this algorithm.
     ///
     /// # Determinism
     ///
-    /// As [`forward_by`](Convolution::forward_by).
+    /// As [`forward`](Algorithm::forward).
     ///
     /// # Errors
     ///
-    /// As [`forward_by`](Convolution::forward_by).
-    pub fn input_grad_by(
-        &self,
-        algorithm: Algorithm,
+    /// As [`forward`](Algorithm::forward).
+    pub fn input_grad(
+        self,
         device: &Device,
+        conv: &Convolution,
         grad: &Buffer<f32>,
         weight: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
     ) -> Result<Buffer<f32>> {
-        let (op, pass) = ("conv_input", ConvPass::DataGradient);
-        self.check(op, algorithm, pass)?;
-        if algorithm == Algorithm::Direct {
-            return self.input_grad(device, grad, weight, bias);
+        let pass = ConvPass::InputGrad;
+        self.check(conv, pass)?;
+        if self == Algorithm::Direct {
+            return conv::input_grad(device, conv, grad, weight, bias);
         }
-        let [_, n_weight, n_out] = self.lengths(op)?;
-        expect_len(op, "the gradient", grad, n_out)?;
-        expect_len(op, "the weight", weight, n_weight)?;
+        let (op, s) = (conv.op(), conv.sizes());
+        expect_len(op, "the gradient", grad, s.output_len())?;
+        expect_len(op, "the weight", weight, s.weight_len())?;
         if let Some(bias) = bias {
-            expect_len(op, "the bias", bias, (self.raw.groups * self.raw.inputs) as usize)?;
+            expect_len(op, "the bias", bias, s.groups * s.inputs)?;
         }
-        let call = Call { conv: self, op, pass, device };
-        match algorithm {
+        let call = Call { conv, pass, device };
+        match self {
             Algorithm::Depthwise => call.planes(grad, weight, bias),
-            _ => call.tiles(algorithm, weight, grad, bias),
+            _ => call.tiles(self, weight, grad, bias),
         }
     }
 
-    /// [`weight_grad`](Convolution::weight_grad) by one of the algorithms.
+    /// Computes [`conv::weight_grad`] by this algorithm.
     ///
     /// # Determinism
     ///
-    /// As [`forward_by`](Convolution::forward_by).
+    /// As [`forward`](Algorithm::forward).
     ///
     /// # Errors
     ///
-    /// As [`forward_by`](Convolution::forward_by).
-    pub fn weight_grad_by(
-        &self,
-        algorithm: Algorithm,
+    /// As [`forward`](Algorithm::forward).
+    pub fn weight_grad(
+        self,
         device: &Device,
+        conv: &Convolution,
         grad: &Buffer<f32>,
         input: &Buffer<f32>,
     ) -> Result<Buffer<f32>> {
-        let (op, pass) = ("conv_weight", ConvPass::WeightGradient);
-        self.check(op, algorithm, pass)?;
-        if algorithm == Algorithm::Direct {
-            return self.weight_grad(device, grad, input, Variant::Deterministic);
+        let pass = ConvPass::WeightGrad;
+        self.check(conv, pass)?;
+        if self == Algorithm::Direct {
+            return conv::weight_grad(device, conv, grad, input, Variant::Deterministic);
         }
-        let [n_in, _, n_out] = self.lengths(op)?;
-        expect_len(op, "the gradient", grad, n_out)?;
-        expect_len(op, "the input", input, n_in)?;
-        let call = Call { conv: self, op, pass, device };
-        match algorithm {
+        let (op, s) = (conv.op(), conv.sizes());
+        expect_len(op, "the gradient", grad, s.output_len())?;
+        expect_len(op, "the input", input, s.input_len())?;
+        let call = Call { conv, pass, device };
+        match self {
             Algorithm::Depthwise => call.depthwise_weight(grad, input),
-            _ => call.tiles(algorithm, grad, input, None),
+            _ => call.tiles(self, grad, input, None),
         }
     }
 
-    fn product(&self, pass: ConvPass) -> Result<Product> {
-        let op = "conv";
-        let raw = &self.raw;
-        let (inputs, outputs) = (raw.inputs as usize, raw.outputs as usize);
-        let batch = raw.batch;
-        let volume = |size: [u32; 3]| product(op, &size.map(|x| x as usize));
-        let (kernel, input, output) =
-            (volume(raw.kernel)?, volume(raw.input)?, volume(raw.output)?);
-        self.lengths(op)?;
-        Ok(match pass {
-            ConvPass::Forward => {
-                Product { m: outputs, n: batch * output, k: inputs * kernel, block: K_BLOCK }
-            }
-            ConvPass::DataGradient => {
-                Product { m: inputs, n: batch * input, k: outputs * kernel, block: K_BLOCK }
-            }
-            ConvPass::WeightGradient => {
-                Product { m: outputs, n: inputs * kernel, k: batch * output, block: WEIGHT_BLOCK }
-            }
-        })
-    }
-
-    fn check(&self, op: &'static str, algorithm: Algorithm, pass: ConvPass) -> Result<()> {
-        if self.applies(algorithm, pass) {
+    fn check(self, conv: &Convolution, pass: ConvPass) -> Result<()> {
+        if self.applies(conv, pass) {
             return Ok(());
         }
-        let name = algorithm.name();
-        Err(CudaError::invalid(op, format!("{name} does not apply to {pass} of {:?}", self.raw)))
+        // A size that no kernel takes has an error of its own.
+        RawConv::new(conv, false)?;
+        let (name, sizes) = (self.name(), conv.sizes());
+        Err(CudaError::invalid(conv.op(), format!("{name} does not apply to {pass} of {sizes:?}")))
     }
+}
 
-    /// Whether the places of the tiles' kernels fit 31 bits, and the tiles a grid.
-    fn fits(&self, tile: Tile, product: &Product) -> bool {
-        let raw = &self.raw;
-        let limit = 1u128 << 31;
-        let padded =
-            (0..3).all(|d| u128::from(raw.input[d]) + 2 * u128::from(raw.padding[d]) < limit);
-        let [rows, columns] = tile.size();
-        let tiles = product.m.div_ceil(rows) as u128
-            * product.n.div_ceil(columns) as u128
-            * u128::from(raw.groups);
-        padded && volume(raw.input) < limit && volume(raw.output) < limit && tiles < limit
-    }
+/// Returns true if the places of the tiles' kernels fit 31 bits, and the tiles a grid.
+fn fits(s: &ConvSizes, tile: Tile, product: &Product) -> bool {
+    let limit = 1u128 << 31;
+    let [rows, columns] = tile.size();
+    let tiles =
+        product.m.div_ceil(rows) as u128 * product.n.div_ceil(columns) as u128 * s.groups as u128;
+    volume(s.input) < limit && volume(s.output) < limit && tiles < limit
+}
 
-    /// Neighbouring threads that share a channel in the depthwise weight gradient.
-    fn lanes(&self) -> usize {
-        (volume(self.raw.kernel).min(32) as usize).next_power_of_two()
-    }
+/// Returns the number of neighbouring threads that share a channel in the depthwise weight gradient.
+fn lanes(s: &ConvSizes) -> usize {
+    (volume(s.kernel).min(32) as usize).next_power_of_two()
 }
 
 /// One pass of a convolution whose arguments have been checked.
 struct Call<'a> {
     conv: &'a Convolution,
-    op: &'static str,
     pass: ConvPass,
     device: &'a Device,
 }
@@ -386,9 +380,9 @@ impl Call<'_> {
         b: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
     ) -> Result<Buffer<f32>> {
-        let (op, device) = (self.op, self.device);
-        let product = self.conv.product(self.pass)?;
-        let groups = self.conv.raw.groups as usize;
+        let (op, device) = (self.conv.op(), self.device);
+        let product = Product::new(self.conv.sizes(), self.pass);
+        let groups = self.conv.sizes().groups;
         let outputs = product.m * product.n * groups;
         let (tile, layers) = match algorithm {
             Algorithm::ImplicitGemm(tile) => (tile, 1),
@@ -407,7 +401,7 @@ impl Call<'_> {
         let [rows, columns] = tile.size();
         let tiles = product.m.div_ceil(rows) * product.n.div_ceil(columns) * groups;
         // The kernel that combines the partials adds the bias.
-        let p = self.raw(bias.filter(|_| !partials));
+        let p = self.raw(bias.filter(|_| !partials))?;
         let bias_or_any = bias.unwrap_or(a);
         let (grid, block) = ((grid(op, tiles)?, layers as u32, 1), (THREADS, 1, 1));
         macro_rules! launch {
@@ -422,14 +416,14 @@ impl Call<'_> {
             (ConvPass::Forward, Some(Tile::Medium)) => launch!(Conv64x64),
             (ConvPass::Forward, Some(Tile::Large)) => launch!(Conv128x64),
             (ConvPass::Forward, None) => launch!(Conv64x64Atomic),
-            (ConvPass::DataGradient, Some(Tile::Small)) => launch!(ConvInputGrad16x16),
-            (ConvPass::DataGradient, Some(Tile::Medium)) => launch!(ConvInputGrad64x64),
-            (ConvPass::DataGradient, Some(Tile::Large)) => launch!(ConvInputGrad128x64),
-            (ConvPass::DataGradient, None) => launch!(ConvInputGrad64x64Atomic),
-            (ConvPass::WeightGradient, Some(Tile::Small)) => launch!(ConvWeightGrad16x16),
-            (ConvPass::WeightGradient, Some(Tile::Medium)) => launch!(ConvWeightGrad64x64),
-            (ConvPass::WeightGradient, Some(Tile::Large)) => launch!(ConvWeightGrad128x64),
-            (ConvPass::WeightGradient, None) => launch!(ConvWeightGrad64x64Atomic),
+            (ConvPass::InputGrad, Some(Tile::Small)) => launch!(ConvInputGrad16x16),
+            (ConvPass::InputGrad, Some(Tile::Medium)) => launch!(ConvInputGrad64x64),
+            (ConvPass::InputGrad, Some(Tile::Large)) => launch!(ConvInputGrad128x64),
+            (ConvPass::InputGrad, None) => launch!(ConvInputGrad64x64Atomic),
+            (ConvPass::WeightGrad, Some(Tile::Small)) => launch!(ConvWeightGrad16x16),
+            (ConvPass::WeightGrad, Some(Tile::Medium)) => launch!(ConvWeightGrad64x64),
+            (ConvPass::WeightGrad, Some(Tile::Large)) => launch!(ConvWeightGrad128x64),
+            (ConvPass::WeightGrad, None) => launch!(ConvWeightGrad64x64Atomic),
         }
         if partials { self.combine(&out, outputs, layers, bias) } else { Ok(out) }
     }
@@ -441,16 +435,16 @@ impl Call<'_> {
         weight: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
     ) -> Result<Buffer<f32>> {
-        let (op, device) = (self.op, self.device);
-        let product = self.conv.product(self.pass)?;
-        let groups = self.conv.raw.groups as usize;
+        let (op, device) = (self.conv.op(), self.device);
+        let product = Product::new(self.conv.sizes(), self.pass);
+        let groups = self.conv.sizes().groups;
         let mut out = device.uninitialised(op, product.n * groups)?;
-        let batch = self.conv.raw.batch;
+        let batch = self.conv.sizes().batch;
         let positions = product.n.checked_div(batch).unwrap_or(0);
         let chunks = positions.div_ceil(device.block() as usize);
         let blocks = crate::device::product(op, &[batch, groups, chunks])?;
         let (grid, block) = ((grid(op, blocks)?, 1, 1), (device.block(), 1, 1));
-        let (p, bias) = (self.raw(bias), bias.unwrap_or(weight));
+        let (p, bias) = (self.raw(bias)?, bias.unwrap_or(weight));
         if self.pass == ConvPass::Forward {
             kernels::ConvDepthwise { out: &mut out, input: source, weight, bias, p }
                 .grid(device, op, grid, block)?;
@@ -462,22 +456,22 @@ impl Call<'_> {
     }
 
     fn depthwise_weight(&self, grad: &Buffer<f32>, input: &Buffer<f32>) -> Result<Buffer<f32>> {
-        let (op, device) = (self.op, self.device);
-        let product = self.conv.product(self.pass)?;
-        let groups = self.conv.raw.groups as usize;
+        let (op, device) = (self.conv.op(), self.device);
+        let product = Product::new(self.conv.sizes(), self.pass);
+        let groups = self.conv.sizes().groups;
         let (outputs, blocks) = (product.n * groups, product.blocks());
         if outputs == 0 || blocks == 0 {
             return device.zeros_for(op, outputs);
         }
         let mut partials =
             device.uninitialised(op, crate::device::product(op, &[outputs, blocks])?)?;
-        let lanes = self.conv.lanes();
+        let lanes = lanes(self.conv.sizes());
         let threads = crate::device::product(op, &[groups, blocks, lanes])?;
         kernels::ConvDepthwiseWeightPartial {
             partials: &mut partials,
             grad,
             input,
-            p: self.conv.raw,
+            p: self.raw(None)?,
             blocks,
             lanes: lanes as u32,
         }
@@ -493,18 +487,18 @@ impl Call<'_> {
         blocks: usize,
         bias: Option<&Buffer<f32>>,
     ) -> Result<Buffer<f32>> {
-        let (op, device) = (self.op, self.device);
+        let (op, device) = (self.conv.op(), self.device);
         let mut out = device.uninitialised(op, outputs)?;
-        let Product { m, n, .. } = self.conv.product(self.pass)?;
-        let raw = &self.conv.raw;
-        let positions = n.checked_div(raw.batch).unwrap_or(1).max(1);
+        let Product { m, n, .. } = Product::new(self.conv.sizes(), self.pass);
+        let s = self.conv.sizes();
+        let positions = n.checked_div(s.batch).unwrap_or(1).max(1);
         tiles::ConvCombine {
             out: &mut out,
             partials,
             bias: bias.unwrap_or(partials),
             n: outputs,
             blocks,
-            channels: m * raw.groups as usize,
+            channels: m * s.groups,
             positions,
             with_bias: u32::from(bias.is_some()),
         }
@@ -512,11 +506,11 @@ impl Call<'_> {
         Ok(out)
     }
 
-    fn raw(&self, bias: Option<&Buffer<f32>>) -> RawConv {
-        RawConv { with_bias: u32::from(bias.is_some()), ..self.conv.raw }
+    fn raw(&self, bias: Option<&Buffer<f32>>) -> Result<RawConv> {
+        RawConv::new(self.conv, bias.is_some())
     }
 }
 
-fn volume(size: [u32; 3]) -> u128 {
-    size.into_iter().map(u128::from).product()
+fn volume(size: [usize; 3]) -> u128 {
+    size.into_iter().map(|n| n as u128).product()
 }

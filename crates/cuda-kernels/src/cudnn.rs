@@ -20,12 +20,12 @@ use std::collections::BTreeMap;
 
 use crate::launch::Buffer;
 use cudarc::cudnn::result::CudnnError;
+use samebits_tensor_core::geometry::{self, ConvPass};
 
-use crate::conv::Params;
-use crate::device::{Device, Float, expect_len, product};
+use crate::device::{Device, Float, expect_len};
 use crate::error::{CudaError, Result};
 use crate::launch::cudnn as raw;
-use raw::{Algorithm, Candidate, Handle, Pass, Sizes};
+use raw::{Algorithm, Candidate, Handle, Sizes};
 
 /// The library's name.
 pub const LIBRARY: &str = "cuDNN";
@@ -42,51 +42,38 @@ pub fn find() -> Result<()> {
     if raw::is_present() { Ok(()) } else { Err(CudaError::LibraryMissing { library: LIBRARY }) }
 }
 
-/// A checked convolution without a bias.
-///
-/// # Shapes
-///
-/// As [`Convolution`](crate::conv::Convolution).
+/// A convolution without a bias, as cuDNN takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
+    op: &'static str,
     sizes: Sizes,
     lengths: [usize; 3],
 }
 
 impl Convolution {
-    /// Returns the convolution of these shapes, after the checks of
-    /// [`conv::Convolution`](crate::conv::Convolution::new).
+    /// Returns a checked convolution for cuDNN.
     ///
     /// # Errors
     ///
-    /// The errors of [`conv::Convolution::new`](crate::conv::Convolution::new);
     /// [`CudaError::InvalidArgument`] if a tensor has 2^31 elements or more.
-    pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Convolution> {
-        let op = "conv";
-        let checked = crate::conv::Convolution::new(input, weight, params)?;
-        let shapes = [input, weight, checked.output_shape()];
-        let mut lengths = [0; 3];
-        for (length, shape) in lengths.iter_mut().zip(shapes) {
-            *length = product(op, shape)?;
-            // cuDNN counts elements in 32 bits.
-            if i32::try_from(*length).is_err() {
-                let message = format!("cuDNN takes no tensor of shape {shape:?}");
-                return Err(CudaError::invalid(op, message));
-            }
+    pub fn new(conv: &geometry::Convolution) -> Result<Convolution> {
+        let (op, s) = (conv.op(), conv.sizes());
+        let shapes = [conv.input_shape(), conv.weight_shape(), conv.output_shape()];
+        let lengths = [s.input_len(), s.weight_len(), s.output_len()];
+        // cuDNN counts elements in 32 bits.
+        if let Some(at) = lengths.iter().position(|&length| i32::try_from(length).is_err()) {
+            let message = format!("cuDNN takes no tensor of shape {:?}", shapes[at]);
+            return Err(CudaError::invalid(op, message));
         }
-        let [input, weight, output] = shapes.map(|shape| with_height(shape, 2, 1));
-        Ok(Convolution {
-            sizes: Sizes {
-                input,
-                weight,
-                output,
-                padding: with_height(&params.padding, 0, 0),
-                stride: with_height(&params.stride, 0, 1),
-                dilation: with_height(&params.dilation, 0, 1),
-                groups: narrow(params.groups),
-            },
-            lengths,
-        })
+        let [input, weight, output] = shapes.map(|shape| with_height(&shape, 2, 1));
+        // One dimension has become two, so there are two or three.
+        let list = |sizes: [usize; 3]| {
+            sizes[5 - input.len()..].iter().map(|&x| narrow(x)).collect::<Vec<i32>>()
+        };
+        let [padding, stride, dilation] = [s.padding, s.stride, s.dilation].map(list);
+        let groups = narrow(s.groups);
+        let sizes = Sizes { input, weight, output, padding, stride, dilation, groups };
+        Ok(Convolution { op, sizes, lengths })
     }
 
     /// Computes the convolution (without flipping the kernel).
@@ -101,10 +88,10 @@ impl Convolution {
         input: &Buffer<T>,
         weight: &Buffer<T>,
     ) -> Result<Buffer<T>> {
-        let op = "conv";
+        let op = self.op;
         expect_len(op, "the input", input, self.lengths[0])?;
         expect_len(op, "the weight", weight, self.lengths[1])?;
-        self.run(op, device, Pass::Forward, [input, weight], self.lengths[2])
+        self.run(op, device, ConvPass::Forward, [input, weight], self.lengths[2])
     }
 
     /// Computes the gradient with respect to the input.
@@ -118,10 +105,10 @@ impl Convolution {
         grad: &Buffer<T>,
         weight: &Buffer<T>,
     ) -> Result<Buffer<T>> {
-        let op = "conv_input";
+        let op = self.op;
         expect_len(op, "the gradient", grad, self.lengths[2])?;
         expect_len(op, "the weight", weight, self.lengths[1])?;
-        self.run(op, device, Pass::Input, [grad, weight], self.lengths[0])
+        self.run(op, device, ConvPass::InputGrad, [grad, weight], self.lengths[0])
     }
 
     /// Computes the gradient with respect to the weights.
@@ -135,17 +122,17 @@ impl Convolution {
         grad: &Buffer<T>,
         input: &Buffer<T>,
     ) -> Result<Buffer<T>> {
-        let op = "conv_weight";
+        let op = self.op;
         expect_len(op, "the gradient", grad, self.lengths[2])?;
         expect_len(op, "the input", input, self.lengths[0])?;
-        self.run(op, device, Pass::Weight, [grad, input], self.lengths[1])
+        self.run(op, device, ConvPass::WeightGrad, [grad, input], self.lengths[1])
     }
 
     fn run<T: Float>(
         &self,
         op: &'static str,
         device: &Device,
-        pass: Pass,
+        pass: ConvPass,
         from: [&Buffer<T>; 2],
         len: usize,
     ) -> Result<Buffer<T>> {
@@ -189,7 +176,7 @@ impl Convolution {
 pub(crate) struct Dnn {
     handle: Handle,
     workspace: Buffer<u8>,
-    chosen: BTreeMap<(Pass, bool, Sizes), Algorithm>,
+    chosen: BTreeMap<(ConvPass, bool, Sizes), Algorithm>,
 }
 
 impl Dnn {
@@ -238,6 +225,7 @@ mod tests {
     use cudarc::cudnn::sys::cudnnConvolutionBwdFilterAlgo_t as Algo;
 
     use super::*;
+    use geometry::ConvParams;
 
     #[test]
     fn only_what_promises_and_fits_is_tried() {
@@ -265,8 +253,9 @@ mod tests {
 
     #[test]
     fn a_line_is_an_image_of_height_one() {
-        let params = Params { stride: vec![2], padding: vec![1], dilation: vec![3], groups: 2 };
-        let conv = Convolution::new(&[5, 4, 20], &[6, 2, 3], &params).unwrap();
+        let params = ConvParams { stride: vec![2], padding: vec![1], dilation: vec![3], groups: 2 };
+        let conv = geometry::Convolution::new("conv", &[5, 4, 20], &[6, 2, 3], &params).unwrap();
+        let conv = Convolution::new(&conv).unwrap();
         let Sizes { input, weight, output, padding, stride, dilation, groups } = conv.sizes;
         assert_eq!((input, weight), (vec![5, 4, 1, 20], vec![6, 2, 1, 3]));
         assert_eq!(output, [5, 6, 1, 8]);

@@ -17,7 +17,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, plane_threads};
-use crate::error::{CudaError, Result};
+use crate::error::Result;
 use crate::segments::Segments;
 
 pub(crate) mod adaptive;
@@ -227,30 +227,6 @@ pub fn avg_pool_grad<T: Float>(
         }
     }
     Ok(out)
-}
-
-/// Returns the sizes of up to three dimensions, with leading dimensions of size 1.
-pub(crate) fn sizes(
-    op: &'static str,
-    what: &str,
-    given: &[usize],
-    dims: usize,
-    least: usize,
-) -> Result<[u32; 3]> {
-    if !(1..=3).contains(&dims)
-        || given.len() != dims
-        || given.iter().any(|&x| x < least || x >= 1 << 31)
-    {
-        return Err(CudaError::invalid(
-            op,
-            format!("{what} {given:?} must have {dims} sizes (1 to 3) from {least} to 2^31 - 1"),
-        ));
-    }
-    let mut found = [1; 3];
-    for (to, &from) in found[3 - dims..].iter_mut().zip(given) {
-        *to = from as u32;
-    }
-    Ok(found)
 }
 
 /// Windows of three dimensions.

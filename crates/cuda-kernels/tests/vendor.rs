@@ -4,6 +4,7 @@
 #![cfg(all(feature = "cublas", feature = "cudnn"))]
 #![allow(clippy::print_stderr, reason = "tests talk to their reader")]
 
+use samebits_cuda_kernels::conv::{ConvParams, Convolution};
 use samebits_cuda_kernels::matmul::Matrix;
 use samebits_cuda_kernels::{CudaError, Device, conv, cublas, cudnn, matmul, vendor};
 
@@ -35,15 +36,15 @@ fn another_missing_library_is_named() {
             assert!(vendor::libraries().contains(&("cuDNN", error.to_string())));
             if let Ok(device) = Device::new(0) {
                 let x = device.upload(&[1.0f32]).unwrap();
-                let one = cudnn::Convolution::new(&[1, 1, 1], &[1, 1, 1], &line(0)).unwrap();
+                let one = cudnn::Convolution::new(&line([1, 1, 1], [1, 1, 1], 0)).unwrap();
                 assert_eq!(one.forward(&device, &x, &x).unwrap_err(), error);
             }
         }
     }
 }
 
-fn line(padding: usize) -> conv::Params {
-    conv::Params { stride: vec![1], padding: vec![padding], dilation: vec![1], groups: 1 }
+fn line(input: [usize; 3], weight: [usize; 3], padding: usize) -> Convolution {
+    Convolution::new("conv", &input, &weight, &ConvParams::padded(1, padding)).unwrap()
 }
 
 #[test]
@@ -57,8 +58,8 @@ fn convolutions_repeat_their_bits() {
     let x = device.upload(&values[..8 * 16 * 100]).unwrap();
     let w = device.upload(&values[..24 * 16 * 5]).unwrap();
     let g = device.upload(&values).unwrap();
-    let theirs = cudnn::Convolution::new(&input, &weight, &line(2)).unwrap();
-    let ours = conv::Convolution::new(&input, &weight, &line(2)).unwrap();
+    let ours = line(input, weight, 2);
+    let theirs = cudnn::Convolution::new(&ours).unwrap();
     let deterministic = samebits_cuda_kernels::Variant::Deterministic;
     for pass in 0..3 {
         let run = || {
@@ -70,9 +71,9 @@ fn convolutions_repeat_their_bits() {
             device.download(&out.unwrap()).unwrap()
         };
         let expected = match pass {
-            0 => ours.forward(&device, &x, &w, None),
-            1 => ours.input_grad(&device, &g, &w, None),
-            _ => ours.weight_grad(&device, &g, &x, deterministic),
+            0 => conv::forward(&device, &ours, &x, &w, None),
+            1 => conv::input_grad(&device, &ours, &g, &w, None),
+            _ => conv::weight_grad(&device, &ours, &g, &x, deterministic),
         };
         let first = run();
         for (got, expected) in first.iter().zip(device.download(&expected.unwrap()).unwrap()) {

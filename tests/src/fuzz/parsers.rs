@@ -539,7 +539,7 @@ fn choices(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let (_folder, path) = file("choices.toml", text.as_bytes());
     let read = said(ChoiceFile::<ConvKey>::read(&path))?;
     for (key, choice) in read.choices() {
-        drop((key.to_string(), key.output(), choice.clone()));
+        drop((key.to_string(), key.geometry(), choice.clone()));
     }
     let mut config = said(samebits::autotune::default_config(Device::Cpu))?;
     config.mode = Mode::pinned(path.clone());

@@ -1,4 +1,5 @@
 use samebits_macros::named;
+use samebits_tensor_core::geometry::Convolution;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad, PadMode};
 use samebits_tensor_core::{Error, Result};
 
@@ -187,10 +188,13 @@ fn transposed(
     params: &ConvParams,
     output_padding: &[usize],
 ) -> Result<Tensor> {
-    let (longer, shape) = transposed_shape(input.shape(), weight.shape(), params, output_padding)?;
-    let result = match longer.iter().any(|&n| n != 0) {
+    let (conv, zeros) =
+        Convolution::transposed(TRANSPOSED, input.shape(), weight.shape(), params, output_padding)?;
+    let shape = conv.input_shape();
+    let result = match zeros.iter().any(|&n| n != 0) {
         true => {
-            let input = pad(input, &longer, PadMode::Constant, 0.0)?;
+            let pads: Vec<i64> = zeros.iter().rev().flat_map(|&n| [0, n as i64]).collect();
+            let input = pad(input, &pads, PadMode::Constant, 0.0)?;
             conv_input_grad(&input, weight, &shape, params)?
         }
         false => conv_input_grad(input, weight, &shape, params)?,
@@ -209,59 +213,6 @@ fn transposed(
 }
 
 const TRANSPOSED: &str = "conv_transpose";
-
-/// Returns the zeros to pad the input with (in the form of [`pad`]), and the shape of the result.
-///
-/// An output padding of a stride or more, which a large dilation allows, counts as zeros after the
-/// input: the result is that of a longer input.
-fn transposed_shape(
-    input: &[usize],
-    weight: &[usize],
-    params: &ConvParams,
-    output_padding: &[usize],
-) -> Result<(Vec<i64>, Vec<usize>)> {
-    let ConvParams { stride, padding, dilation, groups } = params;
-    let dims = stride.len();
-    let refuse = |why: &str| {
-        let message = format!(
-            "{why}: input {input:?}, weight {weight:?}, {params:?}, output padding \
-             {output_padding:?}"
-        );
-        Err(Error::invalid(TRANSPOSED, message))
-    };
-    let lists = [padding.len(), dilation.len(), output_padding.len()];
-    if !(1..=3).contains(&dims) || lists.iter().any(|&n| n != dims) {
-        return refuse("each parameter needs an entry for each of 1 to 3 spatial dimensions");
-    }
-    if input.len() != dims + 2 || weight.len() != dims + 2 || input[1] != weight[0] {
-        return refuse("the shapes do not match");
-    }
-    if stride.contains(&0) || dilation.contains(&0) || *groups == 0 {
-        return refuse("stride, dilation and groups must be at least 1");
-    }
-    let Some(channels) = weight[1].checked_mul(*groups) else { return refuse("too large") };
-    let mut shape = vec![input[0], channels];
-    let mut longer = Vec::new();
-    for d in 0..dims {
-        let more = output_padding[d];
-        if more >= stride[d].max(dilation[d]) {
-            return refuse("output padding must be below the stride or the dilation");
-        }
-        let zeros = more / stride[d];
-        let size = (input[d + 2] + zeros)
-            .checked_sub(1)
-            .and_then(|n| n.checked_mul(stride[d]))
-            .and_then(|n| n.checked_add(weight[d + 2].checked_sub(1)?.checked_mul(dilation[d])?))
-            .and_then(|n| {
-                n.checked_add(more % stride[d] + 1)?.checked_sub(padding[d].checked_mul(2)?)
-            })
-            .filter(|&size| size > 0);
-        let Some(size) = size else { return refuse("the result would be empty or too large") };
-        shape.push(size);
-        longer.splice(0..0, [0, zeros as i64]);
-    }
-    Ok((longer, shape))
-}
 
 /// Returns the gradient of [`conv`] with respect to its input. Linear in both arguments.
 fn conv_input_grad(

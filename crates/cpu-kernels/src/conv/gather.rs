@@ -1,4 +1,4 @@
-//! Runs a [`Gather`] pass: forward, data gradient and transposed convolution.
+//! Runs a [`Gather`] pass: forward, input gradient and transposed convolution.
 //!
 //! The pass is a product of the weights with the matrix of source elements under each target
 //! position, which is never built. A task copies a piece of the source with zeros around it, and

@@ -3,30 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use samebits_numerics::memory;
+use samebits_tensor_core::geometry::ConvSizes;
 
 /// The most spatial dimensions; fewer are padded in front with dimensions of size 1.
 pub(crate) const DIMS: usize = 3;
 
 /// Sizes per dimension.
 pub(crate) type Dims = [usize; DIMS];
-
-/// A checked convolution from `input` to `output`, whatever the direction in which it is used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Geometry {
-    pub(crate) batch: usize,
-    pub(crate) groups: usize,
-    /// Input channels of a group.
-    pub(crate) inputs: usize,
-    /// Output channels of a group.
-    pub(crate) outputs: usize,
-    pub(crate) input: Dims,
-    pub(crate) output: Dims,
-    pub(crate) kernel: Dims,
-    pub(crate) stride: Dims,
-    pub(crate) padding: Dims,
-    pub(crate) dilation: Dims,
-}
 
 /// One kernel tap of a pass: source coordinate = target coordinate · step + offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,116 +69,9 @@ pub(crate) fn coordinates(mut index: usize, dims: Dims) -> Dims {
     at
 }
 
-impl Geometry {
-    /// Elements of the input, the weights and the output, if they can be counted. Neither does
-    /// any product of some of these sizes wrap around then, whatever the batch.
-    pub(crate) fn lengths(&self) -> Option<(usize, usize, usize)> {
-        let product = |[batch, groups, channels]: [usize; 3], [x, y, z]: Dims| {
-            memory::product(&[batch.max(1), groups, channels, x, y, z])
-                .filter(|&all| all <= isize::MAX as usize / 64)
-                .map(|all| if batch == 0 { 0 } else { all })
-        };
-        Some((
-            product([self.batch, self.groups, self.inputs], self.input)?,
-            product([self.groups, self.outputs, self.inputs], self.kernel)?,
-            product([self.batch, self.groups, self.outputs], self.output)?,
-        ))
-    }
-
-    /// All output positions with the taps that some of them read the input at: the others are in
-    /// the padding everywhere.
-    pub(crate) fn output_phase(&self) -> Phase {
-        let mut taps = Vec::new();
-        for index in 0..volume(self.kernel) {
-            let at = coordinates(index, self.kernel);
-            let offset: [isize; DIMS] = std::array::from_fn(|d| {
-                (at[d] * self.dilation[d]) as isize - self.padding[d] as isize
-            });
-            let reads = |d: usize| meets(offset[d], self.stride[d], self.output[d], self.input[d]);
-            if (0..DIMS).all(reads) {
-                taps.push(Tap { index, offset });
-            }
-        }
-        Phase {
-            start: [0; DIMS],
-            step: [1; DIMS],
-            count: self.output,
-            taps,
-            source_step: self.stride,
-        }
-    }
-
-    /// The forward pass: output from input.
-    pub(crate) fn forward(&self) -> Gather {
-        let volume = volume(self.kernel);
-        let phase = self.output_phase();
-        Gather {
-            batch: self.batch,
-            groups: self.groups,
-            rows: self.outputs,
-            channels: self.inputs,
-            source: self.input,
-            target: self.output,
-            volume,
-            weight_row: self.inputs * volume,
-            weight_channel: volume,
-            weight_group: self.outputs * self.inputs * volume,
-            phases: if phase.taps.is_empty() { vec![] } else { vec![phase] },
-        }
-    }
-
-    /// The data gradient, which is also the transposed convolution: input from output.
-    ///
-    /// Input coordinate `i` meets output coordinate `(i + padding - tap · dilation) / stride`
-    /// where that is whole, so that inputs of one residue modulo the stride share their taps. A
-    /// tap belongs to one residue, so there are no more of these than taps, whatever the stride.
-    pub(crate) fn data_gradient(&self) -> Gather {
-        let kernel_volume = volume(self.kernel);
-        let mut by_start: BTreeMap<Dims, Vec<Tap>> = BTreeMap::new();
-        for index in 0..kernel_volume {
-            let at = coordinates(index, self.kernel);
-            let (mut start, mut offset) = ([0; DIMS], [0; DIMS]);
-            let reads = |d: usize| {
-                let stride = self.stride[d] as isize;
-                let distance = self.padding[d] as isize - (at[d] * self.dilation[d]) as isize;
-                start[d] = (-distance).rem_euclid(stride) as usize;
-                offset[d] = (start[d] as isize + distance) / stride;
-                start[d] < self.input[d]
-                    && meets(offset[d], 1, self.starting_at(start[d], d), self.output[d])
-            };
-            if (0..DIMS).all(reads) {
-                by_start.entry(start).or_default().push(Tap { index, offset });
-            }
-        }
-        let phases = by_start
-            .into_iter()
-            .map(|(start, taps)| Phase {
-                start,
-                step: self.stride,
-                count: std::array::from_fn(|d| self.starting_at(start[d], d)),
-                taps,
-                source_step: [1; DIMS],
-            })
-            .collect();
-        Gather {
-            batch: self.batch,
-            groups: self.groups,
-            rows: self.inputs,
-            channels: self.outputs,
-            source: self.output,
-            target: self.input,
-            volume: kernel_volume,
-            weight_row: kernel_volume,
-            weight_channel: self.inputs * kernel_volume,
-            weight_group: self.outputs * self.inputs * kernel_volume,
-            phases,
-        }
-    }
-
-    /// Input coordinates of dimension `d` from `start` on in steps of the stride.
-    fn starting_at(&self, start: usize, d: usize) -> usize {
-        (self.input[d] - start).div_ceil(self.stride[d])
-    }
+/// Input coordinates of dimension `d` from `start` on in steps of the stride.
+fn starting_at(s: &ConvSizes, start: usize, d: usize) -> usize {
+    (s.input[d] - start).div_ceil(s.stride[d])
 }
 
 /// Whether `t * step + offset` lies in a source of `size` for some `t` below `count`.
@@ -206,6 +82,73 @@ fn meets(offset: isize, step: usize, count: usize, size: usize) -> bool {
 }
 
 impl Gather {
+    /// The forward pass: output from input.
+    pub(crate) fn forward(s: &ConvSizes) -> Gather {
+        let volume = volume(s.kernel);
+        let phase = Phase::of_outputs(s);
+        Gather {
+            batch: s.batch,
+            groups: s.groups,
+            rows: s.outputs,
+            channels: s.inputs,
+            source: s.input,
+            target: s.output,
+            volume,
+            weight_row: s.inputs * volume,
+            weight_channel: volume,
+            weight_group: s.outputs * s.inputs * volume,
+            phases: if phase.taps.is_empty() { vec![] } else { vec![phase] },
+        }
+    }
+
+    /// The input gradient, which is also the transposed convolution: input from output.
+    ///
+    /// Input coordinate `i` meets output coordinate `(i + padding - tap · dilation) / stride`
+    /// where that is whole, so that inputs of one residue modulo the stride share their taps. A
+    /// tap belongs to one residue, so there are no more of these than taps, whatever the stride.
+    pub(crate) fn input_grad(s: &ConvSizes) -> Gather {
+        let kernel_volume = volume(s.kernel);
+        let mut by_start: BTreeMap<Dims, Vec<Tap>> = BTreeMap::new();
+        for index in 0..kernel_volume {
+            let at = coordinates(index, s.kernel);
+            let (mut start, mut offset) = ([0; DIMS], [0; DIMS]);
+            let reads = |d: usize| {
+                let stride = s.stride[d] as isize;
+                let distance = s.padding[d] as isize - (at[d] * s.dilation[d]) as isize;
+                start[d] = (-distance).rem_euclid(stride) as usize;
+                offset[d] = (start[d] as isize + distance) / stride;
+                start[d] < s.input[d]
+                    && meets(offset[d], 1, starting_at(s, start[d], d), s.output[d])
+            };
+            if (0..DIMS).all(reads) {
+                by_start.entry(start).or_default().push(Tap { index, offset });
+            }
+        }
+        let phases = by_start
+            .into_iter()
+            .map(|(start, taps)| Phase {
+                start,
+                step: s.stride,
+                count: std::array::from_fn(|d| starting_at(s, start[d], d)),
+                taps,
+                source_step: [1; DIMS],
+            })
+            .collect();
+        Gather {
+            batch: s.batch,
+            groups: s.groups,
+            rows: s.inputs,
+            channels: s.outputs,
+            source: s.output,
+            target: s.input,
+            volume: kernel_volume,
+            weight_row: kernel_volume,
+            weight_channel: s.inputs * kernel_volume,
+            weight_group: s.outputs * s.inputs * kernel_volume,
+            phases,
+        }
+    }
+
     /// Whether every target position has a tap.
     pub(crate) fn covers_target(&self) -> bool {
         self.phases.iter().map(|phase| volume(phase.count)).sum::<usize>() == volume(self.target)
@@ -213,6 +156,22 @@ impl Gather {
 }
 
 impl Phase {
+    /// All output positions with the taps that some of them read the input at: the others are in
+    /// the padding everywhere.
+    pub(crate) fn of_outputs(s: &ConvSizes) -> Phase {
+        let mut taps = Vec::new();
+        for index in 0..volume(s.kernel) {
+            let at = coordinates(index, s.kernel);
+            let offset: [isize; DIMS] =
+                std::array::from_fn(|d| (at[d] * s.dilation[d]) as isize - s.padding[d] as isize);
+            let reads = |d: usize| meets(offset[d], s.stride[d], s.output[d], s.input[d]);
+            if (0..DIMS).all(reads) {
+                taps.push(Tap { index, offset });
+            }
+        }
+        Phase { start: [0; DIMS], step: [1; DIMS], count: s.output, taps, source_step: s.stride }
+    }
+
     /// Target coordinates of dimension `d` for which every tap lies inside a source of `size`.
     pub(crate) fn interior(&self, d: usize, size: usize) -> Range<usize> {
         let step = self.source_step[d] as isize;

@@ -7,7 +7,7 @@
 //! As in the [`gather`](super::gather) passes, the copy multiplies with zero where the contract
 //! skips, and what that could change is formed again.
 
-use super::geometry::{DIMS, Dims, Geometry, Phase, coordinates, volume};
+use super::geometry::{DIMS, Dims, Phase, coordinates, volume};
 use super::source::Window;
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::gemm::pack::{Lanes, PackPanels};
@@ -17,6 +17,7 @@ use crate::parallel;
 use parking_lot::Mutex;
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
+use samebits_tensor_core::geometry::ConvSizes;
 
 use std::ops::Range;
 
@@ -32,7 +33,7 @@ pub const WEIGHT_BLOCK: usize = 1024;
 const ROUND_BYTES: usize = 8 << 20;
 
 struct Runner<'a, T: 'static> {
-    geometry: &'a Geometry,
+    geometry: &'a ConvSizes,
     phase: Phase,
     input: &'a [T],
     gradient: &'a [T],
@@ -48,7 +49,7 @@ struct Runner<'a, T: 'static> {
 
 /// Writes the weight gradient in the order of the contract.
 pub(crate) fn run<T: Real>(
-    geometry: &Geometry,
+    geometry: &ConvSizes,
     input: &[T],
     gradient: &[T],
     out: &mut [T],
@@ -75,7 +76,7 @@ pub(crate) fn run<T: Real>(
 /// Writes the weight gradient with the block sums merged in the order in which threads finish:
 /// one pass, no block sums to keep, and bits that change from run to run.
 pub(crate) fn run_unordered<T: Real>(
-    geometry: &Geometry,
+    geometry: &ConvSizes,
     input: &[T],
     gradient: &[T],
     out: &mut [T],
@@ -102,10 +103,10 @@ pub(crate) fn run_unordered<T: Real>(
 }
 
 impl<'a, T: Real> Runner<'a, T> {
-    fn new(geometry: &'a Geometry, input: &'a [T], gradient: &'a [T]) -> Self {
+    fn new(geometry: &'a ConvSizes, input: &'a [T], gradient: &'a [T]) -> Self {
         let kernels = T::kernels(simd::level());
         let tiles = kernels.with_vectors(if geometry.outputs <= kernels.lanes() { 1 } else { 2 });
-        let phase = geometry.output_phase();
+        let phase = Phase::of_outputs(geometry);
         let rows = geometry.inputs * phase.taps.len();
         let positions = volume(geometry.output);
         Runner {

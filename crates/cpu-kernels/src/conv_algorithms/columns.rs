@@ -4,24 +4,24 @@
 //! on data for which multiplying with it changes no bit of what skipping gives.
 
 use samebits_numerics::memory::OutOfMemory;
+use samebits_tensor_core::geometry::{ConvPass, ConvSizes};
 
-use super::Pass;
 use super::shape::{Gather, buffer, count};
-use crate::conv::{Geometry, volume};
+use crate::conv::volume;
 use crate::gemm::driver::{Factors, products};
 use crate::gemm::pack::Lanes;
 use crate::parallel;
 
 /// Elements of workspace.
-pub(super) fn workspace(s: &Geometry, pass: Pass, gather: &Gather) -> usize {
+pub(super) fn workspace(s: &ConvSizes, pass: ConvPass, gather: &Gather) -> usize {
     let matrix = if is_source(gather) {
         0
     } else {
         count(&[gather.channels, gather.taps(), volume(gather.target)])
     };
     match pass {
-        Pass::Forward => matrix,
-        Pass::InputGradient | Pass::WeightGradient => {
+        ConvPass::Forward => matrix,
+        ConvPass::InputGrad | ConvPass::WeightGrad => {
             matrix.saturating_add(s.outputs * s.inputs * gather.taps())
         }
     }
@@ -70,8 +70,8 @@ pub(super) fn run(
 }
 
 /// The weight gradient, summed image by image.
-pub(super) fn weight_gradient(
-    s: &Geometry,
+pub(super) fn weight_grad(
+    s: &ConvSizes,
     input: &[f32],
     gradient: &[f32],
     out: &mut [f32],

@@ -1,5 +1,6 @@
 //! Convolutions of one channel at a time.
 
+use samebits_tensor_core::geometry::ConvSizes;
 use std::ops::Range;
 
 use samebits_numerics::memory::{self, OutOfMemory};
@@ -7,7 +8,7 @@ use samebits_numerics::simd;
 
 use super::direct::{Layout, Task};
 use super::shape::{Gather, buffer};
-use crate::conv::{Geometry, WEIGHT_BLOCK, volume};
+use crate::conv::{WEIGHT_BLOCK, volume};
 use crate::float::Float;
 use crate::matmul::K_BLOCK;
 use crate::parallel;
@@ -157,8 +158,8 @@ fn neighbours<const L: usize>(gather: &Gather, lines: &[Line<'_>], start: usize,
 }
 
 /// The weight gradient in the order of the contract, with channels in the lanes.
-pub(super) fn weight_gradient(
-    s: &Geometry,
+pub(super) fn weight_grad(
+    s: &ConvSizes,
     input: &[f32],
     gradient: &[f32],
     out: &mut [f32],
@@ -190,7 +191,7 @@ struct Spread {
 
 /// The weights of up to [`LANES`] channels.
 struct Weights<'a> {
-    s: &'a Geometry,
+    s: &'a ConvSizes,
     input: &'a [f32],
     gradient: &'a [f32],
     first: usize,

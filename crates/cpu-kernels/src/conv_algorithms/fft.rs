@@ -4,6 +4,7 @@
 //! and transformed with real FFTs along rows and complex ones along columns. Spectra are kept
 //! column by column.
 
+use samebits_tensor_core::geometry::{ConvPass, ConvSizes};
 use std::sync::Arc;
 
 use realfft::num_complex::Complex;
@@ -12,21 +13,20 @@ use rustfft::{Fft, FftPlanner};
 use samebits_numerics::memory::{OutOfMemory, filled, product, with_capacity, zeroed};
 use samebits_numerics::simd;
 
-use super::Pass;
 use super::shape::count;
-use crate::conv::{Geometry, volume};
+use crate::conv::volume;
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Elements of workspace.
-pub(super) fn workspace(s: &Geometry) -> usize {
+pub(super) fn workspace(s: &ConvSizes) -> usize {
     let [rows, columns] = size(s);
     let planes = s.batch * s.groups * (s.inputs + s.outputs) + s.groups * s.inputs * s.outputs;
     count(&[2, planes, rows, columns / 2 + 1])
 }
 
-/// The estimate of [`Plan`](super::Plan) for any pass.
-pub(super) fn estimate(s: &Geometry) -> f64 {
+/// The estimate of [`Algorithm::estimate`](super::Algorithm::estimate) for any pass.
+pub(super) fn estimate(s: &ConvSizes) -> f64 {
     let [rows, columns] = size(s);
     let points = rows as f64 * columns as f64;
     let kernels = (s.groups * s.inputs * s.outputs) as f64;
@@ -37,8 +37,8 @@ pub(super) fn estimate(s: &Geometry) -> f64 {
 
 /// Forward pass or input gradient.
 pub(super) fn gather(
-    s: &Geometry,
-    pass: Pass,
+    s: &ConvSizes,
+    pass: ConvPass,
     source: &[f32],
     weights: &[f32],
     target: &mut [f32],
@@ -47,7 +47,7 @@ pub(super) fn gather(
         return Ok(());
     }
     let t = Transforms::new(s)?;
-    let forward = pass == Pass::Forward;
+    let forward = pass == ConvPass::Forward;
     let (from, to) = if forward { (s.input, s.output) } else { (s.output, s.input) };
     let (rows, channels) = if forward { (s.outputs, s.inputs) } else { (s.inputs, s.outputs) };
     let sources = t.spectra(source, from, [1; 3])?;
@@ -78,8 +78,8 @@ pub(super) fn gather(
 }
 
 /// The weight gradient.
-pub(super) fn weight_gradient(
-    s: &Geometry,
+pub(super) fn weight_grad(
+    s: &ConvSizes,
     input: &[f32],
     gradient: &[f32],
     out: &mut [f32],
@@ -113,7 +113,7 @@ pub(super) fn weight_gradient(
 
 /// Rows and columns of the rectangle. Lags run from −padding to the size of the input, in every
 /// pass, so that a period of size + padding keeps them apart; kernel and output must fit, too.
-fn size(s: &Geometry) -> [usize; 2] {
+fn size(s: &ConvSizes) -> [usize; 2] {
     [1, 2].map(|d| {
         let reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
         let least = (s.input[d] + s.padding[d]).max(s.output[d]).max(reach);
@@ -158,7 +158,7 @@ struct Scratch {
 }
 
 impl Transforms {
-    fn new(s: &Geometry) -> Result<Transforms, OutOfMemory> {
+    fn new(s: &ConvSizes) -> Result<Transforms, OutOfMemory> {
         let [rows, columns] = size(s);
         // The plans' tables are no larger than a spectrum, but do not say if there is no memory.
         with_capacity::<Complex<f32>>(elements(1, rows, columns)?)?;

@@ -1,7 +1,7 @@
 //! Several algorithms for one convolution, to be raced against each other.
 //!
-//! [`Plan`] checks a convolution once and runs any [`Algorithm`] that applies to it. The canonical
-//! ones give the bits of [`Convolution`], whatever the data; the others stay within
+//! Any [`Algorithm`] runs any checked [`Convolution`] that it applies to. The canonical ones give the
+//! bits of [`conv`](crate::conv), whatever the data; the others stay within
 //! [`Algorithm::tolerance`] and repeat their bits on one machine and build.
 
 mod columns;
@@ -13,31 +13,45 @@ mod winograd;
 mod zeros;
 
 use samebits_tensor_core::Determinism;
+use samebits_tensor_core::geometry::ConvSizes;
 
 use samebits_numerics::fpenv;
-use samebits_numerics::memory::OutOfMemory;
 
-use crate::conv::{Convolution, Error, Geometry, Params, short_of, volume};
-use crate::parallel;
+use crate::conv::{
+    self, Convolution, expect_forward, expect_input_grad, expect_weight_grad, volume,
+};
+use crate::memory::named;
+use crate::{Error, Result, parallel};
+pub use samebits_tensor_core::geometry::ConvPass;
 use shape::Gather;
 use zeros::Extent;
 
-/// One of the three computations of a convolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// The output.
-    Forward,
-    /// The gradient of the input.
-    InputGradient,
-    /// The gradient of the weights.
-    WeightGradient,
-}
-
-/// A way to compute a convolution.
+/// A way to compute a convolution of f32.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::conv::{ConvParams, Convolution};
+/// use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};
+///
+/// let params = ConvParams::padded(2, 1);
+/// let conv = Convolution::new("conv", &[1, 1, 4, 4], &[1, 1, 3, 3], &params)?;
+/// let (input, weight) = (vec![1.0; 16], vec![1.0; 9]);
+/// let mut results = Vec::new();
+/// for algorithm in Algorithm::ALL {
+///     if algorithm.applies(&conv, ConvPass::Forward) {
+///         let mut out = vec![0.0; 16];
+///         algorithm.forward(&conv, &input, &weight, None, &mut out)?;
+///         results.push(out[5].round());
+///     }
+/// }
+/// assert_eq!(results, [9.0; 7]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Register tiles over a padded copy of the input, as [`Convolution`] does it. Canonical,
+    /// Register tiles over a padded copy of the input, as [`conv`](crate::conv) does it. Canonical,
     /// every pass, every shape.
     ImplicitGemm,
     /// Rows of the output formed from rows of a padded copy, four output channels at a time.
@@ -55,37 +69,6 @@ pub enum Algorithm {
     Winograd4,
     /// Products of spectra. Bounded; stride 1, one or two dimensions.
     Fft,
-}
-
-/// A checked convolution of f32 with its algorithms.
-///
-/// # Shapes
-///
-/// As [`Convolution`].
-///
-/// # Examples
-///
-/// ```
-/// use samebits_cpu_kernels::conv::Params;
-/// use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
-///
-/// let params = Params { padding: vec![1, 1], ..Params::new(2) };
-/// let plan = Plan::new(&[1, 1, 4, 4], &[1, 1, 3, 3], &params)?;
-/// let (input, weight) = (vec![1.0; 16], vec![1.0; 9]);
-/// let mut outputs = Vec::new();
-/// for algorithm in Algorithm::ALL {
-///     if plan.applies(algorithm, Pass::Forward) {
-///         let mut output = vec![0.0; 16];
-///         plan.forward(algorithm, &input, &weight, None, &mut output)?;
-///         outputs.push(output[5].round());
-///     }
-/// }
-/// assert_eq!(outputs, [9.0; 7]);
-/// # Ok::<(), samebits_cpu_kernels::conv::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Plan {
-    convolution: Convolution,
 }
 
 impl Algorithm {
@@ -116,10 +99,10 @@ impl Algorithm {
 
     /// Whether the pass has the bits of the contract.
     #[must_use]
-    pub fn is_canonical(self, pass: Pass) -> bool {
+    pub fn is_canonical(self, pass: ConvPass) -> bool {
         match self {
             Algorithm::ImplicitGemm | Algorithm::Direct | Algorithm::Depthwise => true,
-            Algorithm::Im2col => pass != Pass::WeightGradient,
+            Algorithm::Im2col => pass != ConvPass::WeightGrad,
             Algorithm::Winograd2 | Algorithm::Winograd4 | Algorithm::Fft => false,
         }
     }
@@ -127,7 +110,7 @@ impl Algorithm {
     /// The level that the pass promises of its own bits: the FFT library chooses its code by the
     /// processor, everything else is the same everywhere.
     #[must_use]
-    pub fn level(self, _pass: Pass) -> Determinism {
+    pub fn level(self, _pass: ConvPass) -> Determinism {
         match self {
             Algorithm::Fft => Determinism::RunToRun,
             _ => Determinism::Portable,
@@ -138,7 +121,7 @@ impl Algorithm {
     /// where terms are those of the element's sum and a and b the two factors. 0 for a canonical
     /// pass. Inputs are finite; where sums overflow nothing is said.
     #[must_use]
-    pub fn tolerance(self, pass: Pass) -> f64 {
+    pub fn tolerance(self, pass: ConvPass) -> f64 {
         if self.is_canonical(pass) {
             return 0.0;
         }
@@ -150,41 +133,26 @@ impl Algorithm {
     }
 }
 
-impl Plan {
-    /// Checks the shapes of input and weights against each other and the parameters.
-    ///
-    /// # Errors
-    ///
-    /// As [`Convolution::new`].
-    pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Plan, Error> {
-        Ok(Plan { convolution: Convolution::new(input, weight, params)? })
-    }
-
-    /// Shape of the output.
+impl Algorithm {
+    /// Returns whether the algorithm can compute `pass` of the convolution.
     #[must_use]
-    pub fn output_shape(&self) -> Vec<usize> {
-        self.convolution.output_shape()
-    }
-
-    /// Whether `algorithm` can compute `pass` of this convolution.
-    #[must_use]
-    pub fn applies(&self, algorithm: Algorithm, pass: Pass) -> bool {
-        let s = self.shape();
+    pub fn applies(self, conv: &Convolution, pass: ConvPass) -> bool {
+        let s = conv.sizes();
         let unit_stride = s.stride == [1; 3];
-        match algorithm {
+        match self {
             Algorithm::ImplicitGemm | Algorithm::Im2col => true,
             Algorithm::Direct => match pass {
-                Pass::Forward => true,
-                Pass::InputGradient => unit_stride,
-                Pass::WeightGradient => false,
+                ConvPass::Forward => true,
+                ConvPass::InputGrad => unit_stride,
+                ConvPass::WeightGrad => false,
             },
             Algorithm::Depthwise => {
                 let single = s.inputs == 1 && s.outputs == 1;
-                single && (unit_stride || pass != Pass::InputGradient)
+                single && (unit_stride || pass != ConvPass::InputGrad)
             }
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let three = s.kernel == [1, 3, 3] && s.dilation == [1; 3] && s.input[0] == 1;
-                let gather = pass != Pass::WeightGradient;
+                let gather = pass != ConvPass::WeightGrad;
                 three
                     && gather
                     && unit_stride
@@ -197,18 +165,18 @@ impl Plan {
         }
     }
 
-    /// Bytes that `algorithm` needs beside input, weights and output, but for buffers of a
+    /// Returns the bytes that the algorithm needs beside input, weight and output, but for buffers of a
     /// thread that depend on the size of a register tile alone.
     #[must_use]
-    pub fn workspace(&self, algorithm: Algorithm, pass: Pass) -> usize {
-        let s = self.shape();
-        let elements = match algorithm {
-            Algorithm::ImplicitGemm => weight_len(s),
-            Algorithm::Direct => direct::workspace(&self.gather(pass)),
+    pub fn workspace(self, conv: &Convolution, pass: ConvPass) -> usize {
+        let s = conv.sizes();
+        let elements = match self {
+            Algorithm::ImplicitGemm => s.weight_len(),
+            Algorithm::Direct => direct::workspace(&gather(s, pass)),
             Algorithm::Depthwise => 0,
-            Algorithm::Im2col => columns::workspace(s, pass, &self.gather(pass)),
-            Algorithm::Winograd2 => winograd::workspace::<2, 4>(&self.gather(pass)),
-            Algorithm::Winograd4 => winograd::workspace::<4, 6>(&self.gather(pass)),
+            Algorithm::Im2col => columns::workspace(s, pass, &gather(s, pass)),
+            Algorithm::Winograd2 => winograd::workspace::<2, 4>(&gather(s, pass)),
+            Algorithm::Winograd4 => winograd::workspace::<4, 6>(&gather(s, pass)),
             Algorithm::Fft => fft::workspace(s),
         };
         elements.saturating_mul(size_of::<f32>())
@@ -217,41 +185,41 @@ impl Plan {
     /// The written heuristic: an estimate of the time in units of one fused multiply-add of a
     /// good matrix product, from the shape alone.
     #[must_use]
-    pub fn estimate(&self, algorithm: Algorithm, pass: Pass) -> f64 {
-        let s = self.shape();
-        let work = work(s);
-        let traffic = (input_len(s) + output_len(s) + weight_len(s)) as f64;
+    pub fn estimate(self, conv: &Convolution, pass: ConvPass) -> f64 {
+        let s = conv.sizes();
+        let work = s.output_len() as f64 * (s.inputs * volume(s.kernel)) as f64;
+        let traffic = (s.input_len() + s.output_len() + s.weight_len()) as f64;
         // Lanes or rows of a register tile are channels of a group: with few, most are idle. Those of
         // a single channel are positions, but not of its weights.
-        let single = s.inputs == 1 && s.outputs == 1 && pass != Pass::WeightGradient;
+        let single = s.inputs == 1 && s.outputs == 1 && pass != ConvPass::WeightGrad;
         let idle = s.groups > 1 && !single;
         let few = |channels: usize| if channels < 4 && idle { 4.0 } else { 1.0 };
         let channels = match pass {
-            Pass::Forward | Pass::WeightGradient => s.outputs,
-            Pass::InputGradient => s.inputs,
+            ConvPass::Forward | ConvPass::WeightGrad => s.outputs,
+            ConvPass::InputGrad => s.inputs,
         };
         let products = (s.batch * s.groups) as f64;
-        match algorithm {
+        match self {
             Algorithm::ImplicitGemm => work * few(channels) + 4.0 * traffic,
             Algorithm::Direct => {
-                let width = self.gather(pass).target[2];
+                let width = gather(s, pass).target[2];
                 let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
                 let strided = if s.stride[2] > 1 { 1.5 } else { 1.0 };
                 let single = if channels >= 4 { 12.0 } else { 3.0 };
                 work * waste * strided * single + 8.0 * traffic
             }
             Algorithm::Depthwise => {
-                let weights = pass == Pass::WeightGradient;
-                let straight = !weights && depthwise::straight(&self.gather(pass)).is_some();
+                let weights = pass == ConvPass::WeightGrad;
+                let straight = !weights && depthwise::straight(&gather(s, pass)).is_some();
                 work * if straight { 1.0 } else { 3.0 } + 2.0 * traffic
             }
             Algorithm::Im2col => {
-                let copied = columns::workspace(s, pass, &self.gather(pass)) as f64;
+                let copied = columns::workspace(s, pass, &gather(s, pass)) as f64;
                 work * few(channels) + 5.0 * traffic + (16.0 * copied + 2e5) * products
             }
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let pairs = (s.groups * s.inputs * s.outputs) as f64;
-                let (gain, around, weights) = match algorithm {
+                let (gain, around, weights) = match self {
                     Algorithm::Winograd2 => (1.1, 60.0, 250.0),
                     _ => (1.6, 70.0, 600.0),
                 };
@@ -261,7 +229,7 @@ impl Plan {
         }
     }
 
-    /// The convolution, plus `bias` for each output channel.
+    /// Computes the convolution, plus `bias` for each output channel.
     ///
     /// # Determinism
     ///
@@ -269,124 +237,107 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
+    /// [`Error::Length`]; [`Error::Argument`] if the algorithm does not
+    /// [apply](Algorithm::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
     pub fn forward(
-        &self,
-        algorithm: Algorithm,
+        self,
+        conv: &Convolution,
         input: &[f32],
         weight: &[f32],
         bias: Option<&[f32]>,
-        output: &mut [f32],
-    ) -> Result<(), Error> {
-        let pass = Pass::Forward;
-        if algorithm == Algorithm::ImplicitGemm {
-            return self.convolution.forward(input, weight, bias, output);
+        out: &mut [f32],
+    ) -> Result<()> {
+        let pass = ConvPass::Forward;
+        if self == Algorithm::ImplicitGemm {
+            return conv::forward(conv, input, weight, bias, out);
         }
-        self.check(algorithm, pass)?;
-        let s = self.shape();
-        length("input", input, input_len(s))?;
-        length("weights", weight, weight_len(s))?;
-        length("output", output, output_len(s))?;
-        if let Some(bias) = bias {
-            length("bias", bias, s.groups * s.outputs)?;
-        }
-        let gathered = self.gathered(algorithm, pass, input, weight, output);
-        if !gathered.map_err(short_of(name(pass)))? {
-            return self.convolution.forward(input, weight, bias, output);
+        self.check(conv, pass)?;
+        expect_forward(conv, input, weight, bias, out)?;
+        if !self.gathered(conv, pass, input, weight, out)? {
+            return conv::forward(conv, input, weight, bias, out);
         }
         if let Some(bias) = bias {
-            shape::add_bias(output, bias, volume(s.output));
+            shape::add_bias(out, bias, volume(conv.sizes().output));
         }
         Ok(())
     }
 
-    /// The gradient of the input, given the gradient of the output.
+    /// Computes the gradient of the input from that of the output.
     ///
     /// # Determinism
     ///
-    /// As [`forward`](Plan::forward).
+    /// As [`forward`](Algorithm::forward).
     ///
     /// # Errors
     ///
-    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
-    pub fn input_gradient(
-        &self,
-        algorithm: Algorithm,
-        output_gradient: &[f32],
+    /// As [`forward`](Algorithm::forward).
+    pub fn input_grad(
+        self,
+        conv: &Convolution,
+        grad: &[f32],
         weight: &[f32],
-        input_gradient: &mut [f32],
-    ) -> Result<(), Error> {
-        let pass = Pass::InputGradient;
-        if algorithm == Algorithm::ImplicitGemm {
-            return self.convolution.input_gradient(output_gradient, weight, input_gradient);
+        grad_input: &mut [f32],
+    ) -> Result<()> {
+        let pass = ConvPass::InputGrad;
+        if self == Algorithm::ImplicitGemm {
+            return conv::input_grad(conv, grad, weight, grad_input);
         }
-        self.check(algorithm, pass)?;
-        let s = self.shape();
-        length("output gradient", output_gradient, output_len(s))?;
-        length("weights", weight, weight_len(s))?;
-        length("input gradient", input_gradient, input_len(s))?;
-        let gathered = self.gathered(algorithm, pass, output_gradient, weight, input_gradient);
-        if !gathered.map_err(short_of(name(pass)))? {
-            return self.convolution.input_gradient(output_gradient, weight, input_gradient);
+        self.check(conv, pass)?;
+        expect_input_grad(conv, grad, weight, grad_input)?;
+        if !self.gathered(conv, pass, grad, weight, grad_input)? {
+            return conv::input_grad(conv, grad, weight, grad_input);
         }
         Ok(())
     }
 
-    /// The gradient of the weights, given the gradient of the output.
+    /// Computes the gradient of the weight from that of the output.
     ///
     /// # Determinism
     ///
-    /// As [`forward`](Plan::forward).
+    /// As [`forward`](Algorithm::forward).
     ///
     /// # Errors
     ///
-    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
-    pub fn weight_gradient(
-        &self,
-        algorithm: Algorithm,
+    /// As [`forward`](Algorithm::forward).
+    pub fn weight_grad(
+        self,
+        conv: &Convolution,
         input: &[f32],
-        output_gradient: &[f32],
-        weight_gradient: &mut [f32],
-    ) -> Result<(), Error> {
-        if algorithm == Algorithm::ImplicitGemm {
-            return self.convolution.weight_gradient(input, output_gradient, weight_gradient);
+        grad: &[f32],
+        grad_weight: &mut [f32],
+    ) -> Result<()> {
+        if self == Algorithm::ImplicitGemm {
+            return conv::weight_grad(conv, input, grad, grad_weight);
         }
-        self.check(algorithm, Pass::WeightGradient)?;
-        let s = self.shape();
-        length("input", input, input_len(s))?;
-        length("output gradient", output_gradient, output_len(s))?;
-        length("weight gradient", weight_gradient, weight_len(s))?;
-        let compute = match algorithm {
-            Algorithm::Depthwise => depthwise::weight_gradient,
-            Algorithm::Im2col => columns::weight_gradient,
-            Algorithm::Fft => fft::weight_gradient,
+        self.check(conv, ConvPass::WeightGrad)?;
+        expect_weight_grad(conv, input, grad, grad_weight)?;
+        let compute = match self {
+            Algorithm::Depthwise => depthwise::weight_grad,
+            Algorithm::Im2col => columns::weight_grad,
+            Algorithm::Fft => fft::weight_grad,
             _ => unreachable!("checked to apply"),
         };
-        fpenv::ieee(|| compute(s, input, output_gradient, weight_gradient))
-            .map_err(short_of(name(Pass::WeightGradient)))
+        fpenv::ieee(|| compute(conv.sizes(), input, grad, grad_weight)).map_err(named(conv.op()))
     }
 
     /// Runs a pass that forms each target from the source under the kernel. False if this very
     /// data needs the letter of the contract, which the algorithm cannot follow.
     fn gathered(
-        &self,
-        algorithm: Algorithm,
-        pass: Pass,
+        self,
+        conv: &Convolution,
+        pass: ConvPass,
         source: &[f32],
         weight: &[f32],
         target: &mut [f32],
-    ) -> Result<bool, OutOfMemory> {
-        let gather = self.gather(pass);
+    ) -> Result<bool> {
+        let gather = gather(conv.sizes(), pass);
         let harmless = || {
             let extent = |values| {
                 parallel::chunks(values, 1 << 16).reduce(Extent::NONE, Extent::of, Extent::with)
             };
             zeros::zeros_are_harmless(extent(weight), extent(source))
         };
-        let run = match algorithm {
+        let run = match self {
             Algorithm::Direct => direct::run,
             Algorithm::Depthwise => depthwise::run,
             Algorithm::Im2col if gather.skips() && !harmless() => return Ok(false),
@@ -394,62 +345,28 @@ impl Plan {
             Algorithm::Winograd2 => winograd::run::<2, 4>,
             Algorithm::Winograd4 => winograd::run::<4, 6>,
             Algorithm::Fft => {
-                fpenv::ieee(|| fft::gather(self.shape(), pass, source, weight, target))?;
+                fpenv::ieee(|| fft::gather(conv.sizes(), pass, source, weight, target))
+                    .map_err(named(conv.op()))?;
                 return Ok(true);
             }
-            Algorithm::ImplicitGemm => unreachable!("computed by `Convolution`"),
+            Algorithm::ImplicitGemm => unreachable!("computed by `conv`"),
         };
-        fpenv::ieee(|| run(&gather, source, weight, target))?;
+        fpenv::ieee(|| run(&gather, source, weight, target)).map_err(named(conv.op()))?;
         Ok(true)
     }
 
-    fn shape(&self) -> &Geometry {
-        self.convolution.geometry()
-    }
-
-    fn gather(&self, pass: Pass) -> Gather {
-        match pass {
-            Pass::Forward | Pass::WeightGradient => Gather::forward(self.shape()),
-            Pass::InputGradient => Gather::input_gradient(self.shape()),
-        }
-    }
-
-    fn check(&self, algorithm: Algorithm, pass: Pass) -> Result<(), Error> {
-        if self.applies(algorithm, pass) {
+    fn check(self, conv: &Convolution, pass: ConvPass) -> Result<()> {
+        if self.applies(conv, pass) {
             return Ok(());
         }
-        Err(Error::NotApplicable { op: name(pass), algorithm: algorithm.name() })
+        let (name, sizes) = (self.name(), conv.sizes());
+        Err(Error::argument(conv.op(), format!("{name} does not apply to {pass} of {sizes:?}")))
     }
 }
 
-fn name(pass: Pass) -> &'static str {
+fn gather(s: &ConvSizes, pass: ConvPass) -> Gather {
     match pass {
-        Pass::Forward => "convolution",
-        Pass::InputGradient => "convolution input gradient",
-        Pass::WeightGradient => "convolution weight gradient",
+        ConvPass::Forward | ConvPass::WeightGrad => Gather::forward(s),
+        ConvPass::InputGrad => Gather::input_grad(s),
     }
-}
-
-fn input_len(s: &Geometry) -> usize {
-    s.batch * s.groups * s.inputs * volume(s.input)
-}
-
-fn output_len(s: &Geometry) -> usize {
-    s.batch * s.groups * s.outputs * volume(s.output)
-}
-
-fn weight_len(s: &Geometry) -> usize {
-    s.groups * s.outputs * s.inputs * volume(s.kernel)
-}
-
-/// Multiply-adds of a pass.
-fn work(s: &Geometry) -> f64 {
-    output_len(s) as f64 * (s.inputs * volume(s.kernel)) as f64
-}
-
-fn length(what: &'static str, slice: &[f32], want: usize) -> Result<(), Error> {
-    if slice.len() == want {
-        return Ok(());
-    }
-    Err(Error::Length { op: "convolution", what, want, got: slice.len() })
 }

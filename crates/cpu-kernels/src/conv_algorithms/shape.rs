@@ -2,8 +2,9 @@
 
 use samebits_numerics::memory::{OutOfMemory, product, zeroed};
 use samebits_numerics::simd;
+use samebits_tensor_core::geometry::ConvSizes;
 
-use crate::conv::{Geometry, volume};
+use crate::conv::volume;
 use crate::parallel;
 
 /// A pass that forms each target element from the source elements under the kernel: source
@@ -29,7 +30,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) fn forward(s: &Geometry) -> Gather {
+    pub(super) fn forward(s: &ConvSizes) -> Gather {
         let taps = volume(s.kernel);
         Gather {
             batch: s.batch,
@@ -49,7 +50,7 @@ impl Gather {
         }
     }
 
-    pub(super) fn input_gradient(s: &Geometry) -> Gather {
+    pub(super) fn input_grad(s: &ConvSizes) -> Gather {
         let taps = volume(s.kernel);
         Gather {
             batch: s.batch,

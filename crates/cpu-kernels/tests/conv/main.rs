@@ -6,7 +6,7 @@ mod oracle;
 
 use invariance::{on_every_machine, on_threads};
 use oracle::{Case, Xorshift};
-use samebits_cpu_kernels::conv::{Convolution, Error, Params, WEIGHT_BLOCK};
+use samebits_cpu_kernels::conv::{self, ConvParams, Convolution, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 trait Sample: Real {
     /// Draws from an f32, exactly or by scaling f32's special values to the type's.
@@ -83,7 +83,7 @@ impl<T: Sample> Expected<T> {
         let output_bias = draw(case.groups * case.outputs, kinds[0]);
         Expected {
             forward: case.forward(&input, &weight, Some(&output_bias)),
-            data: case.data_gradient(&gradient, &weight),
+            data: case.input_gradient(&gradient, &weight),
             weights: case.weight_gradient(&input, &gradient),
             case,
             input,
@@ -100,15 +100,15 @@ impl<T: Sample> Expected<T> {
         let what = |pass: &str| format!("{pass} of {case:?} at {machine}");
 
         let mut out = vec![stale; gradient.len()];
-        conv.forward(input, weight, Some(&self.output_bias), &mut out).unwrap();
+        conv::forward(&conv, input, weight, Some(&self.output_bias), &mut out).unwrap();
         assert_bits(&out, &self.forward, &what("forward"));
 
         let mut out = vec![stale; input.len()];
-        conv.input_gradient(gradient, weight, &mut out).unwrap();
+        conv::input_grad(&conv, gradient, weight, &mut out).unwrap();
         assert_bits(&out, &self.data, &what("input gradient"));
 
         let mut out = vec![stale; weight.len()];
-        conv.weight_gradient(input, gradient, &mut out).unwrap();
+        conv::weight_grad(&conv, input, gradient, &mut out).unwrap();
         assert_bits(&out, &self.weights, &what("weight gradient"));
     }
 }
@@ -213,13 +213,18 @@ fn larger_sizes_match_the_oracle() {
 fn the_order_of_addition_is_the_written_one() {
     let (channels, taps) = (70, 9);
     let k = channels * taps;
-    let conv =
-        Convolution::new(&[1, channels, 3, 3], &[1, channels, 3, 3], &Params::new(2)).unwrap();
+    let conv = Convolution::new(
+        "conv",
+        &[1, channels, 3, 3],
+        &[1, channels, 3, 3],
+        &ConvParams::padded(2, 0),
+    )
+    .unwrap();
     for (i, j) in [(0, 1), (3, 8), (8, 9), (0, 255), (0, 256), (255, 256), (256, 600), (300, 301)] {
         let mut input = vec![1.0f32; k];
         (input[i], input[j]) = (1e30, -1e30);
         let mut out = [0.0];
-        conv.forward(&input, &vec![1.0; k], None, &mut out).unwrap();
+        conv::forward(&conv, &input, &vec![1.0; k], None, &mut out).unwrap();
         let (first, second) = (i / K_BLOCK, j / K_BLOCK);
         let block_end = k.min((second + 1) * K_BLOCK);
         let want = if first == second {
@@ -231,12 +236,13 @@ fn the_order_of_addition_is_the_written_one() {
     }
 
     let length = 3 * WEIGHT_BLOCK + 50;
-    let conv = Convolution::new(&[1, 1, length], &[1, 1, 1], &Params::new(1)).unwrap();
+    let conv =
+        Convolution::new("conv", &[1, 1, length], &[1, 1, 1], &ConvParams::padded(1, 0)).unwrap();
     for (i, j) in [(0, 1), (0, 1023), (1023, 1024), (1500, 3000), (3072, 3100)] {
         let mut gradient = vec![1.0f32; length];
         (gradient[i], gradient[j]) = (1e30, -1e30);
         let mut out = [0.0];
-        conv.weight_gradient(&vec![1.0; length], &gradient, &mut out).unwrap();
+        conv::weight_grad(&conv, &vec![1.0; length], &gradient, &mut out).unwrap();
         let (first, second) = (i / WEIGHT_BLOCK, j / WEIGHT_BLOCK);
         let block_end = length.min((second + 1) * WEIGHT_BLOCK);
         let want = if first == second {
@@ -250,7 +256,8 @@ fn the_order_of_addition_is_the_written_one() {
 
 #[test]
 fn unordered_weight_gradients_are_close_but_not_the_same_everywhere() {
-    let conv = Convolution::new(&[8, 3, 64, 64], &[8, 3, 3, 3], &Params::new(2)).unwrap();
+    let conv = Convolution::new("conv", &[8, 3, 64, 64], &[8, 3, 3, 3], &ConvParams::padded(2, 0))
+        .unwrap();
     let mut rng = Xorshift(17);
     let mut draw = |count: usize| -> Vec<f32> {
         (0..count).map(|_| f32::draw(&mut rng, Kind::Ordinary)).collect()
@@ -258,14 +265,14 @@ fn unordered_weight_gradients_are_close_but_not_the_same_everywhere() {
     let (input, gradient) = (draw(8 * 3 * 64 * 64), draw(8 * 8 * 62 * 62));
     let mut exact = vec![0.0f64; 8 * 27];
     let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-    conv.weight_gradient(&wide(&input), &wide(&gradient), &mut exact).unwrap();
+    conv::weight_grad(&conv, &wide(&input), &wide(&gradient), &mut exact).unwrap();
     let mut ordered = vec![0.0; 8 * 27];
-    conv.weight_gradient(&input, &gradient, &mut ordered).unwrap();
+    conv::weight_grad(&conv, &input, &gradient, &mut ordered).unwrap();
     let mut others = 0;
     for _ in 0..1000 {
         let out = on_threads(7, || {
             let mut out = vec![0.0; 8 * 27];
-            conv.weight_gradient_unordered(&input, &gradient, &mut out).unwrap();
+            conv::weight_grad_unordered(&conv, &input, &gradient, &mut out).unwrap();
             out
         });
         for (got, want) in out.iter().zip(&exact) {
@@ -281,59 +288,29 @@ fn unordered_weight_gradients_are_close_but_not_the_same_everywhere() {
 
 #[test]
 fn an_empty_batch_gives_empty_outputs_and_zero_weight_gradients() {
-    let conv = Convolution::new(&[0, 2, 5], &[3, 2, 2], &Params::new(1)).unwrap();
+    let conv = Convolution::new("conv", &[0, 2, 5], &[3, 2, 2], &ConvParams::padded(1, 0)).unwrap();
     assert_eq!(conv.output_shape(), [0, 3, 4]);
-    conv.forward::<f32>(&[], &[1.0; 12], None, &mut []).unwrap();
-    conv.input_gradient::<f32>(&[], &[1.0; 12], &mut []).unwrap();
+    conv::forward::<f32>(&conv, &[], &[1.0; 12], None, &mut []).unwrap();
+    conv::input_grad::<f32>(&conv, &[], &[1.0; 12], &mut []).unwrap();
     let mut out = [7.0f32; 12];
-    conv.weight_gradient(&[], &[], &mut out).unwrap();
+    conv::weight_grad(&conv, &[], &[], &mut out).unwrap();
     assert!(out.iter().all(|x| x.to_bits() == 0));
     let mut out = [7.0f32; 12];
-    conv.weight_gradient_unordered(&[], &[], &mut out).unwrap();
+    conv::weight_grad_unordered(&conv, &[], &[], &mut out).unwrap();
     assert_eq!(out, [0.0; 12]);
 }
 
 #[test]
 fn refusals_name_both_sides() {
-    let new = |input: &[usize], weight: &[usize], params: &Params| {
-        Convolution::new(input, weight, params).unwrap_err()
+    let conv = Convolution::new("conv", &[1, 1, 4], &[1, 1, 3], &ConvParams::padded(1, 0)).unwrap();
+    let run = |bias: Option<&[f32]>, out: &mut [f32]| {
+        conv::forward(&conv, &[0.0f32; 4], &[0.0; 3], bias, out).unwrap_err().to_string()
     };
-    let two = Params::new(2);
-    assert_eq!(
-        new(&[1, 2, 8, 8], &[4, 3, 3, 3], &two).to_string(),
-        "convolution: input of shape [1, 2, 8, 8] has 2 channels, weights of shape [4, 3, 3, 3] in \
-         1 groups take 3"
-    );
-    assert_eq!(
-        new(&[1, 3, 2, 8], &[4, 3, 3, 3], &two).to_string(),
-        "convolution: the kernel reaches over [3, 3] elements and the padded input has [2, 8]; pad \
-         more or use a smaller kernel"
-    );
-    assert!(matches!(new(&[1, 3, 8], &[4, 3, 3, 3], &two), Error::Rank { what: "weights", .. }));
-    assert!(matches!(new(&[3, 8], &[4, 3], &two), Error::Rank { what: "input", .. }));
-    let error = new(&[1, 3, 8], &[4, 3, 3], &two);
-    assert!(matches!(error, Error::ParameterCount { what: "stride", got: 2, want: 1, .. }));
-    for (input, weight) in [([1, 3, 0, 8], [4, 3, 3, 3]), ([1, 0, 8, 8], [4, 0, 3, 3])] {
-        assert!(matches!(new(&input, &weight, &two), Error::Zero { .. }));
-    }
-    let stopped = Params { stride: vec![1, 0], ..Params::new(2) };
-    assert!(matches!(
-        new(&[1, 3, 8, 8], &[4, 3, 3, 3], &stopped),
-        Error::Zero { what: "stride", .. }
-    ));
-    let grouped = Params { groups: 3, ..Params::new(2) };
-    let error = new(&[1, 3, 8, 8], &[4, 1, 3, 3], &grouped);
-    assert!(matches!(error, Error::Groups { channels: 4, groups: 3, .. }));
-    let huge = Params { padding: vec![usize::MAX / 2, 1], ..Params::new(2) };
-    assert!(matches!(new(&[1, 3, 8, 8], &[4, 3, 3, 3], &huge), Error::TooLarge { .. }));
-    assert!(matches!(new(&[usize::MAX / 8, 3, 8, 8], &[4, 3, 3, 3], &two), Error::TooLarge { .. }));
-
-    let conv = Convolution::new(&[1, 1, 4], &[1, 1, 3], &Params::new(1)).unwrap();
-    let error = conv.forward(&[0.0f32; 4], &[0.0; 3], Some(&[0.0; 2]), &mut [0.0; 2]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "convolution: the bias has 2 elements, its shape has 1; pass a slice of 1"
-    );
-    let error = conv.forward(&[0.0f32; 4], &[0.0; 3], None, &mut [0.0; 3]).unwrap_err();
-    assert!(matches!(error, Error::Length { what: "output", want: 2, got: 3, .. }));
+    let got = run(Some(&[0.0; 2]), &mut [0.0; 2]);
+    assert_eq!(got, "conv: bias must have 1 elements, got 2");
+    assert_eq!(run(None, &mut [0.0; 3]), "conv: out must have 2 elements, got 3");
+    let error = conv::input_grad(&conv, &[0.0f32; 3], &[0.0; 3], &mut [0.0; 4]).unwrap_err();
+    assert_eq!(error.to_string(), "conv: grad must have 2 elements, got 3");
+    let error = conv::weight_grad(&conv, &[0.0f32; 4], &[0.0; 2], &mut [0.0; 4]).unwrap_err();
+    assert_eq!(error.to_string(), "conv: grad_weight must have 3 elements, got 4");
 }

@@ -1,6 +1,6 @@
 //! The passes of a convolution as plain loops in the written order.
 
-use samebits_cpu_kernels::conv::{Convolution, Params, WEIGHT_BLOCK};
+use samebits_cpu_kernels::conv::{ConvParams, Convolution, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 
 /// A convolution between an `input` and an `output` side, with all spatial sizes of rank 3.
@@ -105,7 +105,7 @@ impl Case {
         out
     }
 
-    pub(crate) fn data_gradient<T: Real>(&self, gradient: &[T], weight: &[T]) -> Vec<T> {
+    pub(crate) fn input_gradient<T: Real>(&self, gradient: &[T], weight: &[T]) -> Vec<T> {
         let taps = volume(self.kernel);
         let mut out = Vec::new();
         for n in 0..self.batch {
@@ -166,9 +166,9 @@ impl Case {
         out
     }
 
-    pub(crate) fn params(&self) -> Params {
+    pub(crate) fn params(&self) -> ConvParams {
         let last = |values: [usize; 3]| values[3 - self.dimensions..].to_vec();
-        Params {
+        ConvParams {
             stride: last(self.stride),
             padding: last(self.padding),
             dilation: last(self.dilation),
@@ -182,6 +182,7 @@ impl Case {
 
     pub(crate) fn convolution(&self) -> Convolution {
         let conv = Convolution::new(
+            "conv",
             &self.shape([self.batch, self.groups * self.inputs], self.input),
             &self.shape([self.groups * self.outputs, self.inputs], self.kernel),
             &self.params(),

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Write;
 
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
-use samebits_cuda_kernels::conv::{Convolution, Params};
+use samebits_cuda_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cuda_kernels::conv_algorithms::{Algorithm, Tile};
 use samebits_cuda_kernels::elementwise::{
     Binary, Pairing, Unary, View, affine, binary, cast, cat, copy, unary,
@@ -383,8 +383,8 @@ const TILED: Algorithm = Algorithm::ImplicitGemm(Tile::Medium);
 /// A convolution of 3 x 3 over images that are `height` rows of 56 in all.
 fn convolution(height: usize) -> Result<(Convolution, usize), Box<dyn Error>> {
     let params =
-        Params { stride: vec![1; 2], padding: vec![1; 2], dilation: vec![1; 2], groups: 1 };
-    let conv = Convolution::new(&[1, 64, height, 56], &[64, 64, 3, 3], &params)?;
+        ConvParams { stride: vec![1; 2], padding: vec![1; 2], dilation: vec![1; 2], groups: 1 };
+    let conv = Convolution::new("conv", &[1, 64, height, 56], &[64, 64, 3, 3], &params)?;
     Ok((conv, 64 * height * 56))
 }
 
@@ -411,7 +411,7 @@ fn products() -> Vec<Case> {
             let (conv, n) = convolution(height)?;
             let (x, weight) = (run.floats(n)?, run.floats(64 * 64 * 9)?);
             run.begin()?;
-            conv.forward_by(TILED, &run.device, &x, &weight, None)?;
+            TILED.forward(&run.device, &conv, &x, &weight, None)?;
             Ok(())
         })
         .flops(flops),
@@ -419,7 +419,7 @@ fn products() -> Vec<Case> {
             let (conv, n) = convolution(height)?;
             let (grad, weight) = (run.floats(n)?, run.floats(64 * 64 * 9)?);
             run.begin()?;
-            conv.input_grad_by(TILED, &run.device, &grad, &weight, None)?;
+            TILED.input_grad(&run.device, &conv, &grad, &weight, None)?;
             Ok(())
         })
         .flops(flops),
@@ -431,7 +431,7 @@ fn products() -> Vec<Case> {
                 Deterministic => Algorithm::SplitK(Tile::Medium),
                 Atomic => Algorithm::AtomicSplitK,
             };
-            conv.weight_grad_by(algorithm, &run.device, &grad, &x)?;
+            algorithm.weight_grad(&run.device, &conv, &grad, &x)?;
             Ok(())
         })
         .flops(flops),
@@ -439,7 +439,7 @@ fn products() -> Vec<Case> {
             let (conv, n) = convolution(height)?;
             let grad = run.floats(n)?;
             run.begin()?;
-            conv.bias_grad(&run.device, &grad)?;
+            conv::bias_grad(&run.device, &conv, &grad)?;
             Ok(())
         }),
     ]

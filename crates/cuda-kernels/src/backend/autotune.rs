@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaEvent;
 use parking_lot::Mutex;
 use samebits_conv_autotune::{
-    BoxError, Candidate, Clock, Config, ConvCall, ConvKey, ConvLibrary, Fingerprint, code_digest,
+    BoxError, Candidate, Clock, Config, ConvCall, ConvLibrary, ConvOp, Fingerprint, code_digest,
     install,
 };
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::{DType, Determinism, Error, Tensor};
 
-use super::conv::{convolution, forward_by, input_grad_by, weight_grad_by};
+use super::HOMES;
+use super::conv::{forward_by, input_grad_by, weight_grad_by};
 use super::memory::Home;
-use super::{Failure, HOMES};
-use crate::conv::Convolution;
 use crate::conv_algorithms::Algorithm;
 use crate::device::Device;
 use crate::launch::kernels::{conv, conv_tiles, matmul};
@@ -54,25 +53,23 @@ fn candidate(id: u32, algorithm: Algorithm) -> Candidate<ConvCall> {
     };
     candidate
         .applies_to(move |key| {
-            key.dtype == DType::F32 && plan(key).is_ok_and(|plan| plan.applies(algorithm, key.pass))
+            key.dtype == DType::F32
+                && key.geometry().is_ok_and(|conv| algorithm.applies(&conv, key.pass))
         })
         .with_workspace(move |key| {
-            plan(key).map_or(usize::MAX, |plan| plan.workspace(algorithm, key.pass))
+            key.geometry().map_or(usize::MAX, |conv| algorithm.workspace(&conv, key.pass))
         })
         .with_estimate(move |key| {
-            plan(key).map_or(f64::INFINITY, |plan| plan.estimate(algorithm, key.pass))
+            key.geometry().map_or(f64::INFINITY, |conv| algorithm.estimate(&conv, key.pass))
         })
-}
-
-fn plan(key: &ConvKey) -> Result<Convolution, Failure> {
-    convolution(&key.input, &key.weight, &key.params())
 }
 
 fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
-    Ok(match call {
-        ConvCall::Forward(op) => forward_by(op, algorithm),
-        ConvCall::DataGradient(op) => input_grad_by(op, algorithm),
-        ConvCall::WeightGradient(op) => weight_grad_by(op, algorithm),
+    let plan = call.geometry();
+    Ok(match call.op() {
+        ConvOp::Forward(op) => forward_by(op, plan, algorithm),
+        ConvOp::InputGrad(op) => input_grad_by(op, plan, algorithm),
+        ConvOp::WeightGrad(op) => weight_grad_by(op, plan, algorithm),
     }?)
 }
 

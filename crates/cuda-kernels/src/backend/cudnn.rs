@@ -1,32 +1,30 @@
 //! Convolutions by the vendor's library, if it is present and the call has no bias.
 
-use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+use samebits_tensor_core::geometry::Convolution;
+use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Determinism, Op, Tensor};
 
-use super::{FLOATS, Failure, Real, Tensors, on, portable, with_float};
-use crate::conv::Params;
-use crate::cudnn::{self, Convolution};
+use super::{FLOATS, Real, Tensors, on, portable, with_float};
+use crate::cudnn;
 
 const SHOWN: &str = "an algorithm that cuDNN calls deterministic and that repeated its bits";
 
 pub(super) fn register_all() {
     register(Kernel {
-        applies: |op: &Conv, ()| {
-            op.bias.is_none() && applies(op.input.shape(), op.weight.shape(), &op.params)
-        },
-        ..run_to_run(|op: &Conv, ()| with_float!(op.input.dtype(), T => forward::<T>(op)))
+        applies: |op: &Conv, plan| op.bias.is_none() && applies(plan),
+        ..run_to_run(|op: &Conv, plan| with_float!(op.input.dtype(), T => forward::<T>(op, plan)))
     });
     register(Kernel {
-        applies: |op: &ConvInputGrad, ()| applies(&op.input_shape, op.weight.shape(), &op.params),
+        applies: |_: &ConvInputGrad, plan| applies(plan),
         ..run_to_run(
-            |op: &ConvInputGrad, ()| with_float!(op.grad.dtype(), T => input_grad::<T>(op)),
+            |op: &ConvInputGrad, plan| with_float!(op.grad.dtype(), T => input_grad::<T>(op, plan)),
         )
     });
     register(Kernel {
-        applies: |op: &ConvWeightGrad, ()| applies(op.input.shape(), &op.weight_shape, &op.params),
+        applies: |_: &ConvWeightGrad, plan| applies(plan),
         ..run_to_run(
-            |op: &ConvWeightGrad, ()| with_float!(op.grad.dtype(), T => weight_grad::<T>(op)),
+            |op: &ConvWeightGrad, plan| with_float!(op.grad.dtype(), T => weight_grad::<T>(op, plan)),
         )
     });
 }
@@ -37,41 +35,30 @@ const fn run_to_run<O: Op>(run: fn(&O, &O::Plan) -> Tensors<O::Output>) -> Kerne
     kernel
 }
 
-fn applies(input: &[usize], weight: &[usize], params: &ConvParams) -> bool {
-    cudnn::find().is_ok() && convolution(input, weight, params).is_ok()
+fn applies(plan: &Convolution) -> bool {
+    cudnn::find().is_ok() && cudnn::Convolution::new(plan).is_ok()
 }
 
-fn forward<T: Real>(op: &Conv) -> Tensors<Tensor> {
+fn forward<T: Real>(op: &Conv, plan: &Convolution) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let conv = convolution(op.input.shape(), op.weight.shape(), &op.params)?;
         let (input, weight) = (gpu.input::<T>(&op.input)?, gpu.input(&op.weight)?);
-        let out = conv.forward(gpu.device, &input, &weight)?;
-        let shape = op.params.output_shape(Conv::NAME, op.input.shape(), op.weight.shape())?;
-        gpu.tensor(out, &shape)
+        let out = cudnn::Convolution::new(plan)?.forward(gpu.device, &input, &weight)?;
+        gpu.tensor(out, &plan.output_shape())
     })
 }
 
-fn input_grad<T: Real>(op: &ConvInputGrad) -> Tensors<Tensor> {
+fn input_grad<T: Real>(op: &ConvInputGrad, plan: &Convolution) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let conv = convolution(&op.input_shape, op.weight.shape(), &op.params)?;
         let (grad, weight) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.weight)?);
-        gpu.tensor(conv.input_grad(gpu.device, &grad, &weight)?, &op.input_shape)
+        let out = cudnn::Convolution::new(plan)?.input_grad(gpu.device, &grad, &weight)?;
+        gpu.tensor(out, &op.input_shape)
     })
 }
 
-fn weight_grad<T: Real>(op: &ConvWeightGrad) -> Tensors<Tensor> {
+fn weight_grad<T: Real>(op: &ConvWeightGrad, plan: &Convolution) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let conv = convolution(op.input.shape(), &op.weight_shape, &op.params)?;
         let (grad, input) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
-        gpu.tensor(conv.weight_grad(gpu.device, &grad, &input)?, &op.weight_shape)
+        let out = cudnn::Convolution::new(plan)?.weight_grad(gpu.device, &grad, &input)?;
+        gpu.tensor(out, &op.weight_shape)
     })
-}
-
-fn convolution(
-    input: &[usize],
-    weight: &[usize],
-    params: &ConvParams,
-) -> Result<Convolution, Failure> {
-    let ConvParams { stride, padding, dilation, groups } = params.clone();
-    Ok(Convolution::new(input, weight, &Params { stride, padding, dilation, groups })?)
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::cudnn::result::{self, CudnnError};
 use cudarc::cudnn::sys;
 use cudarc::driver::CudaStream;
+use samebits_tensor_core::geometry::ConvPass;
 
 use super::{Buffer, ordered};
 use crate::device::Float;
@@ -22,17 +23,6 @@ pub(crate) fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opening the library runs only its own initialisers.
     *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
-}
-
-/// The pass of a convolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Pass {
-    /// The output, from input and weights.
-    Forward,
-    /// The gradient of the input, from those of the output and the weights.
-    Input,
-    /// The gradient of the weights, from that of the output and the input.
-    Weight,
 }
 
 /// An algorithm of one pass.
@@ -174,7 +164,7 @@ impl Convolution {
 
     /// Returns the algorithms of a pass that cuDNN can run, in the order of its heuristics, which
     /// measure nothing.
-    pub(crate) fn algorithms(&self, handle: &Handle, pass: Pass) -> Result<Vec<Candidate>> {
+    pub(crate) fn algorithms(&self, handle: &Handle, pass: ConvPass) -> Result<Vec<Candidate>> {
         let Convolution { input, output, weight, window } = self;
         let mut count = 0;
         macro_rules! list {
@@ -199,7 +189,7 @@ impl Convolution {
             }};
         }
         Ok(match pass {
-            Pass::Forward => list!(
+            ConvPass::Forward => list!(
                 get_convolution_forward_algorithm,
                 Forward,
                 input.0,
@@ -207,7 +197,7 @@ impl Convolution {
                 window.0,
                 output.0
             ),
-            Pass::Input => list!(
+            ConvPass::InputGrad => list!(
                 get_convolution_backward_data_algorithm,
                 Input,
                 weight.0,
@@ -215,7 +205,7 @@ impl Convolution {
                 window.0,
                 input.0
             ),
-            Pass::Weight => list!(
+            ConvPass::WeightGrad => list!(
                 get_convolution_backward_filter_algorithm,
                 Weight,
                 input.0,
@@ -226,7 +216,7 @@ impl Convolution {
         })
     }
 
-    /// Runs an algorithm: `left` and `right` are the operands of its [`Pass`], in that order. The
+    /// Runs an algorithm: `left` and `right` are the operands of its [`ConvPass`], in that order. The
     /// caller has compared the buffers' lengths with the sizes.
     pub(crate) fn run<T: Float>(
         &self,

@@ -7,6 +7,7 @@
 
 mod bags;
 mod bins;
+mod conv;
 mod grid_sample;
 mod interpolate;
 mod padding;
@@ -15,6 +16,7 @@ mod pooling;
 
 pub use bags::BagBounds;
 pub use bins::bin_edges;
+pub use conv::{ConvParams, ConvPass, ConvSizes, Convolution};
 pub use grid_sample::{GridMode, GridPadding, GridParams, Sampling};
 pub use interpolate::{InterpolateMode, Resize, ResizedAxis, Taps, cubic_weights};
 pub use padding::{PadMode, PaddedAxis, Padding};

@@ -29,10 +29,10 @@ mod sort;
 mod sparse;
 
 pub use crate::geometry::{
-    GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
+    ConvParams, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
 };
 pub use bincount::{Bincount, BincountWeighted, Histc};
-pub use conv::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Unary,
