@@ -1,6 +1,7 @@
 //! Histograms: `bincount` and `histc`.
 
 use crate::error::{Error, Result, expect_len};
+use crate::scatter::Sums;
 use crate::scatter::{Adder, Atomic, Exact, Rows};
 use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
@@ -106,7 +107,7 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
 /// # References
 ///
 /// `torch.bincount` with `weights`.
-pub fn bincount_weighted<T: Float>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
+pub fn bincount_weighted<T: Sums>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
     weighted::<T, Exact>(out, values, weights)
 }
 

@@ -12,6 +12,7 @@ pub use bag::{
 
 use crate::error::{Result, expect_size};
 use crate::index::index_select;
+use crate::scatter::Sums;
 use crate::scatter::{Adder, Atomic, Checked, Exact, check, picked};
 use crate::{Float, memory, parallel};
 
@@ -73,7 +74,7 @@ pub fn embedding<T: Copy + Send + Sync>(
 /// # References
 ///
 /// `torch.nn.functional.embedding`, `embedding_dense_backward`.
-pub fn embedding_backward<T: Float>(
+pub fn embedding_backward<T: Sums>(
     grad_weight: &mut [T],
     shape: [usize; 2],
     index: &[i64],

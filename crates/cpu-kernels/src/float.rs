@@ -61,29 +61,6 @@ pub trait Float:
         Self::from_f64(n as f64)
     }
 
-    /// Adds to each row of `out` the rows of the sources that are sent there;
-    /// [`scatter`](crate::scatter) defines the sum.
-    #[doc(hidden)]
-    fn add_rows(
-        out: &mut [Self],
-        width: usize,
-        destinations: &dyn crate::scatter::Destinations,
-        addends: &impl crate::scatter::Addends<Self>,
-    ) -> crate::Result<()> {
-        Self::add_rows_to(out, false, width, destinations, addends)
-    }
-
-    /// Computes [`add_rows`](Float::add_rows). A `fresh` output has no meaningful content, and its
-    /// sums start from +0.
-    #[doc(hidden)]
-    fn add_rows_to(
-        out: &mut [Self],
-        fresh: bool,
-        width: usize,
-        destinations: &dyn crate::scatter::Destinations,
-        addends: &impl crate::scatter::Addends<Self>,
-    ) -> crate::Result<()>;
-
     /// Sets `to[column * width + row] = from[row * stride + column]` for `rows` rows of `columns`.
     #[doc(hidden)]
     fn transpose(
@@ -127,16 +104,6 @@ impl Float for f32 {
         f32::abs(self)
     }
 
-    fn add_rows_to(
-        out: &mut [f32],
-        fresh: bool,
-        width: usize,
-        destinations: &dyn crate::scatter::Destinations,
-        addends: &impl crate::scatter::Addends<f32>,
-    ) -> crate::Result<()> {
-        crate::scatter::exact::add_rows(out, fresh, width, destinations, addends)
-    }
-
     fn transpose(
         from: &[f32],
         stride: usize,
@@ -178,16 +145,6 @@ impl Float for f64 {
     #[inline(always)]
     fn abs(self) -> f64 {
         f64::abs(self)
-    }
-
-    fn add_rows_to(
-        out: &mut [f64],
-        fresh: bool,
-        width: usize,
-        destinations: &dyn crate::scatter::Destinations,
-        addends: &impl crate::scatter::Addends<f64>,
-    ) -> crate::Result<()> {
-        crate::scatter::ascending::add_rows(out, fresh, width, destinations, addends)
     }
 
     fn transpose(

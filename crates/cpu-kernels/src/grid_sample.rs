@@ -24,6 +24,7 @@
 mod taps;
 
 use crate::error::{Result, expect_len};
+use crate::scatter::Sums;
 use crate::scatter::{Checked, Stored};
 use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
@@ -101,7 +102,7 @@ pub fn grid_sample<T: Float>(
 ///
 /// [`Error::Length`](crate::Error::Length) if a slice has the wrong length;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-pub fn grid_sample_input_backward<T: Float>(
+pub fn grid_sample_input_backward<T: Sums>(
     sampling: &Sampling,
     grad_out: &[T],
     grid: &[T],
@@ -126,7 +127,7 @@ pub fn grid_sample_input_backward<T: Float>(
             form: |i: usize, g: T| g * taps.weights[i],
         };
         let places = Checked(sampling.op(), &taps.places);
-        T::add_rows_to(&mut sums, true, channels, &places, &addends)?;
+        T::add_rows(&mut sums, true, channels, &places, &addends)?;
         planes(sampling, &sums, sampling.plane(), grad_input);
         Ok(())
     })

@@ -9,7 +9,7 @@
 use crate::error::{Error, Result, expect_len, expect_size};
 use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
-    Checked, Destinations, Rows, check, elements, index_add_to, put_add_to, rows, wrapped,
+    Checked, Destinations, Rows, Sums, check, elements, index_add_to, put_add_to, rows, wrapped,
 };
 use crate::{Float, memory, parallel};
 use std::marker::PhantomData;
@@ -81,7 +81,7 @@ pub fn index_select<T: Copy + Send + Sync>(
 /// # Errors
 ///
 /// As [`index_select`].
-pub fn index_select_backward<T: Float>(
+pub fn index_select_backward<T: Sums>(
     grad_input: &mut [T],
     shape: [usize; 3],
     index: &[i64],
@@ -154,7 +154,7 @@ pub fn gather<T: Copy + Send + Sync>(
 /// # Errors
 ///
 /// As [`index_select`].
-pub fn gather_backward<T: Float>(
+pub fn gather_backward<T: Sums>(
     grad_input: &mut [T],
     shape: [usize; 3],
     index: &[i64],
@@ -163,7 +163,7 @@ pub fn gather_backward<T: Float>(
     const OP: &str = "gather";
     expect_len(OP, "grad_out", grad_out.len(), index.len())?;
     let elements = elements(OP, "grad_input", grad_input.len(), shape, index)?;
-    T::add_rows_to(grad_input, true, 1, &elements, &rows(grad_out, 1))
+    T::add_rows(grad_input, true, 1, &elements, &rows(grad_out, 1))
 }
 
 /// Assigns each element of `source` to the element of `out` that its index names.
@@ -326,7 +326,7 @@ pub fn take<T: Copy + Send + Sync>(
 /// # Errors
 ///
 /// As [`take`].
-pub fn take_backward<T: Float>(
+pub fn take_backward<T: Sums>(
     grad_input: &mut [T],
     shape: [usize; 2],
     index: &[i64],

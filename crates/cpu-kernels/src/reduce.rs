@@ -21,6 +21,7 @@ use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks, chunks_mut};
 
+pub use kernels::Extreme;
 use kernels::{
     ColumnBlock, Columns, Extremes, Integers, Lane, Logarithms, Most, Places, Products, Sums,
 };
@@ -364,15 +365,6 @@ pub(crate) fn integer(
         }
         kind => Err(Error::argument(op, format!("integers have no {kind:?}"))),
     }
-}
-
-/// The extremum to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extreme {
-    /// The largest element; NaN counts as larger than all.
-    Max,
-    /// The smallest element; NaN counts as smaller than all.
-    Min,
 }
 
 /// Computes the value of each row's extremum.

@@ -35,9 +35,11 @@ mod fast;
 pub mod integer;
 mod reduce;
 mod segments;
+mod sums;
 
 pub use fast::{index_add_fast, put_add_fast, scatter_add_fast};
 pub use reduce::{Reduce, index_reduce, scatter_reduce, scatter_reduce_fast};
+pub use sums::Sums;
 
 pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
@@ -46,7 +48,7 @@ pub(crate) use addends::{Addends, Stored, picked, rows};
 pub(crate) use destinations::{Checked, Destinations, Elements, Rows, check};
 
 use crate::error::{Result, expect_len, expect_size};
-use crate::{Float, memory};
+use crate::memory;
 
 /// Adds `alpha` times each slice of `source` to the slice of `out` that `index` names.
 ///
@@ -79,7 +81,7 @@ use crate::{Float, memory};
 /// # References
 ///
 /// `torch.Tensor.index_add_`.
-pub fn index_add<T: Float>(
+pub fn index_add<T: Sums>(
     out: &mut [T],
     shape: [usize; 3],
     index: &[i64],
@@ -90,7 +92,7 @@ pub fn index_add<T: Float>(
 }
 
 /// Computes [`index_add`]. The content of a `fresh` output is ignored.
-pub(crate) fn index_add_to<T: Float>(
+pub(crate) fn index_add_to<T: Sums>(
     out: &mut [T],
     fresh: bool,
     [outer, dim, inner]: [usize; 3],
@@ -110,11 +112,11 @@ pub(crate) fn index_add_to<T: Float>(
         let source = &source[o * slab..(o + 1) * slab];
         let destinations = Rows { op: OP, index, size: dim, base: 0 };
         if alpha == T::ONE {
-            T::add_rows_to(out, fresh, inner, &destinations, &rows(source, inner))?;
+            T::add_rows(out, fresh, inner, &destinations, &rows(source, inner))?;
         } else {
             let place = |i: usize| i * inner;
             let addends = Stored { data: source, place, form: |_, x| alpha * x };
-            T::add_rows_to(out, fresh, inner, &destinations, &addends)?;
+            T::add_rows(out, fresh, inner, &destinations, &addends)?;
         }
     }
     Ok(())
@@ -149,7 +151,7 @@ pub(crate) fn index_add_to<T: Float>(
 /// # References
 ///
 /// `torch.Tensor.scatter_add_`.
-pub fn scatter_add<T: Float>(
+pub fn scatter_add<T: Sums>(
     out: &mut [T],
     shape: [usize; 3],
     index: &[i64],
@@ -159,7 +161,7 @@ pub fn scatter_add<T: Float>(
 }
 
 /// Computes [`scatter_add`]. The content of a `fresh` output is ignored.
-pub(crate) fn scatter_add_to<T: Float>(
+pub(crate) fn scatter_add_to<T: Sums>(
     out: &mut [T],
     fresh: bool,
     shape: [usize; 3],
@@ -169,7 +171,7 @@ pub(crate) fn scatter_add_to<T: Float>(
     const OP: &str = "scatter_add";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    T::add_rows_to(out, fresh, 1, &elements, &rows(source, 1))
+    T::add_rows(out, fresh, 1, &elements, &rows(source, 1))
 }
 
 /// Adds each row of `values` to the row of `out` that its linear index names: `index_put` and `put`
@@ -191,7 +193,7 @@ pub(crate) fn scatter_add_to<T: Float>(
 /// # References
 ///
 /// `torch.Tensor.index_put_`, `torch.Tensor.put_`.
-pub fn put_add<T: Float>(
+pub fn put_add<T: Sums>(
     out: &mut [T],
     shape: [usize; 2],
     index: &[i64],
@@ -201,7 +203,7 @@ pub fn put_add<T: Float>(
 }
 
 /// Computes [`put_add`]. The content of a `fresh` output is ignored.
-pub(crate) fn put_add_to<T: Float>(
+pub(crate) fn put_add_to<T: Sums>(
     out: &mut [T],
     fresh: bool,
     [rows, width]: [usize; 2],
@@ -212,7 +214,7 @@ pub(crate) fn put_add_to<T: Float>(
     expect_size(OP, "out", out.len(), &[rows, width])?;
     expect_size(OP, "values", values.len(), &[index.len(), width])?;
     let places = wrapped(OP, index, rows)?;
-    T::add_rows_to(out, fresh, width, &Checked(OP, &places), &addends::rows(values, width))
+    T::add_rows(out, fresh, width, &Checked(OP, &places), &addends::rows(values, width))
 }
 
 /// Returns the places of indices from `-size` to `size - 1`; negative ones count from the end.

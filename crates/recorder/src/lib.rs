@@ -26,17 +26,21 @@
 #![deny(unsafe_code)]
 
 mod contents;
+mod environment;
 mod exit;
 mod keep;
 mod layers;
+mod module;
 mod process;
 mod recorder;
 mod scribe;
 
 pub use contents::digest;
+pub use environment::describe_with;
 pub use keep::Keep;
-pub use layers::{Entered, enter_module, module, of_layers, record};
-pub use process::{begin, describe_with, of_process};
+pub use layers::{of_layers, record};
+pub use module::{Entered, enter_module, module};
+pub use process::{begin, of_process};
 pub use recorder::{Recorder, Settings};
 
 use std::path::PathBuf;

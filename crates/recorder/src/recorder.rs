@@ -16,9 +16,9 @@ use samebits_tensor_core::{Tensor, random};
 use serde_json::Value as Json;
 
 use crate::contents::{Contents, Late};
+use crate::environment::environment;
 use crate::keep::{Keep, Keeper};
-use crate::layers::{Alive, module};
-use crate::process::environment;
+use crate::module::{Alive, module};
 use crate::scribe::{Event, Operation, Place, Seen, Site, Step, argument, parent, position};
 use crate::{Error, Result};
 

@@ -26,23 +26,7 @@ use crate::observe::{self, Call};
 use crate::rerun::{self, Output};
 use crate::{DType, Determinism, Device, Error, Result, Tensor};
 
-/// The pass of an operation: result or gradient.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pass {
-    /// Computes a result.
-    Forward,
-    /// Computes a gradient.
-    Backward,
-}
-
-impl fmt::Display for Pass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-        })
-    }
-}
+pub use crate::pass::{KernelInfo, Pass};
 
 /// An operation: its inputs, its parameters, and the plan that is the same on every device.
 pub trait Op: Send + Sync + 'static {
@@ -339,25 +323,6 @@ pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
 pub fn is_available<O: Op>(op: &O) -> bool {
     let caller = Location::caller();
     op.plan().is_ok_and(|plan| choose(op, &plan, determinism::policy(), None, caller).is_ok())
-}
-
-/// The registry's description of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KernelInfo {
-    /// The operation.
-    pub op: &'static str,
-    /// The pass: result or gradient.
-    pub pass: Pass,
-    /// The kind of device.
-    pub device: DeviceKind,
-    /// The element types.
-    pub dtypes: &'static [DType],
-    /// The variant.
-    pub variant: &'static str,
-    /// The level it promises.
-    pub level: Determinism,
-    /// The reason why the level holds.
-    pub why: &'static str,
 }
 
 /// Returns every registered kernel and how often it has run in this process, sorted by operation,

@@ -9,7 +9,6 @@
 use super::grid::TileMut;
 use super::vector::Vector;
 use samebits_numerics::memory::product;
-use samebits_numerics::simd::Level;
 
 /// The use of a finished chain of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -497,28 +496,3 @@ macro_rules! register_tiles {
     };
 }
 pub(super) use register_tiles;
-
-/// Defines the function that returns the tiles of each level for one element type.
-macro_rules! kernels {
-    ($name:ident, $elem:ty, $tiles:ident) => {
-        /// Returns the tiles of `level`, or of the best level of this machine if that is lower.
-        pub(crate) fn $name(level: Level) -> &'static Kernels<$elem> {
-            #[cfg(target_arch = "x86_64")]
-            {
-                static AVX512: Kernels<$elem> = Kernels { shapes: super::avx512::$tiles::SHAPES };
-                static AVX2: Kernels<$elem> = Kernels { shapes: super::avx2::$tiles::SHAPES };
-                match level.min(samebits_numerics::simd::supported()) {
-                    Level::Avx512 => return &AVX512,
-                    Level::Avx2 => return &AVX2,
-                    Level::Portable => {}
-                }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = level;
-            static PORTABLE: Kernels<$elem> = Kernels { shapes: super::portable::$tiles::SHAPES };
-            &PORTABLE
-        }
-    };
-}
-kernels!(kernels_f32, f32, f32_tiles);
-kernels!(kernels_f64, f64, f64_tiles);

@@ -2,6 +2,7 @@
 
 use super::divide_by_counts;
 use crate::error::{Error, Result, expect_len, expect_size};
+use crate::scatter::Sums;
 use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check, picked};
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
@@ -182,7 +183,7 @@ pub fn embedding_bag<T: Float>(
 /// # References
 ///
 /// `torch.nn.functional.embedding_bag`.
-pub fn embedding_bag_backward<T: Float>(
+pub fn embedding_bag_backward<T: Sums>(
     grad_weight: &mut [T],
     width: usize,
     grad_out: &[T],

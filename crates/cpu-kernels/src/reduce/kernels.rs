@@ -5,7 +5,6 @@ use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::{self, LANES};
 use samebits_numerics::simd::Kernel;
 
-use super::Extreme;
 use crate::float::Float;
 
 /// Arguments of a kernel: the sum of the terms of each row, which start with row `first`.
@@ -163,6 +162,15 @@ impl<T: Float> Kernel for Lane<'_, T> {
             }
         }
     }
+}
+
+/// The extremum to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extreme {
+    /// The largest element; NaN counts as larger than all.
+    Max,
+    /// The smallest element; NaN counts as smaller than all.
+    Min,
 }
 
 pub(super) struct Extremes<'a, T> {

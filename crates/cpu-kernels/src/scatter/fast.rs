@@ -107,7 +107,7 @@ pub fn put_add_fast(
 
 /// A way to add rows to indexed rows.
 pub(crate) trait Adder<T: Float> {
-    /// Adds as [`Float::add_rows_to`].
+    /// Adds as [`Sums::add_rows`](super::Sums::add_rows).
     fn add_rows(
         out: &mut [T],
         fresh: bool,
@@ -120,7 +120,7 @@ pub(crate) trait Adder<T: Float> {
 /// The sum that the [parent](super) defines.
 pub(crate) struct Exact;
 
-impl<T: Float> Adder<T> for Exact {
+impl<T: super::Sums> Adder<T> for Exact {
     fn add_rows(
         out: &mut [T],
         fresh: bool,
@@ -128,7 +128,7 @@ impl<T: Float> Adder<T> for Exact {
         destinations: &dyn Destinations,
         addends: &impl Addends<T>,
     ) -> Result<()> {
-        T::add_rows_to(out, fresh, width, destinations, addends)
+        T::add_rows(out, fresh, width, destinations, addends)
     }
 }
 

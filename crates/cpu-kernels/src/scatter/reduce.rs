@@ -4,6 +4,7 @@ use super::ascending::{Entry, Visitor, visit_rows};
 use super::fast::{Adder, Atomic, Exact};
 use super::{Destinations, Rows, check, elements, rows};
 use crate::error::{Result, expect_len, expect_size};
+use crate::scatter::Sums;
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{max2, min2};
 use std::marker::PhantomData;
@@ -41,7 +42,7 @@ pub use samebits_tensor_core::ops::ScatterReduceKind as Reduce;
 /// # References
 ///
 /// `torch.Tensor.scatter_reduce_`.
-pub fn scatter_reduce<T: Float>(
+pub fn scatter_reduce<T: Sums>(
     out: &mut [T],
     shape: [usize; 3],
     index: &[i64],
@@ -100,7 +101,7 @@ pub fn scatter_reduce_fast(
 /// # References
 ///
 /// `torch.Tensor.index_reduce_`.
-pub fn index_reduce<T: Float>(
+pub fn index_reduce<T: Sums>(
     out: &mut [T],
     [outer, dim, inner]: [usize; 3],
     index: &[i64],
