@@ -45,7 +45,8 @@ impl Declarations {
 
     /// Adds the declarations of a source.
     fn add(&mut self, text: &str, module: &[&str]) -> Result<()> {
-        let header = format!("{}.cuh", module[1]);
+        let family = module.last().context("a module")?;
+        let header = format!("{family}.cuh");
         for (declaration, comments) in marked(text, "#[repr(C)]") {
             let name = word_after(declaration, "struct ")?;
             let cuda = format!("Sb{}", name.strip_prefix("Raw").unwrap_or(name));

@@ -384,8 +384,7 @@ pub(crate) fn render(
         let generics: Vec<String> =
             bounds.iter().zip(["T", "R"]).map(|(bound, t)| format!("{t}: {bound}")).collect();
         for bound in bounds {
-            let module = if bound == "Sortable" { "sort" } else { "device" };
-            used.entry(format!("crate::{module}")).or_default().insert(bound.to_owned());
+            used.entry("crate::device".to_owned()).or_default().insert(bound.to_owned());
         }
         let mut parameters = Vec::new();
         for (place, (mode, parameter, ty)) in stub.parameters.iter().enumerate() {

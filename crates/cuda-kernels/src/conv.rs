@@ -1,9 +1,9 @@
 //! Convolution over one to three dimensions, and its gradients, in the written order: one thread
 //! for each sum, for f32 and f64. [`conv_algorithms`](crate::conv_algorithms) has others for f32.
 
+use crate::launch::declared::conv::RawConv;
 use crate::launch::kernels::{conv as kernels, matmul};
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, product};
@@ -167,24 +167,6 @@ pub fn bias_grad<T: Float>(
     let shape = Batch { n: s.batch, channels, spatial };
     let sums = channel_sums(device, op, grad, shape, 1.0)?;
     finish(device, op, &sums, channels, 1.0)
-}
-
-/// A convolution of three dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawConv {
-    pub(crate) batch: usize,
-    pub(crate) groups: u32,
-    /// Channels of a group.
-    pub(crate) inputs: u32,
-    pub(crate) outputs: u32,
-    pub(crate) input: [u32; 3],
-    pub(crate) output: [u32; 3],
-    pub(crate) kernel: [u32; 3],
-    pub(crate) stride: [u32; 3],
-    pub(crate) padding: [u32; 3],
-    pub(crate) dilation: [u32; 3],
-    pub(crate) with_bias: u32,
 }
 
 impl RawConv {

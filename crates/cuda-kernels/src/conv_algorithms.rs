@@ -10,9 +10,10 @@ pub use samebits_tensor_core::geometry::ConvPass;
 use samebits_tensor_core::geometry::ConvSizes;
 
 use crate::Variant;
-use crate::conv::{self, Convolution, RawConv, WEIGHT_BLOCK};
+use crate::conv::{self, Convolution, WEIGHT_BLOCK};
 use crate::device::{Device, expect_len};
 use crate::error::{CudaError, Result};
+use crate::launch::declared::conv::RawConv;
 use crate::matmul::{K_BLOCK, LAUNCH, MOST_BLOCKS, tile_time};
 use crate::reduce::grid;
 

@@ -7,9 +7,9 @@
 //! order. With [`Variant::Atomic`] the gradient adds them with float atomics instead, in the order
 //! of arrival: it visits every state once, not once per class.
 
+use crate::launch::declared::ctc::RawCtc;
 use crate::launch::kernels::ctc as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
@@ -230,16 +230,4 @@ impl<T> Batch<'_, T> {
             ),
         ))
     }
-}
-
-/// Log-probabilities of sequences, and what marks no class.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawCtc {
-    steps: usize,
-    n: usize,
-    classes: usize,
-    /// Of the longest sequence.
-    states: usize,
-    blank: usize,
 }

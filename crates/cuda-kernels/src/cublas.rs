@@ -17,17 +17,16 @@
 //! cuBLAS documentation, "Results reproducibility", `cublasSetWorkspace`.
 
 use crate::launch::Buffer;
+pub use crate::launch::cublas::LIBRARY;
 use cudarc::cublas::sys::cublasOperation_t;
-use cudarc::cublas::{CudaBlas, Gemm, GemmConfig, StridedBatchedConfig, result::CublasError};
+use cudarc::cublas::{CudaBlas, Gemm, GemmConfig, StridedBatchedConfig};
 
 use crate::device::{Device, Float, product};
 use crate::error::{CudaError, Result};
 use crate::launch::cublas as raw;
 use crate::matmul::Matrix;
-use crate::vendor::{WORKSPACE_VARIABLE, WorkspaceConfig};
+use crate::workspace::{WORKSPACE_VARIABLE, WorkspaceConfig};
 
-/// The library's name.
-pub const LIBRARY: &str = "cuBLAS";
 /// The size of the workspace of each stream in bytes: NVIDIA's recommendation for the largest GPUs.
 const WORKSPACE: usize = 32 << 20;
 
@@ -117,15 +116,10 @@ where
         stride_b: plan.step[1],
         stride_c: (m * n) as i64,
     };
-    device.with_blas(|blas| {
+    device.with_held("cublas", Blas::new, |blas| {
         raw::gemm(op, device.stream(), &blas.handle, config, factors, &mut out)
     })?;
     Ok(out)
-}
-
-/// Converts an error of the library.
-pub(crate) fn failed(op: &'static str, error: &CublasError) -> CudaError {
-    CudaError::Library { op, library: LIBRARY, message: error.to_string() }
 }
 
 /// Returns true if cuBLAS supports matrices in these layouts: each has neighbouring elements in its
@@ -154,7 +148,7 @@ impl Blas {
         let op = "cublas";
         let mut workspace = device.zeros_for::<u8>(op, WORKSPACE)?;
         let handle = raw::open(device.stream_handle(), &mut workspace);
-        let handle = handle.map_err(|error| failed(op, &error))?;
+        let handle = handle.map_err(|error| raw::failed(op, &error))?;
         Ok(Blas { handle, _workspace: workspace })
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! cuDNN documentation, "Reproducibility (determinism)", `cudnnConvolutionFwdAlgoPerf_t`.
 
+pub use crate::launch::cudnn::LIBRARY;
 use std::collections::BTreeMap;
 
 use crate::launch::Buffer;
@@ -27,8 +28,6 @@ use crate::error::{CudaError, Result};
 use crate::launch::cudnn as raw;
 use raw::{Algorithm, Candidate, Handle, Sizes};
 
-/// The library's name.
-pub const LIBRARY: &str = "cuDNN";
 /// The size of the workspace of each stream in bytes. It is fixed, because algorithms that do not
 /// fit are not chosen.
 const WORKSPACE: usize = 256 << 20;
@@ -141,8 +140,8 @@ impl Convolution {
         if self.lengths.contains(&0) {
             return device.zeros_for(op, len);
         }
-        let failed = |error: CudnnError| library(op, format!("{error:?}"));
-        device.with_dnn(|dnn| {
+        let failed = |error: CudnnError| raw::library(op, format!("{error:?}"));
+        device.with_held("cudnn", Dnn::new, |dnn| {
             let Dnn { handle, workspace, chosen } = dnn;
             let raw = raw::Convolution::new::<T>(&self.sizes).map_err(failed)?;
             let mut launch = |algorithm| -> Result<Buffer<T>> {
@@ -166,7 +165,7 @@ impl Convolution {
                 tracing::warn!(op, ?algorithm, "cuDNN calls it deterministic, and its bits differ");
             }
             let message = "no algorithm promises and shows that it repeats its bits";
-            Err(library(op, message.to_owned()))
+            Err(raw::library(op, message.to_owned()))
         })
     }
 }
@@ -183,7 +182,7 @@ impl Dnn {
     pub(crate) fn new(device: &Device) -> Result<Dnn> {
         let op = "cudnn";
         let handle = Handle::new(device.stream_handle())
-            .map_err(|error| library(op, format!("{error:?}")))?;
+            .map_err(|error| raw::library(op, format!("{error:?}")))?;
         let workspace = device.zeros_for::<u8>(op, WORKSPACE)?;
         Ok(Dnn { handle, workspace, chosen: BTreeMap::new() })
     }
@@ -214,10 +213,6 @@ fn with_height(list: &[usize], kept: usize, one: i32) -> Vec<i32> {
 /// that is too large.
 fn narrow(x: usize) -> i32 {
     i32::try_from(x).unwrap_or(i32::MAX)
-}
-
-pub(crate) fn library(op: &'static str, message: String) -> CudaError {
-    CudaError::Library { op, library: LIBRARY, message }
 }
 
 #[cfg(test)]

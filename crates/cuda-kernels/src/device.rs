@@ -1,5 +1,9 @@
 //! A device with a stream: it holds buffers and runs kernels.
 
+#[cfg(any(feature = "cublas", feature = "cudnn"))]
+use std::any::{Any, TypeId};
+#[cfg(any(feature = "cublas", feature = "cudnn"))]
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -50,10 +54,9 @@ pub struct Device {
     kernels: Kernels,
     status: Mutex<Status>,
     block: u32,
-    #[cfg(feature = "cublas")]
-    blas: Mutex<Option<crate::cublas::Blas>>,
-    #[cfg(feature = "cudnn")]
-    dnn: Mutex<Option<crate::cudnn::Dnn>>,
+    /// Values of other modules that live as long as the device, by type.
+    #[cfg(any(feature = "cublas", feature = "cudnn"))]
+    held: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
 }
 
 /// The reports of kernels; see `kernels/include/samebits.cuh`.
@@ -164,10 +167,8 @@ impl Device {
             kernels: Kernels::default(),
             status: Mutex::new(status),
             block: BLOCK,
-            #[cfg(feature = "cublas")]
-            blas: Mutex::default(),
-            #[cfg(feature = "cudnn")]
-            dnn: Mutex::default(),
+            #[cfg(any(feature = "cublas", feature = "cudnn"))]
+            held: Mutex::default(),
         })
     }
 
@@ -309,32 +310,22 @@ impl Device {
         &self.stream
     }
 
-    /// Calls `body` with this stream's cuBLAS handle, which is created at first use.
-    #[cfg(feature = "cublas")]
-    pub(crate) fn with_blas<R>(
+    /// Calls `body` with this device's value of a type, which `make` creates at first use: the handle
+    /// of a library, say.
+    #[cfg(any(feature = "cublas", feature = "cudnn"))]
+    pub(crate) fn with_held<T: Any + Send, R>(
         &self,
-        body: impl FnOnce(&crate::cublas::Blas) -> Result<R>,
+        op: &'static str,
+        make: impl FnOnce(&Device) -> Result<T>,
+        body: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
-        self.context.bind_to_thread().map_err(|e| CudaError::driver("cublas", e))?;
-        let mut blas = self.blas.lock();
-        if let Some(blas) = &*blas {
-            return body(blas);
-        }
-        body(blas.insert(crate::cublas::Blas::new(self)?))
-    }
-
-    /// Calls `body` with this stream's cuDNN handle, which is created at first use.
-    #[cfg(feature = "cudnn")]
-    pub(crate) fn with_dnn<R>(
-        &self,
-        body: impl FnOnce(&mut crate::cudnn::Dnn) -> Result<R>,
-    ) -> Result<R> {
-        self.context.bind_to_thread().map_err(|e| CudaError::driver("cudnn", e))?;
-        let mut dnn = self.dnn.lock();
-        if let Some(dnn) = &mut *dnn {
-            return body(dnn);
-        }
-        body(dnn.insert(crate::cudnn::Dnn::new(self)?))
+        self.context.bind_to_thread().map_err(|e| CudaError::driver(op, e))?;
+        let mut held = self.held.lock();
+        let value = match held.entry(TypeId::of::<T>()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Box::new(make(self)?)),
+        };
+        body(value.downcast_mut().expect("values are held by their type"))
     }
 
     /// Returns the number of threads of a block, if the kernel does not fix it.
@@ -577,4 +568,23 @@ mod tests {
         }
         assert!(seen > 1000 && fixed > 20, "{seen}, {fixed}");
     }
+}
+
+/// A type with a sort order: f32, f64 or i64.
+pub trait Sortable: Number {
+    /// An unsigned integer as wide as the type.
+    #[doc(hidden)]
+    type Key: Word;
+}
+
+impl Sortable for f32 {
+    type Key = u32;
+}
+
+impl Sortable for f64 {
+    type Key = u64;
+}
+
+impl Sortable for i64 {
+    type Key = u64;
 }

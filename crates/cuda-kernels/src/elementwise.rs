@@ -9,16 +9,15 @@
 pub mod gelu;
 pub mod integer;
 
+pub use crate::launch::declared::elementwise::MAX_RANK;
+use crate::launch::declared::elementwise::{RawPair, RawView};
 use crate::launch::kernels::elementwise as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 use samebits_tensor_core::{bf16, f16};
 
 use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
-
-/// The largest number of dimensions of a strided view.
-pub const MAX_RANK: usize = 8;
 
 /// A function of one element. For f32 the transcendental ones are correctly rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -504,29 +503,4 @@ fn checked_strides(
         ));
     }
     Ok(found)
-}
-
-/// How to walk two operands: rank 0 if both are dense in the result's shape, else the result's
-/// shape and each operand's strides, 0 along repeated dimensions.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawPair {
-    n: usize,
-    rank: usize,
-    shape: [usize; MAX_RANK],
-    stride_a: [i64; MAX_RANK],
-    stride_b: [i64; MAX_RANK],
-    offset_a: i64,
-    offset_b: i64,
-}
-
-/// Any strided view.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawView {
-    n: usize,
-    rank: usize,
-    shape: [usize; MAX_RANK],
-    stride: [i64; MAX_RANK],
-    offset: i64,
 }

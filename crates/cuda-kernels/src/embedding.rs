@@ -1,9 +1,9 @@
 //! Rows of a table: `embedding`, `embedding_bag` and their gradients. The forward pass of
 //! `embedding` is [`index_select`](crate::scatter::index_select).
 
+use crate::launch::declared::embedding::RawBags;
 use crate::launch::kernels::{embedding as kernels, scatter};
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use samebits_tensor_core::geometry::BagBounds;
 
@@ -430,17 +430,4 @@ fn check_weights<T>(
         Some(weights) => expect_len(op, "the per-sample weights", weights, bags.places),
         None => Ok(()),
     }
-}
-
-/// `rows` is the table's height, `starts` has one entry more than there are bags, and keys are -1
-/// for places that belong to no bag.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawBags {
-    rows: usize,
-    width: usize,
-    bags: usize,
-    places: usize,
-    mean: u32,
-    weighted: u32,
 }

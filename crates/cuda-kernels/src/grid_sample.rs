@@ -15,9 +15,9 @@
 //! gradient of a coordinate is computed in f64, channels ascending and taps in row-major order, and
 //! rounded once.
 
+use crate::launch::declared::grid_sample::RawGrid;
 use crate::launch::kernels::grid_sample as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, product};
@@ -153,23 +153,6 @@ impl<T: Float> Taps<T> {
         .threads(device, op, points)?;
         Ok(Taps { count, places, weights })
     }
-}
-
-/// What is sampled, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawGrid {
-    batch: usize,
-    channels: usize,
-    points: usize,
-    /// Depth, height, width; the depth of an image is 1.
-    input: [u32; 3],
-    dims: u32,
-    mode: u32,
-    padding: u32,
-    align_corners: u32,
-    /// Taps per point: 1, 2 or 4 to the power of the dimensions.
-    taps: u32,
 }
 
 impl RawGrid {

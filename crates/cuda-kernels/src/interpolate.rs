@@ -9,9 +9,9 @@
 //! in ascending output index, each by one `fma(gradient, weight, sum)`. The weight in several
 //! dimensions is `(w_d · w_h) · w_w`, each product rounded.
 
+use crate::launch::declared::interpolate::RawTaps;
 use crate::launch::kernels::interpolate as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::geometry::Taps;
 
@@ -140,17 +140,4 @@ impl<T: Float> Table<T> {
         .threads(device, op, plane_threads(op, planes, plane)?)?;
         Ok(out)
     }
-}
-
-/// Three dimensions. Row `i` of dimension `d` has taps `starts[base[d] + i]` to
-/// `starts[base[d] + i + 1]`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawTaps {
-    planes: usize,
-    from: [u32; 3],
-    to: [u32; 3],
-    base: [u32; 3],
-    /// The compiler's padding of the structure, spelt out.
-    pad: u32,
 }

@@ -52,6 +52,7 @@ mod buffer;
 pub(crate) mod cublas;
 #[cfg(feature = "cudnn")]
 pub(crate) mod cudnn;
+pub(crate) mod declared;
 pub(crate) mod kernels;
 
 use std::collections::BTreeMap;

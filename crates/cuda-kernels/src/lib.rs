@@ -55,6 +55,7 @@ mod segments;
 pub mod sort;
 pub mod sparse;
 pub mod vendor;
+mod workspace;
 
 pub use backend::{install, install_with_block_size};
 pub use device::{Device, Float, Number, Word, device_count, is_available};

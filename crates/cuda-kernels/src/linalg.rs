@@ -6,9 +6,9 @@
 //! function documents, and rounded once at the end. Dot products and sums of squares run over the
 //! contract's fixed tree; `a -= f · v` is one fma per element.
 
+use crate::launch::declared::linalg::RawMatrix;
 use crate::launch::kernels::linalg as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
@@ -203,16 +203,6 @@ fn refuse_broken<T: Float>(
         op,
         format!("element {position} of the matrix is {value:?}, but all must be finite"),
     ))
-}
-
-/// A matrix to decompose.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawMatrix {
-    m: usize,
-    n: usize,
-    /// Columns of Q, or singular values.
-    k: usize,
 }
 
 impl RawMatrix {

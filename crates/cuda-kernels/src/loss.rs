@@ -1,8 +1,8 @@
 //! Softmax and the negative log-likelihood.
 
+use crate::launch::declared::loss::{RawClasses, RawTargets};
 use crate::launch::kernels::loss as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
@@ -277,31 +277,10 @@ fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasse
     Ok((raw, product(op, &[outer, n, inner])?, rows))
 }
 
-/// A tensor `[outer, n, inner]`, the classes along `n`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawClasses {
-    outer: usize,
-    n: usize,
-    inner: usize,
-}
-
 impl RawClasses {
     /// Returns true if a thread, not a warp, handles a row: if rows are neighbours in memory, and
     /// short.
     fn in_columns(&self) -> bool {
         self.inner >= 32 && self.n <= 256
     }
-}
-
-/// Targets `[outer, inner]` of log-probabilities `[outer, classes, inner]`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawTargets {
-    outer: usize,
-    classes: usize,
-    inner: usize,
-    ignore: i64,
-    /// Whether the weights are used; all are 1 otherwise.
-    weighted: usize,
 }

@@ -17,9 +17,9 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::declared::matmul::RawMatmul;
 use crate::launch::kernels::matmul as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, Float, product};
 use crate::elementwise::fill;
@@ -317,18 +317,4 @@ impl<T> Matrix<'_, T> {
         }
         Ok(())
     }
-}
-
-/// Strides in elements; batch b of the result uses a_offset[b] and b_offset[b].
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawMatmul {
-    m: usize,
-    n: usize,
-    k: usize,
-    a_row: usize,
-    a_column: usize,
-    b_row: usize,
-    b_column: usize,
-    batch: usize,
 }

@@ -6,9 +6,9 @@
 //! elements, and are rounded to f32 once. Each function documents the operations on single
 //! elements.
 
+use crate::launch::declared::norm::RawBatch;
 use crate::launch::kernels::norm as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, Float, expect_len, plane_threads, product};
 use crate::error::Result;
@@ -324,13 +324,4 @@ impl Batch {
     fn raw(self) -> RawBatch {
         RawBatch { n: self.n, channels: self.channels, spatial: self.spatial }
     }
-}
-
-/// `[n, channels, spatial]`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawBatch {
-    n: usize,
-    channels: usize,
-    spatial: usize,
 }

@@ -1,8 +1,8 @@
 //! Padding of up to three dimensions: constant, reflect, replicate, circular.
 
+use crate::launch::declared::padding::RawPad;
 use crate::launch::kernels::padding as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, Word, expect_len, narrow, plane_threads};
@@ -64,17 +64,6 @@ pub fn pad_grad<T: Float>(
         }
     }
     Ok(out)
-}
-
-/// Planes and what is put before them, negative where it is cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawPad {
-    planes: usize,
-    input: [u32; 3],
-    output: [u32; 3],
-    before: [i32; 3],
-    mode: u32,
 }
 
 impl RawPad {

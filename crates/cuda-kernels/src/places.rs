@@ -1,9 +1,10 @@
 //! Linear places: the targets of an index of elements for a part of a tensor, or of several indices
 //! together.
 
+use crate::launch::declared::places::RawPart;
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
@@ -89,17 +90,4 @@ pub fn joined_places<I: std::ops::Deref<Target = Buffer<i64>>>(
         reports.collect(device, op, index, size)?;
     }
     Ok(keys)
-}
-
-/// Places of an index per element that covers a part of a tensor: the index's shape, and the
-/// tensor's strides with 0 along the indexed dimension, whose own stride is `step`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawPart {
-    n: usize,
-    rank: usize,
-    shape: [usize; 8],
-    stride: [usize; 8],
-    size: usize,
-    step: usize,
 }

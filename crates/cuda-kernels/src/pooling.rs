@@ -11,9 +11,9 @@
 //! by one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
 //! average.
 
+use crate::launch::declared::pooling::RawPool;
 use crate::launch::kernels::{pooling as kernels, scatter};
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, plane_threads};
@@ -227,23 +227,6 @@ pub fn avg_pool_grad<T: Float>(
         }
     }
     Ok(out)
-}
-
-/// Windows of three dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawPool {
-    planes: usize,
-    input: [u32; 3],
-    output: [u32; 3],
-    kernel: [u32; 3],
-    stride: [u32; 3],
-    padding: [u32; 3],
-    dilation: [u32; 3],
-    /// Whether padding counts in the divisor of an average.
-    include_pad: u32,
-    /// Not 0: a divisor for every window.
-    fixed: i32,
 }
 
 impl RawPool {

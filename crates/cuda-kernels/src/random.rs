@@ -20,9 +20,9 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::declared::random::RawDraw;
 use crate::launch::kernels::random as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 use samebits_rng::{Draw, Philox4x32};
 
 use crate::device::{Device, Float, expect_len};
@@ -262,15 +262,6 @@ fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
     // Exact: a multiplication by a power of two, and an integer of at most 33 bits.
     let bound = (p * 4294967296.0).ceil() as u64;
     Ok((bound.wrapping_sub(1) as u32, u32::from(bound > 0)))
-}
-
-/// The address of a draw.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawDraw {
-    seed: u64,
-    stream: u64,
-    first: u64,
 }
 
 impl RawDraw {

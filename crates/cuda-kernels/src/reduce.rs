@@ -8,9 +8,9 @@
 //! alone, and are rounded once; products likewise. Of equal extrema the first is taken; NaN counts
 //! as the extremum.
 
+use crate::launch::declared::reduce::RawReduce;
 use crate::launch::kernels::reduce as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 use samebits_numerics::reduce::norm_leaves_range;
 
 use crate::Variant;
@@ -461,17 +461,6 @@ pub(crate) fn grid(op: &'static str, blocks: usize) -> Result<u32> {
     u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32).ok_or_else(|| {
         CudaError::invalid(op, format!("{blocks} blocks are more than a grid takes"))
     })
-}
-
-/// `outer x n x inner`, reduced over `n`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawReduce {
-    outer: usize,
-    n: usize,
-    inner: usize,
-    /// Blocks of the tree along n.
-    blocks: usize,
 }
 
 impl RawReduce {

@@ -9,9 +9,9 @@
 //! from 1. A logarithm of sums combines pairs `(m, s)`, which represent `s * exp(m)`, from
 //! `(-inf, 1)`. Of equal extrema the first is taken, so their order of evaluation does not matter.
 
+use crate::launch::declared::scan::RawScan;
 use crate::launch::kernels::scan as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, Float, Number, expect_len, product};
 use crate::error::Result;
@@ -350,34 +350,6 @@ fn output<T: Number>(
         expect_len(op, what, input, elements)?;
     }
     device.uninitialised(op, elements)
-}
-
-/// `s * exp(m)`
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawLogState {
-    m: f64,
-    s: f64,
-}
-
-/// The best so far, and its index; -1 is none.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawBest {
-    value: f64,
-    at: i64,
-}
-
-/// Lines to scan, their tiles, and what with.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawScan {
-    outer: usize,
-    n: usize,
-    inner: usize,
-    tiles: usize,
-    kind: u32,
-    reverse: u32,
 }
 
 impl RawScan {

@@ -22,9 +22,9 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::declared::scatter::RawRows;
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Number, Reports, Word, expect_len, product};
@@ -65,17 +65,6 @@ impl Rows {
     fn raw(&self) -> RawRows {
         RawRows { outer: self.outer, size: self.size, n: self.n, inner: self.inner }
     }
-}
-
-/// Tensors seen along one dimension: `outer` slabs of `size` (or, in the source, `n`) rows of
-/// `inner` elements.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawRows {
-    outer: usize,
-    size: usize,
-    n: usize,
-    inner: usize,
 }
 
 /// Adds `alpha` times row `i` of the source to row `index[i]` of `out`.

@@ -25,11 +25,12 @@
 //!
 //! O. Green, R. McColl, D. Bader, "GPU Merge Path: A GPU Merging Algorithm", ICS 2012.
 
+use crate::launch::declared::sort::{RawSort, RawTake};
 use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, Number, Word, expect_len, product};
+pub use crate::device::Sortable;
+use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 use crate::segments::scan;
@@ -41,25 +42,6 @@ pub use unique::{Unique, UniqueRows, unique, unique_rows};
 /// The number of elements that one block sorts, and of its threads.
 const TILE: usize = 1024;
 const THREADS: u32 = 256;
-
-/// A type with a sort order: f32, f64 or i64.
-pub trait Sortable: Number {
-    /// An unsigned integer as wide as the type.
-    #[doc(hidden)]
-    type Key: Word;
-}
-
-impl Sortable for f32 {
-    type Key = u32;
-}
-
-impl Sortable for f64 {
-    type Key = u64;
-}
-
-impl Sortable for i64 {
-    type Key = u64;
-}
 
 /// Values, and the original index of each.
 pub type Found<T> = (Buffer<T>, Buffer<i64>);
@@ -358,33 +340,6 @@ fn short_enough(op: &'static str, n: usize) -> Result<()> {
         return Ok(());
     }
     Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 2 elements")))
-}
-
-/// `n` candidates of each line, out of `source` elements: all of them, or those that `picks` names.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawSort {
-    lines: usize,
-    n: usize,
-    source: usize,
-    inner: usize,
-    /// Tiles of a line, and lines of a tile; one of the two is 1.
-    tiles: usize,
-    per_tile: usize,
-    descending: u32,
-    picked: u32,
-}
-
-/// `k` elements of each line from sorted place `first` on, whose lines are `stride` long.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawTake {
-    outer: usize,
-    source: usize,
-    inner: usize,
-    k: usize,
-    first: usize,
-    stride: usize,
 }
 
 impl RawTake {

@@ -1,8 +1,8 @@
 //! Products with sparse matrices that are lists of elements in any order.
 
+use crate::launch::declared::sparse::RawSparse;
 use crate::launch::kernels::sparse as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
@@ -160,16 +160,4 @@ impl Elements<'_> {
     fn raw(&self, width: usize, period: usize) -> RawSparse {
         RawSparse { elements: self.count, rows: self.size[0], columns: self.size[1], width, period }
     }
-}
-
-/// A sparse matrix times a dense one.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawSparse {
-    elements: usize,
-    rows: usize,
-    columns: usize,
-    width: usize,
-    /// Columns from whose multiples blocks are counted.
-    period: usize,
 }

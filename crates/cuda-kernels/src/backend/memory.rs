@@ -9,7 +9,7 @@ use samebits_numerics::memory::{OutOfMemory, product, with_capacity};
 use samebits_tensor_core::backend::{self, Backend, DeviceBuffer, DigestSum, LateSum};
 use samebits_tensor_core::{Error, Layout, Tensor};
 
-use super::{Failure, Tensors};
+use super::failure::{Failure, Tensors};
 use crate::device::{Device, Word};
 use crate::digest::digest_sum;
 use crate::elementwise::{self, MAX_RANK, View};

@@ -8,6 +8,7 @@ mod ctc;
 mod cudnn;
 mod elementwise;
 mod embedding;
+mod failure;
 mod grid_sample;
 mod index;
 mod interpolate;
@@ -37,8 +38,9 @@ use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::{DType, Error, Op, Tensor, bf16, f16, with_float};
 
 use crate::device::{Device, Float, Word, device_count};
-use crate::error::{CudaError, Result};
+use crate::error::Result;
 use crate::scatter::Summed;
+use failure::{Failure, Tensors};
 use memory::{Home, Input};
 
 /// Registers every kernel of this crate once, and makes every CUDA device of this machine usable
@@ -214,28 +216,6 @@ const fn atomic<O: Op>(
 const ARRIVAL: &str = "float atomics add in the order in which threads arrive";
 /// The reason why elementwise kernels are portable.
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
-
-/// The return type of a registered kernel.
-type Tensors<T> = samebits_tensor_core::Result<T>;
-
-/// An error of a computation: of a tensor, or of the device.
-#[derive(Debug)]
-enum Failure {
-    Tensor(Error),
-    Cuda(CudaError),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Tensor(error)
-    }
-}
-
-impl From<CudaError> for Failure {
-    fn from(error: CudaError) -> Failure {
-        Failure::Cuda(error)
-    }
-}
 
 /// The device that runs an operation.
 struct Gpu<'a> {

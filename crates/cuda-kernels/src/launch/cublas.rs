@@ -9,7 +9,11 @@ use cudarc::driver::{
 };
 
 use super::{Buffer, ordered};
+use crate::error::CudaError;
 use crate::error::Result;
+
+/// The library's name.
+pub const LIBRARY: &str = "cuBLAS";
 
 /// Returns true if the library can be opened; otherwise cudarc would panic at the first call.
 pub(crate) fn is_present() -> bool {
@@ -90,6 +94,11 @@ where
         // SAFETY: the caller has compared the last element that each matrix reaches with its
         // buffer; the written buffer is borrowed exclusively.
         let done = unsafe { blas.gemm_strided_batched(config, &left, &right, &mut out) };
-        done.map_err(|error| crate::cublas::failed(op, &error))
+        done.map_err(|error| failed(op, &error))
     })
+}
+
+/// Converts an error of the library.
+pub(crate) fn failed(op: &'static str, error: &CublasError) -> CudaError {
+    CudaError::Library { op, library: LIBRARY, message: error.to_string() }
 }

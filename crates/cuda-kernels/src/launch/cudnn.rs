@@ -12,6 +12,10 @@ use samebits_tensor_core::geometry::ConvPass;
 
 use super::{Buffer, ordered};
 use crate::device::Float;
+use crate::error::CudaError;
+
+/// The library's name.
+pub const LIBRARY: &str = "cuDNN";
 
 /// The number of algorithms to query: more than there are.
 const MOST: usize = 16;
@@ -259,7 +263,11 @@ impl Convolution {
             }
         };
         ordered(op, &handle.stream, &streams, || {
-            call().map_err(|error| crate::cudnn::library(op, format!("{error:?}")))
+            call().map_err(|error| library(op, format!("{error:?}")))
         })
     }
+}
+
+pub(crate) fn library(op: &'static str, message: String) -> CudaError {
+    CudaError::Library { op, library: LIBRARY, message }
 }

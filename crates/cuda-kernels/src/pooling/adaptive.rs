@@ -1,8 +1,8 @@
 //! Pooling to an output of a given size.
 
+use crate::launch::declared::pooling::{RawAdaptive, RawFractional};
 use crate::launch::kernels::pooling as kernels;
 use crate::launch::{Buffer, Launch};
-use bytemuck::{Pod, Zeroable};
 
 use super::{AdaptivePool, FractionalPool};
 use crate::Variant;
@@ -122,15 +122,6 @@ pub fn fractional_max_pool<T: Float>(
     Ok((out, indices))
 }
 
-/// Planes that are pooled to a given size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawAdaptive {
-    planes: usize,
-    input: [u32; 3],
-    output: [u32; 3],
-}
-
 impl RawAdaptive {
     fn new(pool: &AdaptivePool) -> Result<RawAdaptive> {
         Ok(RawAdaptive {
@@ -139,16 +130,4 @@ impl RawAdaptive {
             output: narrow(pool.op(), "output", pool.output())?,
         })
     }
-}
-
-/// Planes that are pooled at drawn places.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct RawFractional {
-    planes: usize,
-    input: [u32; 3],
-    output: [u32; 3],
-    kernel: [u32; 3],
-    /// Dimensions that are pooled, 2 or 3: the last of the three.
-    dims: u32,
 }

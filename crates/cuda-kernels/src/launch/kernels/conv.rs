@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/conv.cu. Do not edit.
 
-use crate::conv::RawConv;
 use crate::device::Float;
 use crate::launch::Family;
+use crate::launch::declared::conv::RawConv;
 
 pub(crate) const FAMILY: Family =
     Family { name: "conv", ptx: include_str!("../../../ptx/conv.ptx") };

@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/ctc.cu. Do not edit.
 
-use crate::ctc::RawCtc;
 use crate::device::Float;
 use crate::launch::Family;
+use crate::launch::declared::ctc::RawCtc;
 
 pub(crate) const FAMILY: Family = Family { name: "ctc", ptx: include_str!("../../../ptx/ctc.ptx") };
 const _: () = assert!(size_of::<RawCtc>() == 40);

@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/elementwise.cu. Do not edit.
 
 use crate::device::{Float, Number, Word};
-use crate::elementwise::{RawPair, RawView};
 use crate::launch::Family;
+use crate::launch::declared::elementwise::{RawPair, RawView};
 
 pub(crate) const FAMILY: Family =
     Family { name: "elementwise", ptx: include_str!("../../../ptx/elementwise.ptx") };

@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/embedding.cu. Do not edit.
 
 use crate::device::Float;
-use crate::embedding::RawBags;
 use crate::launch::Family;
+use crate::launch::declared::embedding::RawBags;
 
 pub(crate) const FAMILY: Family =
     Family { name: "embedding", ptx: include_str!("../../../ptx/embedding.ptx") };

@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/grid_sample.cu. Do not edit.
 
 use crate::device::Float;
-use crate::grid_sample::RawGrid;
 use crate::launch::Family;
+use crate::launch::declared::grid_sample::RawGrid;
 
 pub(crate) const FAMILY: Family =
     Family { name: "grid_sample", ptx: include_str!("../../../ptx/grid_sample.ptx") };

@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/interpolate.cu. Do not edit.
 
 use crate::device::Float;
-use crate::interpolate::RawTaps;
 use crate::launch::Family;
+use crate::launch::declared::interpolate::RawTaps;
 
 pub(crate) const FAMILY: Family =
     Family { name: "interpolate", ptx: include_str!("../../../ptx/interpolate.ptx") };

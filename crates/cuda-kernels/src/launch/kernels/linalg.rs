@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::linalg::RawMatrix;
+use crate::launch::declared::linalg::RawMatrix;
 
 pub(crate) const FAMILY: Family =
     Family { name: "linalg", ptx: include_str!("../../../ptx/linalg.ptx") };

@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::loss::{RawClasses, RawTargets};
+use crate::launch::declared::loss::{RawClasses, RawTargets};
 
 pub(crate) const FAMILY: Family =
     Family { name: "loss", ptx: include_str!("../../../ptx/loss.ptx") };

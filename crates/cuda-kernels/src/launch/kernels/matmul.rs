@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::matmul::RawMatmul;
+use crate::launch::declared::matmul::RawMatmul;
 
 pub(crate) const FAMILY: Family =
     Family { name: "matmul", ptx: include_str!("../../../ptx/matmul.ptx") };

@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::norm::RawBatch;
+use crate::launch::declared::norm::RawBatch;
 
 pub(crate) const FAMILY: Family =
     Family { name: "norm", ptx: include_str!("../../../ptx/norm.ptx") };

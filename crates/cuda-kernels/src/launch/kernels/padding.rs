@@ -2,7 +2,7 @@
 
 use crate::device::{Float, Word};
 use crate::launch::Family;
-use crate::padding::RawPad;
+use crate::launch::declared::padding::RawPad;
 
 pub(crate) const FAMILY: Family =
     Family { name: "padding", ptx: include_str!("../../../ptx/padding.ptx") };

@@ -2,8 +2,7 @@
 
 use crate::device::{Float, Word};
 use crate::launch::Family;
-use crate::pooling::RawPool;
-use crate::pooling::adaptive::{RawAdaptive, RawFractional};
+use crate::launch::declared::pooling::{RawAdaptive, RawFractional, RawPool};
 
 pub(crate) const FAMILY: Family =
     Family { name: "pooling", ptx: include_str!("../../../ptx/pooling.ptx") };

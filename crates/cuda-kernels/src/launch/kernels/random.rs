@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::random::RawDraw;
+use crate::launch::declared::random::RawDraw;
 
 pub(crate) const FAMILY: Family =
     Family { name: "random", ptx: include_str!("../../../ptx/random.ptx") };

@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::reduce::RawReduce;
+use crate::launch::declared::reduce::RawReduce;
 
 pub(crate) const FAMILY: Family =
     Family { name: "reduce", ptx: include_str!("../../../ptx/reduce.ptx") };

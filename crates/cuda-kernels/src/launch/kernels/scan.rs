@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::scan::{RawBest, RawLogState, RawScan};
+use crate::launch::declared::scan::{RawBest, RawLogState, RawScan};
 
 pub(crate) const FAMILY: Family =
     Family { name: "scan", ptx: include_str!("../../../ptx/scan.ptx") };

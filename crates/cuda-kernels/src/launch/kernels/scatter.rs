@@ -2,8 +2,8 @@
 
 use crate::device::{Float, Number, Word};
 use crate::launch::Family;
-use crate::places::RawPart;
-use crate::scatter::RawRows;
+use crate::launch::declared::places::RawPart;
+use crate::launch::declared::scatter::RawRows;
 
 pub(crate) const FAMILY: Family =
     Family { name: "scatter", ptx: include_str!("../../../ptx/scatter.ptx") };

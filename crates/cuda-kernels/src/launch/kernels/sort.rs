@@ -1,8 +1,8 @@
 // Written by `cargo xtask build-kernels` from kernels/sort.cu. Do not edit.
 
-use crate::device::{Number, Word};
+use crate::device::{Number, Sortable, Word};
 use crate::launch::Family;
-use crate::sort::{RawSort, RawTake, Sortable};
+use crate::launch::declared::sort::{RawSort, RawTake};
 
 pub(crate) const FAMILY: Family =
     Family { name: "sort", ptx: include_str!("../../../ptx/sort.ptx") };

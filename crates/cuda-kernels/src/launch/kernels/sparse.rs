@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::sparse::RawSparse;
+use crate::launch::declared::sparse::RawSparse;
 
 pub(crate) const FAMILY: Family =
     Family { name: "sparse", ptx: include_str!("../../../ptx/sparse.ptx") };
