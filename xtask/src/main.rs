@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
 mod audit_kernels;
 mod bench;
 mod build_kernels;
+mod circles;
 mod conformance;
 mod cross;
 mod fuzz;

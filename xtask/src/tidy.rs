@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::circles::Modules;
+
 /// Flags of `cargo xtask tidy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
@@ -125,6 +127,38 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     ),
 ];
 
+/// The crates whose modules form no circles, with those that are known and the reason.
+const NO_CIRCLES: &[(&str, &[(&[&str], &str)])] = &[
+    ("tensor-core", &[]),
+    ("conv-autotune", &[]),
+    ("recorder", &[]),
+    ("cpu-kernels", &[]),
+    (
+        "cuda-kernels",
+        &[(
+            &["device", "launch", "launch::kernels::scatter"],
+            "a device launches the kernel that collects its reports",
+        )],
+    ),
+    (
+        "autograd",
+        &[(
+            &[
+                "dims",
+                "functional",
+                "functional::broadcast",
+                "functional::cast",
+                "functional::elementwise",
+                "functional::scalar",
+                "functional::shape",
+                "graph",
+                "tensor",
+            ],
+            "a tensor remembers functions, and a backward pass adds tensors",
+        )],
+    ),
+];
+
 /// Instructions whose block may promise `preserves_flags`. On x86 that includes the exception flags
 /// of MXCSR, which arithmetic sets and `ldmxcsr` replaces.
 const KEEP_FLAGS: &[&str] = &["stmxcsr", "mrs", "msr"];
@@ -140,6 +174,10 @@ const MOST_LINES: usize = 700;
 pub(crate) fn run(_: &Args) -> Result<()> {
     let files = tracked_files()?;
     let mut findings = dependency_edges()?;
+    for &(name, known) in NO_CIRCLES {
+        let modules = Modules::read(&crate::root().join("crates").join(name).join("src"))?;
+        findings.extend(new_circles(name, known, &modules.circles()));
+    }
     for file in &files {
         check_file(file, &mut findings)?;
     }
@@ -162,6 +200,18 @@ pub(crate) fn run(_: &Args) -> Result<()> {
         println!("{finding}");
     }
     bail!("tidy: {} findings", findings.len())
+}
+
+/// Returns the circles of modules that are not known, and the known ones that are gone.
+fn new_circles(name: &str, known: &[(&[&str], &str)], circles: &[Vec<String>]) -> Vec<String> {
+    let new = circles.iter().filter(|circle| known.iter().all(|(known, _)| circle != known));
+    let new =
+        new.map(|circle| format!("crates/{name}: a circle of modules: {}", circle.join(", ")));
+    let gone = known.iter().filter(|(known, _)| circles.iter().all(|circle| circle != known));
+    let gone = gone.map(|(known, _)| {
+        format!("crates/{name}: no circle of modules any more: {}", known.join(", "))
+    });
+    new.chain(gone).collect()
 }
 
 /// Returns the edges between our crates that the layers forbid.
@@ -371,6 +421,20 @@ mod tests {
             samebits = { path = \"..\" }\n[target.'cfg(unix)'.dependencies]\nsamebits-data = \"1\"\n\
             [dev-dependencies]\nsamebits-cli.workspace = true\n";
         assert_eq!(our_dependencies(manifest), ["rng", "samebits", "data"]);
+    }
+
+    #[test]
+    fn new_and_former_circles_are_found() {
+        let circle = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let known: &[(&[&str], &str)] = &[(&["a", "b"], "a reason")];
+        assert_eq!(new_circles("x", known, &[circle(&["a", "b"])]), [""; 0]);
+        assert_eq!(
+            new_circles("x", known, &[circle(&["a", "b", "c"])]),
+            [
+                "crates/x: a circle of modules: a, b, c",
+                "crates/x: no circle of modules any more: a, b"
+            ]
+        );
     }
 
     #[test]

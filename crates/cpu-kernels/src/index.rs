@@ -11,7 +11,7 @@ use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
     Checked, Destinations, Rows, Sums, check, elements, index_add_to, put_add_to, rows, wrapped,
 };
-use crate::{Float, memory, parallel};
+use crate::{memory, parallel};
 use std::marker::PhantomData;
 
 /// Copies the slices that `index` names: `out[o, k, :] = input[o, index[k], :]`.

@@ -21,12 +21,12 @@
 //! `torch.nn.init`; [`samebits_rng::init`] for the papers.
 
 use samebits_rng::{Generator, init};
-use samebits_tensor_core::ops::{Cast, Normal, Uniform};
+use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::options::Place;
+use super::place::{Numbers, Place, drawn};
 use super::with_generator;
-use crate::functional::{blocks, refused};
+use crate::functional::refused;
 use crate::{Tensor, run};
 
 pub use samebits_rng::init::Gain;
@@ -270,37 +270,6 @@ fn ones_where(tensor: &mut Tensor, is_one: impl Fn(usize) -> bool) -> Result<()>
     let value = run(&Cast { x: value, to: tensor.dtype() })?.to(tensor.device())?;
     replace(tensor, value.into());
     Ok(())
-}
-
-/// A distribution that every device can draw from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Numbers {
-    Uniform { low: f64, high: f64 },
-    Normal { mean: f64, std: f64 },
-}
-
-/// Draws a tensor of random numbers; errors name `op`.
-pub(super) fn drawn(
-    op: &'static str,
-    shape: &[usize],
-    place: Place,
-    numbers: Numbers,
-) -> Result<Tensor> {
-    let Place { dtype, device } = place;
-    with_generator(op, device, |generator| {
-        let (shape, from) = (shape.to_vec(), generator.clone());
-        let value = match numbers {
-            Numbers::Uniform { low, high } => {
-                run(&Uniform { shape, dtype, device, low, high, generator: from })
-            }
-            Numbers::Normal { mean, std } => {
-                run(&Normal { shape, dtype, device, mean, std, generator: from })
-            }
-        }
-        .map_err(|error| error.called(op))?;
-        generator.advance(blocks(dtype, value.numel()));
-        Ok(value.into())
-    })
 }
 
 fn draw(op: &'static str, tensor: &mut Tensor, numbers: Numbers) -> Result<()> {

@@ -56,6 +56,7 @@ mod layer;
 mod layers;
 pub(crate) mod module;
 pub(crate) mod options;
+mod place;
 mod recurrent;
 mod sequential;
 mod summary;
@@ -64,11 +65,11 @@ pub use crate::scope::{draw_from, eval, is_training, train, train_with, with_gen
 pub use cell::TensorCell;
 pub use layer::{Tensors, computed_layer};
 pub use layers::*;
-pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join, parameter};
+pub use module::{IncompatibleKeys, Module, ModuleDict, ModuleList, join, parameter};
 pub use options::{Padding, PerDim};
 pub use recurrent::{
     CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,
 };
 pub use samebits_macros::{Module, layer};
 pub use sequential::{Layer, Sequential};
-pub use summary::Summary;
+pub use summary::{Kind, Summary};

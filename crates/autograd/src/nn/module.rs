@@ -9,7 +9,7 @@ use samebits_tensor_core::ops::{BagMode, ConvParams, InterpolateMode, PadMode, P
 use samebits_tensor_core::rerun::same_bits;
 use samebits_tensor_core::{DType, Device, Error, Result};
 
-use super::Summary;
+use super::{Kind, Summary};
 use crate::{Tensor, functional};
 
 /// A part of a model: tensors with names.
@@ -313,15 +313,6 @@ pub type ModuleList<M> = Vec<M>;
 /// ```
 #[doc(alias = "ParameterDict")]
 pub type ModuleDict<M> = IndexMap<String, M>;
-
-/// The role of a tensor in a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A trainable tensor; it is trained unless it requires no gradient.
-    Parameter,
-    /// Part of the state, but not trained.
-    Buffer,
-}
 
 /// Names that [`Module::load_state_dict`] could not match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,6 @@
 //! Types and macros that the options of layers share.
 
-use samebits_tensor_core::{DType, Device, Result};
-
-use super::init::{Numbers, drawn};
-use crate::Tensor;
+pub(super) use super::place::Place;
 
 /// A size for each of `DIMS` spatial dimensions: a number for all, or an array.
 pub trait PerDim<const DIMS: usize> {
@@ -104,40 +101,3 @@ macro_rules! init_with {
 
 pub(crate) use setters;
 pub(super) use {init_with, place_setters};
-
-/// The type and device of a layer's tensors.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) dtype: DType,
-    pub(super) device: Device,
-}
-
-impl Default for Place {
-    fn default() -> Place {
-        Place { dtype: DType::F32, device: Device::Cpu }
-    }
-}
-
-impl Place {
-    /// Returns a tensor filled with `value`.
-    pub(super) fn full(self, shape: &[usize], value: f64) -> Result<Tensor> {
-        Tensor::full(shape, value, self.dtype)?.to(self.device)
-    }
-
-    /// Returns a parameter filled with `value`.
-    pub(super) fn constant(self, shape: &[usize], value: f64) -> Result<Tensor> {
-        self.full(shape, value)?.set_requires_grad(true)
-    }
-
-    /// Returns a parameter drawn uniformly from ±`bound`.
-    pub(super) fn uniform(self, op: &'static str, shape: &[usize], bound: f64) -> Result<Tensor> {
-        let numbers = Numbers::Uniform { low: -bound, high: bound };
-        drawn(op, shape, self, numbers)?.set_requires_grad(true)
-    }
-
-    /// Returns a parameter of standard normal numbers.
-    pub(super) fn normal(self, op: &'static str, shape: &[usize]) -> Result<Tensor> {
-        let numbers = Numbers::Normal { mean: 0.0, std: 1.0 };
-        drawn(op, shape, self, numbers)?.set_requires_grad(true)
-    }
-}

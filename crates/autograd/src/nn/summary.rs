@@ -1,8 +1,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::Kind;
 use crate::Tensor;
+
+/// The role of a tensor in a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A trainable tensor; it is trained unless it requires no gradient.
+    Parameter,
+    /// Part of the state, but not trained.
+    Buffer,
+}
 
 /// The names, shapes and sizes of a module's tensors; see [`Module::summary`](super::Module::summary).
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,8 @@ use samebits_numerics::math::f64::powi;
 use samebits_tensor_core::ops::{AdamParams, AdamStep};
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{div, kept_or_zeros, maximum, offset, scale, scale_add, sqrt};
-use super::descent::{check_setting, check_share};
+use super::arithmetic::{div, maximum, offset, scale, scale_add, sqrt};
+use super::descent::{check_setting, check_share, kept_or_zeros};
 use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 use crate::run;

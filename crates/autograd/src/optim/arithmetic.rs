@@ -4,16 +4,7 @@
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::Kept;
 use crate::run;
-
-/// Returns the state `name` of a parameter; in its first step, zeros like the parameter.
-pub(super) fn kept_or_zeros(kept: &Kept, name: &'static str, parameter: &Value) -> Result<Value> {
-    match kept.get(name) {
-        Some(tensor) => Ok(tensor.clone()),
-        None => full_like(parameter, 0.0),
-    }
-}
 
 pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
     Value::full(x.shape(), value, x.dtype())?.to(x.device())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::arithmetic::neg;
+use super::arithmetic::{full_like, neg};
 use super::{Optimizer, Rate, Snapshot};
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
@@ -528,3 +528,11 @@ const LR: &str = "lr";
 const INITIAL_LR: &str = "initial_lr";
 const MOMENTUM: &str = "momentum";
 const STEP: &str = "step";
+
+/// Returns the state `name` of a parameter; in its first step, zeros like the parameter.
+pub(super) fn kept_or_zeros(kept: &Kept, name: &'static str, parameter: &Value) -> Result<Value> {
+    match kept.get(name) {
+        Some(tensor) => Ok(tensor.clone()),
+        None => full_like(parameter, 0.0),
+    }
+}

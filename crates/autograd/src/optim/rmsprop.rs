@@ -1,9 +1,7 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{
-    add, decayed, div, kept_or_zeros, mul, offset, scale, scale_add, sqrt, sub,
-};
-use super::descent::check_setting;
+use super::arithmetic::{add, decayed, div, mul, offset, scale, scale_add, sqrt, sub};
+use super::descent::{check_setting, kept_or_zeros};
 use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
 
