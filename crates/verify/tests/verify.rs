@@ -6,6 +6,7 @@ use std::process::Command;
 use samebits::ops::Cumsum;
 use samebits::registry::{Kernel, dispatch_variant, register};
 use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::geometry::Split;
 use samebits::{DType, Determinism, Device, DeviceKind, Result};
 use samebits_verify::{Error, Finding, Golden, Options, Setting, families, verify};
 
@@ -102,7 +103,7 @@ fn find_the_perturbed_kernels() {
             dtypes: &[DType::F32],
             level: Determinism::Portable,
             why: "it does not hold",
-            applies: |op: &Cumsum, ()| !op.reverse,
+            applies: |op: &Cumsum, _| !op.reverse,
             run: perturbed,
         });
     }
@@ -116,7 +117,7 @@ fn find_the_perturbed_kernels() {
 }
 
 /// Flips one bit of the last element.
-fn perturbed(op: &Cumsum, (): &()) -> Result<Value> {
+fn perturbed(op: &Cumsum, _: &Split) -> Result<Value> {
     let right = dispatch_variant(op, "tiles")?;
     let mut values: Vec<f32> = right.to_vec()?;
     if let Some(last) = values.last_mut() {

@@ -1,4 +1,4 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor, with_ordered};
@@ -12,32 +12,31 @@ const ORDERED: &[DType] = &[DType::F32, DType::F64, DType::I64];
 const STABLE: &str = "equal elements keep their order, so each has one place";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Sort, ()| {
-        let size = op.x.size(Sort::NAME, op.dim)?;
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Sort, &split| {
         with_ordered!(op.x.dtype(), T => {
-            select(Sort::NAME, &op.x, op.dim, size, |x: &[T], shape, values, indices| {
+            select(&op.x, (op.dim, split), split.size, |x: &[T], shape, values, indices| {
                 sort::sort(x, shape, op.descending, values, indices)
             })
         })
     }));
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Topk, ()| {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Topk, &split| {
         with_ordered!(op.x.dtype(), T => {
-            select(Topk::NAME, &op.x, op.dim, op.k, |x: &[T], shape, values, indices| {
+            select(&op.x, (op.dim, split), op.k, |x: &[T], shape, values, indices| {
                 sort::topk(x, shape, op.k, op.largest, values, indices)
             })
         })
     }));
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Kthvalue, ()| {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Kthvalue, &split| {
         with_ordered!(op.x.dtype(), T => {
-            select(Kthvalue::NAME, &op.x, op.dim, 1, |x: &[T], shape, values, indices| {
+            select(&op.x, (op.dim, split), 1, |x: &[T], shape, values, indices| {
                 sort::kthvalue(x, shape, op.k, values, indices)
             })
         })
     }));
-    register(Kernel::portable("stable", FLOATS, STABLE, |op: &Median, ()| {
+    register(Kernel::portable("stable", FLOATS, STABLE, |op: &Median, &split| {
         with_float!(op.x.dtype(), T => {
             let median = if op.ignore_nan { sort::nanmedian::<T> } else { sort::median::<T> };
-            select(Median::NAME, &op.x, op.dim, 1, median)
+            select(&op.x, (op.dim, split), 1, median)
         })
     }));
     register(Kernel::portable(
@@ -50,25 +49,23 @@ pub(super) fn register_all() {
         "stable",
         ORDERED,
         STABLE,
-        |op: &UniqueDim, ()| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+        |op: &UniqueDim, _| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
     ));
 }
 
 /// Runs `f(x, (outer, dim, inner), values, indices)` for results with size `k` along `dim`.
 fn select<T: Element>(
-    op: &'static str,
     x: &Tensor,
-    dim: usize,
+    (dim, split): (usize, Split),
     k: usize,
     f: impl FnOnce(&[T], [usize; 3], &mut [T], &mut [i64]) -> crate::Result<()>,
 ) -> Result<(Tensor, Tensor)> {
-    let (outer, size, inner) = outer_dim_inner(op, x.shape(), dim)?;
     let x = x.contiguous()?;
     let mut shape = x.shape().to_vec();
     shape[dim] = k;
     let mut values = Tensor::scratch(&shape, x.dtype())?;
     let mut indices = Tensor::scratch(&shape, DType::I64)?;
-    f(x.as_slice()?, [outer, size, inner], values.as_mut_slice()?, indices.as_mut_slice()?)?;
+    f(x.as_slice()?, split.into(), values.as_mut_slice()?, indices.as_mut_slice()?)?;
     Ok((values, indices))
 }
 

@@ -1,4 +1,4 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Op, Tensor, with_ordered};
@@ -15,31 +15,30 @@ const ORDERED: &[DType] = &[DType::F32, DType::F64, DType::I64];
 const STABLE: &str = "equal elements keep their order, so each has one place";
 
 pub(super) fn register_all() {
-    register(portable("stable", ORDERED, STABLE, |op: &Sort, ()| {
+    register(portable("stable", ORDERED, STABLE, |op: &Sort, &split| {
         with_ordered!(op.x.dtype(), T => {
-            let size = op.x.size(Sort::NAME, op.dim)?;
-            select(op, &op.x, op.dim, size, |device, x: &Buffer<T>, shape| {
+            select(op, &op.x, (op.dim, split), split.size, |device, x: &Buffer<T>, shape| {
                 sort::sort(device, x, shape, op.descending)
             })
         })
     }));
-    register(portable("stable", ORDERED, STABLE, |op: &Topk, ()| {
+    register(portable("stable", ORDERED, STABLE, |op: &Topk, &split| {
         with_ordered!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, op.k, |device, x: &Buffer<T>, shape| {
+            select(op, &op.x, (op.dim, split), op.k, |device, x: &Buffer<T>, shape| {
                 sort::topk(device, x, shape, op.k, op.largest)
             })
         })
     }));
-    register(portable("stable", ORDERED, STABLE, |op: &Kthvalue, ()| {
+    register(portable("stable", ORDERED, STABLE, |op: &Kthvalue, &split| {
         with_ordered!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, 1, |device, x: &Buffer<T>, shape| {
+            select(op, &op.x, (op.dim, split), 1, |device, x: &Buffer<T>, shape| {
                 sort::kthvalue(device, x, shape, op.k)
             })
         })
     }));
-    register(portable("stable", FLOATS, STABLE, |op: &Median, ()| {
+    register(portable("stable", FLOATS, STABLE, |op: &Median, &split| {
         with_float!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, 1, |device, x: &Buffer<T>, shape| {
+            select(op, &op.x, (op.dim, split), 1, |device, x: &Buffer<T>, shape| {
                 sort::median(device, x, shape, op.ignore_nan)
             })
         })
@@ -54,7 +53,7 @@ pub(super) fn register_all() {
         "stable",
         ORDERED,
         STABLE,
-        |op: &UniqueDim, ()| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+        |op: &UniqueDim, _| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
     ));
 }
 
@@ -62,13 +61,12 @@ pub(super) fn register_all() {
 fn select<T: Stored, O: Op>(
     op: &O,
     x: &Tensor,
-    dim: usize,
+    (dim, split): (usize, Split),
     k: usize,
     find: impl FnOnce(&Device, &Buffer<T>, [usize; 3]) -> Result<Found<T>>,
 ) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let lines = outer_dim_inner(O::NAME, x.shape(), dim)?.into();
-        let (values, indices) = find(gpu.device, &*gpu.input::<T>(x)?, lines)?;
+        let (values, indices) = find(gpu.device, &*gpu.input::<T>(x)?, split.into())?;
         let mut shape = x.shape().to_vec();
         shape[dim] = k;
         Ok((gpu.tensor(values, &shape)?, gpu.tensor(indices, &shape)?))

@@ -13,6 +13,7 @@ mod interpolate;
 mod padding;
 mod planes;
 mod pooling;
+mod split;
 
 pub use bags::BagBounds;
 pub use bins::bin_edges;
@@ -24,6 +25,7 @@ pub use planes::{Axis, Planes};
 pub use pooling::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
+pub use split::Split;
 
 use std::ops::RangeInclusive;
 

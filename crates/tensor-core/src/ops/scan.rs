@@ -1,6 +1,7 @@
 //! Running sums, products and extrema.
 
 use super::{expect_dtype, expect_float, expect_number, expect_shape};
+use crate::geometry::Split;
 use crate::{Op, Pass, Result, Tensor};
 
 /// The sum of each element and all before it along `dim`, in the contract's order of tiles.
@@ -17,15 +18,15 @@ pub struct Cumsum {
 
 impl Op for Cumsum {
     const NAME: &'static str = "cumsum";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dim, reverse];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_number(Self::NAME, "the input", &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -40,15 +41,15 @@ pub struct Cumprod {
 
 impl Op for Cumprod {
     const NAME: &'static str = "cumprod";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_number(Self::NAME, "the input", &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -66,17 +67,17 @@ pub struct CumprodGrad {
 impl Op for CumprodGrad {
     const NAME: &'static str = "cumprod";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![grad, x];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the input", &self.x, self.grad.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.x.shape())?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -98,19 +99,19 @@ pub struct CumprodGradGrad {
 impl Op for CumprodGradGrad {
     const NAME: &'static str = "cumprod_grad";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![outer, grad, x];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the outer gradient", &self.outer)?;
         for (what, tensor) in [("the gradient", &self.grad), ("the input", &self.x)] {
             expect_dtype(Self::NAME, what, tensor, self.outer.dtype())?;
             expect_shape(Self::NAME, what, tensor, self.outer.shape())?;
         }
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -125,15 +126,15 @@ pub struct Logcumsumexp {
 
 impl Op for Logcumsumexp {
     const NAME: &'static str = "logcumsumexp";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -153,19 +154,19 @@ pub struct LogcumsumexpGrad {
 impl Op for LogcumsumexpGrad {
     const NAME: &'static str = "logcumsumexp";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![grad, x, y];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         for (what, tensor) in [("the input", &self.x), ("the result", &self.y)] {
             expect_dtype(Self::NAME, what, tensor, self.grad.dtype())?;
             expect_shape(Self::NAME, what, tensor, self.grad.shape())?;
         }
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -183,14 +184,14 @@ pub struct Cumextreme {
 
 impl Op for Cumextreme {
     const NAME: &'static str = "cumextreme";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![dim, largest];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }

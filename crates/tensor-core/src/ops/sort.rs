@@ -3,6 +3,7 @@
 //! NaN is larger than every number; equal elements keep their order.
 
 use super::{expect_dtype, expect_float};
+use crate::geometry::Split;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// The elements sorted along `dim`, and the original index of each.
@@ -18,15 +19,15 @@ pub struct Sort {
 
 impl Op for Sort {
     const NAME: &'static str = "sort";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![dim, descending];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_sortable(Self::NAME, &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -45,22 +46,23 @@ pub struct Topk {
 
 impl Op for Topk {
     const NAME: &'static str = "topk";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![k, dim, largest];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_sortable(Self::NAME, &self.x)?;
-        let size = self.x.size(Self::NAME, self.dim)?;
+        let split = Split::new(Self::NAME, self.x.shape(), self.dim)?;
+        let size = split.size;
         if self.k > size {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("k must not exceed the dimension's size of {size}, got {}", self.k),
             ));
         }
-        Ok(())
+        Ok(split)
     }
 }
 
@@ -77,22 +79,23 @@ pub struct Kthvalue {
 
 impl Op for Kthvalue {
     const NAME: &'static str = "kthvalue";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![k, dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_sortable(Self::NAME, &self.x)?;
-        let size = self.x.size(Self::NAME, self.dim)?;
+        let split = Split::new(Self::NAME, self.x.shape(), self.dim)?;
+        let size = split.size;
         if self.k == 0 || self.k > size {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("k must be from 1 to the dimension's size of {size}, got {}", self.k),
             ));
         }
-        Ok(())
+        Ok(split)
     }
 }
 
@@ -110,21 +113,22 @@ pub struct Median {
 
 impl Op for Median {
     const NAME: &'static str = "median";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![dim, ignore_nan];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        if self.x.size(Self::NAME, self.dim)? == 0 {
+        let split = Split::new(Self::NAME, self.x.shape(), self.dim)?;
+        if split.size == 0 {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("no elements along dimension {} of {:?}", self.dim, self.x.shape()),
             ));
         }
-        Ok(())
+        Ok(split)
     }
 }
 
@@ -167,15 +171,15 @@ pub struct UniqueDim {
 
 impl Op for UniqueDim {
     const NAME: &'static str = "unique_dim";
-    type Plan = ();
+    type Plan = Split;
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![dim, consecutive];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_sortable(Self::NAME, &self.x)?;
-        self.x.size(Self::NAME, self.dim)?;
+        let split = Split::new(Self::NAME, self.x.shape(), self.dim)?;
         let empty = |(dim, &size): (usize, &usize)| dim != self.dim && size == 0;
         if self.x.shape().iter().enumerate().any(empty) {
             return Err(Error::invalid(
@@ -183,7 +187,7 @@ impl Op for UniqueDim {
                 format!("slices along dimension {} of {:?} are empty", self.dim, self.x.shape()),
             ));
         }
-        Ok(())
+        Ok(split)
     }
 }
 
