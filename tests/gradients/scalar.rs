@@ -32,7 +32,7 @@ fn there_is_no_other_dimension() {
     assert!(f::narrow(&x, 0, 0, 1).is_err());
     assert!(f::split(&x, &[1], 0).is_err());
     let error = f::index_select(&x, 0, &index).unwrap_err().to_string();
-    assert_eq!(error, "index_select: 2 indices into a tensor without dimensions");
+    assert_eq!(error, "index_select: expected one index into a tensor without dimensions, got 2");
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Tensor {
         let op = "arange_step";
         let (distance, wide) = (i128::from(end) - i128::from(start), i128::from(step));
         if step == 0 || distance.signum() * wide.signum() < 0 {
-            let message = format!("step {step} does not lead from {start} to {end}");
+            let message = format!("step {step} does not lead from {start} towards {end}");
             return Err(Error::invalid(op, message));
         }
         let count = distance.unsigned_abs().div_ceil(wide.unsigned_abs());

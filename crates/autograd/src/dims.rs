@@ -287,7 +287,7 @@ macro_rules! signed_sizes {
                     self.iter().map(size).collect()
                 });
                 sizes.ok_or_else(|| {
-                    Error::invalid(op, format!("shape {self:?} for {numel} elements"))
+                    Error::invalid(op, format!("shape {self:?} does not fit {numel} elements"))
                 })
             }
         }

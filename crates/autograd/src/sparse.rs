@@ -199,7 +199,10 @@ impl SparseCoo {
         if a >= rank || b >= rank {
             return Err(Error::invalid(
                 "transpose",
-                format!("dimensions {a} and {b} of a sparse tensor of shape {:?}", self.shape),
+                format!(
+                    "cannot swap dimensions {a} and {b} of a sparse tensor of shape {:?}",
+                    self.shape
+                ),
             ));
         }
         let mut new = self.clone();

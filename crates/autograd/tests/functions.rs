@@ -550,6 +550,6 @@ fn parts_by_their_ends() {
     assert_eq!(parts, [vec![0], vec![], vec![1, 2], vec![3, 4]]);
     for ends in [&[3, 1][..], &[6]] {
         let error = x.tensor_split(ends, 0).unwrap_err().to_string();
-        assert_eq!(error, format!("tensor_split: ends {ends:?} do not ascend in a dimension of 5"));
+        assert_eq!(error, format!("tensor_split: expected ascending ends up to 5, got {ends:?}"));
     }
 }

@@ -208,7 +208,7 @@ fn a_weight_of_classes_has_no_gradient() {
     let options = ClassLoss { weight: Some(&weight), ..ClassLoss::default() };
     let loss = f::cross_entropy_with(&x, &target, &options).unwrap();
     let error = loss.backward().unwrap_err().to_string();
-    assert_eq!(error, "nll_loss: there is no gradient for the weight");
+    assert_eq!(error, "nll_loss: the weight has no gradient");
 }
 
 /// The optimiser reads the gradient of a weight in the weight's layout; a transposed gradient would

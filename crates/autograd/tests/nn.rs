@@ -457,7 +457,7 @@ fn inputs_that_do_not_fit_are_errors() {
     let error = layer.forward(&flat, &flat, &flat, Attend::default()).unwrap_err().to_string();
     assert!(error.starts_with("MultiheadAttention: "), "{error}");
     let error = MultiheadAttention::new(5, 2).unwrap_err().to_string();
-    assert_eq!(error, "MultiheadAttention: a width of 5 does not divide into 2 heads");
+    assert_eq!(error, "MultiheadAttention: a width of 5 is not divisible by 2 heads");
     assert!(Linear::new(0, 2).unwrap_err().to_string().starts_with("Linear: "));
 }
 
@@ -489,7 +489,7 @@ fn padding_that_keeps_the_size() {
         }
     }
     let error = Conv2d::options(3, 4, 3).stride(2).padding(Padding::Same).init().unwrap_err();
-    assert_eq!(error.to_string(), "Conv: padding that keeps the size, with stride [2, 2]");
+    assert_eq!(error.to_string(), "Conv: padding that keeps the size needs stride 1, got [2, 2]");
 }
 
 #[test]
@@ -505,7 +505,10 @@ fn layers_of_shapes_and_slopes() {
     let y = slopes.forward(&x).unwrap();
     assert_eq!(bits(&y), bits(&x.leaky_relu(0.5).unwrap()));
     let error = slopes.forward(&normal(&[2, 4], 1)).unwrap_err();
-    assert_eq!(error.to_string(), "prelu: a weight of shape [6] for an input of shape [2, 4]");
+    assert_eq!(
+        error.to_string(),
+        "prelu: a weight of shape [6] does not match an input of shape [2, 4]"
+    );
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn activations_refuse_what_they_cannot_compute() {
     for (result, message) in [
         (x.celu(0.0), "celu: alpha must be finite and not 0, got 0"),
         (x.softshrink(-1.0), "softshrink: lambda must be at least 0, got -1"),
-        (x.glu(0), "glu: dimension 0 of shape [3] has no two halves"),
+        (x.glu(0), "glu: dimension 0 of shape [3] has an odd size"),
         (x.glu(1), "glu: "),
         (nn::Softmax2d.forward(&x), "Softmax2d: expected 3 or 4 dimensions, got shape [3]"),
     ] {
@@ -532,7 +532,7 @@ fn a_cycled_momentum_is_used_and_saved() {
     let mut adagrad = Adagrad::default();
     OneCycleLr::new(0.1, 20).apply(3, &mut adagrad).unwrap();
     let error = step(&mut one(), &mut adagrad, GRADIENTS[0]).unwrap_err().to_string();
-    assert_eq!(error, "adagrad: there is no momentum that a schedule could set");
+    assert_eq!(error, "adagrad: the schedule sets a momentum, but the optimiser has none");
     OneCycleLr::new(0.1, 20).cycle_momentum(false).apply(3, &mut Adagrad::default()).unwrap();
     let mut wrong = Adam::default();
     OneCycleLr::new(0.1, 20).max_momentum(1.5).apply(0, &mut wrong).unwrap();

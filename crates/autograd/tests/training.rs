@@ -280,8 +280,8 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_changes() {
         (without("w.square"), "there is no tensor w.square"),
         (with("w.velocity", floats(&[0.0])), "unexpected tensor w.velocity"),
         (with("extra", floats(&[0.0])), "unexpected tensor extra"),
-        (with("steps", Tensor::scalar(-1i64)), "steps is not one count"),
-        (with("w.step", floats(&[1.0])), "w.step is not one count"),
+        (with("steps", Tensor::scalar(-1i64)), "steps is not a single step count"),
+        (with("w.step", floats(&[1.0])), "w.step is not a single step count"),
         (
             with("lr", Tensor::from_slice(&[0.1f64], &[1]).unwrap()),
             "lr should be f64 of shape [2], but is f64 of shape [1]",

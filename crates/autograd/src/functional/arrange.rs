@@ -39,7 +39,7 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
     let dim = dim.dim("chunk", x.rank())?;
     let total = x.value().size("chunk", dim)?;
     if chunks == 0 {
-        return Err(Error::invalid("chunk", format!("0 chunks of a dimension of {total}")));
+        return Err(Error::invalid("chunk", "expected at least one chunk, got 0"));
     }
     let size = total.div_ceil(chunks);
     // PyTorch splits an empty dimension into the requested number of parts.
@@ -188,7 +188,8 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     for (position, &dim) in dims.iter().enumerate() {
         let size = x.value().size("flip", dim)?;
         if dims[..position].contains(&dim) {
-            return Err(Error::invalid("flip", format!("dimension {dim} twice in {dims:?}")));
+            let message = format!("dimension {dim} is listed twice in {dims:?}");
+            return Err(Error::invalid("flip", message));
         }
         let mut order = Value::arange(size)?;
         order.as_mut_slice::<i64>()?.reverse();
@@ -223,7 +224,7 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 pub fn roll(x: &Tensor, shifts: &[i64], dims: impl Dims) -> Result<Tensor> {
     let dims = dims.dims("roll", x.rank())?;
     if shifts.len() != dims.len() {
-        let message = format!("{} shifts for {} dimensions", shifts.len(), dims.len());
+        let message = format!("expected a shift for each of {dims:?}, got {shifts:?}");
         return Err(Error::invalid("roll", message));
     }
     let mut rolled = x.clone();
@@ -268,7 +269,7 @@ fn rolled_by(x: &Tensor, shift: usize, dim: usize) -> Result<Tensor> {
 #[track_caller]
 pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
     let new = sizes.len().checked_sub(x.rank()).ok_or_else(|| {
-        Error::invalid("repeat", format!("sizes {sizes:?} for a tensor of rank {}", x.rank()))
+        Error::invalid("repeat", format!("expected at least {} sizes, got {sizes:?}", x.rank()))
     })?;
     let old = std::iter::repeat_n(&1, new).chain(x.shape());
     let (mut apart, mut repeated, mut joined) = (Vec::new(), Vec::new(), Vec::new());
@@ -308,11 +309,13 @@ pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
 pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
     let (op, rank) = ("movedim", x.rank());
     let (from, to) = (from.dims(op, rank)?, to.dims(op, rank)?);
+    let refused =
+        || Error::invalid(op, format!("cannot move dimensions {from:?} to positions {to:?}"));
     let mut order = vec![None; rank];
     for (&old, &new) in from.iter().zip(&to) {
         match order.get_mut(new) {
             Some(place @ None) => *place = Some(old),
-            _ => return Err(Error::invalid(op, format!("no dimensions {from:?} for {to:?}"))),
+            _ => return Err(refused()),
         }
     }
     let mut others = (0..rank).filter(|dim| !from.contains(dim));
@@ -320,7 +323,7 @@ pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
         order.into_iter().map(|place| place.or_else(|| others.next())).collect();
     match order {
         Some(order) if from.len() == to.len() => permute(x, order),
-        _ => Err(Error::invalid(op, format!("dimensions {from:?} to places {to:?}"))),
+        _ => Err(refused()),
     }
 }
 
@@ -392,7 +395,8 @@ pub fn diag_embed(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Re
     };
     let size = usize::try_from(offset.unsigned_abs()).ok().and_then(|far| n.checked_add(far));
     let Some(size) = size.filter(|&size| size <= i64::MAX as usize) else {
-        return Err(Error::invalid(op, format!("diagonal {offset} of {n} elements")));
+        let message = format!("diagonal {offset} of {n} elements makes the matrix too large");
+        return Err(Error::invalid(op, message));
     };
     let (down, right) = if offset < 0 { (size - n, 0) } else { (0, size - n) };
     // Element `i` goes to row `down + i`; the `down` rows above are zeros.

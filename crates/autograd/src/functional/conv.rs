@@ -73,7 +73,7 @@ pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<us
     if kernel.len() != dilation.len() || kernel.contains(&0) {
         return Err(Error::invalid(
             "conv_same",
-            format!("a weight of shape {:?} with dilation {dilation:?}", weight.shape()),
+            format!("a weight of shape {:?} does not match dilation {dilation:?}", weight.shape()),
         ));
     }
     Ok(kernel.iter().zip(dilation).map(|(&k, &d)| (k - 1).saturating_mul(d)).collect())

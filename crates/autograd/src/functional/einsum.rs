@@ -70,7 +70,7 @@ pub fn einsum(equation: &str, operands: &[impl Borrow<Tensor>]) -> Result<Tensor
         for (&label, &size) in factor.labels.iter().zip(factor.x.shape()) {
             let known = sizes.entry(label).or_insert(size);
             if *known != size && *known != 1 && size != 1 {
-                let message = format!("{label} has sizes {known} and {size}, here in operand {i}");
+                let message = format!("{label} has size {known}, but size {size} in operand {i}");
                 return Err(invalid(equation, &message));
             }
             *known = if *known == 1 { size } else { *known };

@@ -84,7 +84,7 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
         return Err(Error::invalid(
             op,
             format!(
-                "theta of {} and shape {:?} does not go with the size {size:?}",
+                "theta of {} and shape {:?} does not match the size {size:?}",
                 theta.dtype(),
                 theta.shape()
             ),

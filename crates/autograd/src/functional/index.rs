@@ -398,7 +398,9 @@ pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
     if given < needed {
         return Err(Error::invalid(
             OP,
-            format!("the mask has {needed} places, but the source has only {given} elements"),
+            format!(
+                "the mask has {needed} true elements, but the source has only {given} elements"
+            ),
         ));
     }
     let source = shrink(&reshape(source, [given])?, &[needed])?;

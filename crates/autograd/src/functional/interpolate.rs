@@ -156,7 +156,7 @@ fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option
     if input.len() != dims + 2 || !(1..=3).contains(&dims) {
         return Err(Error::invalid(
             op,
-            format!("{resize:?} does not go with an input of shape {input:?}"),
+            format!("{resize:?} does not match an input of shape {input:?}"),
         ));
     }
     let (scale, keep) = match resize {

@@ -189,7 +189,7 @@ pub fn tensor_split(x: &Tensor, ends: &[usize], dim: impl Dim) -> Result<Vec<Ten
     let total = x.value().size("tensor_split", dim)?;
     let bounds: Vec<usize> = [&[0], ends, &[total]].concat();
     if !bounds.is_sorted() {
-        let message = format!("ends {ends:?} do not ascend in a dimension of {total}");
+        let message = format!("expected ascending ends up to {total}, got {ends:?}");
         return Err(Error::invalid("tensor_split", message));
     }
     bounds.windows(2).map(|pair| narrow(x, dim, pair[0], pair[1] - pair[0])).collect()

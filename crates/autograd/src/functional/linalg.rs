@@ -230,7 +230,7 @@ pub fn pca_lowrank_with(
     if q > rows.min(columns) {
         return Err(Error::invalid(
             OP,
-            format!("q is {q}, more than the shorter side of {rows} by {columns}"),
+            format!("q {q} exceeds the shorter side of {rows} by {columns}"),
         ));
     }
     if !center {

@@ -150,7 +150,7 @@ pub fn nll_loss_with(
         return Err(Error::invalid(
             OP,
             format!(
-                "label_smoothing is {}, but only `cross_entropy_with` smooths",
+                "label_smoothing is {}, but only `cross_entropy_with` supports it",
                 options.label_smoothing
             ),
         ));
@@ -233,7 +233,7 @@ impl Classes {
 
     fn expect_constant_weight(&self) -> Result<()> {
         if self.weight.as_ref().is_some_and(Tensor::requires_grad) {
-            return Err(Error::invalid("nll_loss", "there is no gradient for the weight"));
+            return Err(Error::invalid("nll_loss", "the weight has no gradient"));
         }
         Ok(())
     }
@@ -442,8 +442,8 @@ pub(super) fn expect_rank(op: &'static str, what: &str, x: &Tensor, like: &Tenso
     if x.rank() == like.rank() {
         return Ok(());
     }
-    let (shape, like) = (x.shape(), like.shape());
-    Err(Error::invalid(op, format!("{what} is of shape {shape:?}, the first input of {like:?}")))
+    let (shape, rank) = (x.shape(), like.rank());
+    Err(Error::invalid(op, format!("expected {what} with {rank} dimensions, got shape {shape:?}")))
 }
 
 /// Returns the dimension of the classes.

@@ -166,9 +166,7 @@ fn once(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
 
 /// Returns a result without a gradient: asking for one is an error, not a silent zero.
 fn constant(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
-    Tensor::computed(value, inputs, move |_| {
-        Err(Error::invalid(op, "there is no gradient of this"))
-    })
+    Tensor::computed(value, inputs, move |_| Err(Error::invalid(op, "this result has no gradient")))
 }
 
 /// Returns the number of generator blocks that `n` random numbers of type `dtype` take.

@@ -193,7 +193,7 @@ pub fn group_norm(
     if groups == 0 || !channels.is_multiple_of(groups) {
         return Err(Error::invalid(
             op,
-            format!("{channels} channels do not divide into {groups} groups"),
+            format!("{channels} channels are not divisible by {groups} groups"),
         ));
     }
     // As in PyTorch, several samples with one value per group are no error.

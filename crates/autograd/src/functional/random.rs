@@ -393,7 +393,7 @@ pub fn multinomial_with(
     };
     if num_samples == 0 || k == 0 || (!replacement && num_samples > k) {
         let how = if replacement { "with" } else { "without" };
-        let message = format!("{num_samples} samples of {k} weights {how} replacement");
+        let message = format!("cannot draw {num_samples} samples of {k} weights {how} replacement");
         return Err(Error::invalid(op, message));
     }
     let shape = [rows.as_slice(), &[num_samples]].concat();

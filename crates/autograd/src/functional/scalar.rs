@@ -48,5 +48,7 @@ pub(super) fn only(op: &'static str, index: &Tensor) -> Result<Tensor> {
     if index.numel() == 1 {
         return Ok(index.clone());
     }
-    Err(Error::invalid(op, format!("{} indices into a tensor without dimensions", index.numel())))
+    let count = index.numel();
+    let message = format!("expected one index into a tensor without dimensions, got {count}");
+    Err(Error::invalid(op, message))
 }

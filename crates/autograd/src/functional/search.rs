@@ -52,7 +52,9 @@ pub fn searchsorted(sorted: &Tensor, values: &Tensor, right: bool) -> Result<Ten
         (&[n], [outer @ .., _]) => expand(&sorted.detach(), &[outer, &[n]].concat())?,
         ([rows @ .., _], [outer @ .., _]) if rows == outer => sorted.detach(),
         (sorted, values) => {
-            let message = format!("a sorted tensor of shape {sorted:?} for values of {values:?}");
+            let message = format!(
+                "a sorted tensor of shape {sorted:?} does not match values of shape {values:?}"
+            );
             return Err(Error::invalid("searchsorted", message));
         }
     };
@@ -174,7 +176,7 @@ pub fn take_along_dim(x: &Tensor, index: &Tensor, dim: impl Dim) -> Result<Tenso
     let size = x.value().size(op, dim)?;
     if x.rank() != index.rank() {
         let (x, index) = (x.shape(), index.shape());
-        let message = format!("an index of shape {index:?} for a tensor of shape {x:?}");
+        let message = format!("an index of shape {index:?} does not match a tensor of shape {x:?}");
         return Err(Error::invalid(op, message));
     }
     let along = |shape: &[usize], size: usize| -> Vec<usize> {

@@ -51,7 +51,7 @@ pub fn flatten(x: &Tensor, start_dim: impl Dim, end_dim: impl Dim) -> Result<Ten
     let (op, shape) = ("flatten", x.shape());
     let (start, end) = (start_dim.dim(op, x.rank())?, end_dim.dim(op, x.rank())?);
     if start > end || end >= x.rank().max(1) {
-        let message = format!("dimensions {start} to {end} of shape {shape:?}");
+        let message = format!("cannot flatten dimensions {start} to {end} of shape {shape:?}");
         return Err(Error::invalid(op, message));
     }
     if shape.is_empty() {
@@ -88,7 +88,10 @@ pub fn unflatten(x: &Tensor, dim: impl Dim, sizes: impl Sizes) -> Result<Tensor>
     let size = x.value().size(op, dim)?;
     let sizes = sizes.sizes(op, size)?;
     if numel(op, &sizes)? != size {
-        return Err(Error::invalid(op, format!("sizes {sizes:?} of a dimension of {size}")));
+        return Err(Error::invalid(
+            op,
+            format!("sizes {sizes:?} do not multiply to a dimension of {size}"),
+        ));
     }
     reshape(x, [&x.shape()[..dim], &sizes, &x.shape()[dim + 1..]].concat())
 }
@@ -245,7 +248,10 @@ pub fn split(x: &Tensor, sizes: &[usize], dim: impl Dim) -> Result<Vec<Tensor>> 
     let dim = dim.dim("split", x.rank())?;
     let total = x.value().size("split", dim)?;
     if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(total) {
-        return Err(Error::invalid("split", format!("sizes {sizes:?} of a dimension of {total}")));
+        return Err(Error::invalid(
+            "split",
+            format!("sizes {sizes:?} do not add up to a dimension of {total}"),
+        ));
     }
     let mut start = 0;
     let part = |&size: &usize| {

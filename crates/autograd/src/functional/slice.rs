@@ -170,7 +170,7 @@ pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
     })?;
     let ellipses = count(|at| matches!(at, At::Ellipsis));
     if ellipses > 1 {
-        return Err(Error::invalid("i", format!("{ellipses} ellipses, expected at most 1")));
+        return Err(Error::invalid("i", format!("expected at most one ellipsis, got {ellipses}")));
     }
     // `dim` counts the dimensions of the result, `from` those of the tensor that was given.
     let (mut x, mut dim, mut from) = (x.clone(), 0, 0);

@@ -41,7 +41,7 @@ pub(super) fn expect_dims(op: &'static str, got: usize, expected: usize) -> Resu
     }
     Err(Error::invalid(
         op,
-        format!("parameters for {got} spatial dimensions, but this is for {expected}"),
+        format!("expected parameters for {expected} spatial dimensions, got {got}"),
     ))
 }
 

@@ -44,7 +44,7 @@ impl Windows {
         };
         match (count(0), count(1)) {
             (Some(rows), Some(columns)) => Ok([rows, columns]),
-            _ => Err(Error::invalid(op, format!("{self:?} over an image of {size:?}"))),
+            _ => Err(Error::invalid(op, format!("{self:?} do not fit an image of {size:?}"))),
         }
     }
 
@@ -201,7 +201,8 @@ pub fn windows(x: &Tensor, dim: impl Dim, size: usize, step: usize) -> Result<Te
     let dim = dim.dim(op, x.rank())?;
     let length = x.value().size(op, dim)?;
     if step == 0 || size == 0 || size > length {
-        let message = format!("windows of {size}, {step} apart, in a dimension of {length}");
+        let message =
+            format!("windows of size {size} and step {step} do not fit a dimension of {length}");
         return Err(Error::invalid(op, message));
     }
     let count = (length - size) / step + 1;
@@ -244,7 +245,8 @@ pub fn channel_shuffle(x: &Tensor, groups: usize) -> Result<Tensor> {
             reshape(&super::transpose(&apart, 1, 2)?, x.shape())
         }
         _ => {
-            let message = format!("{groups} groups of the channels of shape {:?}", x.shape());
+            let shape = x.shape();
+            let message = format!("{groups} groups do not divide the channels of shape {shape:?}");
             Err(Error::invalid("channel_shuffle", message))
         }
     }

@@ -213,7 +213,7 @@ pub fn dirac(tensor: &mut Tensor, groups: usize) -> Result<()> {
         return Err(no_weight(&shape));
     }
     if groups == 0 || out % groups != 0 {
-        let message = format!("{groups} groups do not divide {out} output channels");
+        let message = format!("{out} output channels are not divisible by {groups} groups");
         return Err(Error::invalid("dirac", message));
     }
     let size: usize = kernel.iter().product();
@@ -245,7 +245,7 @@ pub fn sparse(tensor: &mut Tensor, sparsity: f64, std: f64) -> Result<()> {
         return Err(Error::invalid(op, format!("expected a matrix, got shape {shape:?}")));
     };
     if !(0.0..=1.0).contains(&sparsity) {
-        return Err(Error::invalid(op, format!("expected a share in [0, 1], got {sparsity}")));
+        return Err(Error::invalid(op, format!("expected a sparsity in [0, 1], got {sparsity}")));
     }
     let zeros = (sparsity * rows as f64).ceil() as usize;
     let mut order = Value::scratch(&[rows], DType::I64)?;
@@ -319,7 +319,8 @@ fn fans(op: &'static str, tensor: &Tensor) -> Result<(f64, f64)> {
     let (fan_in, fan_out) = init::fans(tensor.shape()).map_err(|_| flat(op, tensor))?;
     if fan_in == 0 || fan_out == 0 {
         let shape = tensor.shape();
-        return Err(Error::invalid(op, format!("expected elements, got shape {shape:?}")));
+        let message = format!("expected at least one element, got shape {shape:?}");
+        return Err(Error::invalid(op, message));
     }
     Ok((fan_in as f64, fan_out as f64))
 }

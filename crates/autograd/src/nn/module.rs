@@ -121,7 +121,7 @@ pub trait Module {
         let keys = incompatible(self, &state);
         if strict && keys != IncompatibleKeys::default() {
             let message = format!(
-                "missing {:?}, unexpected {:?}: load without `strict` to pass over them",
+                "missing {:?}, unexpected {:?}: load without `strict` to skip them",
                 keys.missing, keys.unexpected
             );
             return Err(Error::InvalidState { op, message });

@@ -143,7 +143,7 @@ impl Sizes {
             return Err(Error::invalid(
                 op,
                 format!(
-                    "expected a projection to fewer than the {} units, got {}",
+                    "expected a projection below the hidden size {}, got {}",
                     self.hidden_size, self.proj_size
                 ),
             ));

@@ -241,7 +241,9 @@ impl<R: Rule> Descent<R> {
     fn rules_now(&self) -> Result<Vec<R>> {
         let now = |(rule, rate): (&R, &Rate)| {
             let Some(momentum) = rate.momentum else { return Ok(rule.clone()) };
-            let none = || Error::invalid(R::NAME, "there is no momentum that a schedule could set");
+            let none = || {
+                Error::invalid(R::NAME, "the schedule sets a momentum, but the optimiser has none")
+            };
             let rule = rule.with_momentum(momentum).ok_or_else(none)?;
             rule.check()?;
             Ok(rule)
@@ -446,7 +448,7 @@ impl Saved {
         } else {
             None
         };
-        valid.ok_or_else(|| self.invalid(format!("{name} is not one count")))
+        valid.ok_or_else(|| self.invalid(format!("{name} is not a single step count")))
     }
 
     /// Takes `len` numbers of type f64.

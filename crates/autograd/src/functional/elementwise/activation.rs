@@ -45,7 +45,8 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let channels = x.shape().get(1).copied().unwrap_or(1);
     if weight.numel() != 1 && (weight.rank() != 1 || weight.numel() != channels) {
         let (weight, x) = (weight.shape(), x.shape());
-        let message = format!("a weight of shape {weight:?} for an input of shape {x:?}");
+        let message =
+            format!("a weight of shape {weight:?} does not match an input of shape {x:?}");
         return Err(Error::invalid("prelu", message));
     }
     let mut along = vec![1; x.rank()];
@@ -495,7 +496,7 @@ pub fn glu(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("glu", x.rank())?;
     let size = x.shape().get(dim).copied().unwrap_or(1);
     if size % 2 != 0 {
-        let message = format!("dimension {dim} of shape {:?} has no two halves", x.shape());
+        let message = format!("dimension {dim} of shape {:?} has an odd size", x.shape());
         return Err(Error::invalid("glu", message));
     }
     let [a, b] = [0, size / 2].map(|start| narrow(x, dim, start, size / 2));

@@ -224,7 +224,7 @@ impl Places {
     fn new(op: &'static str, x: &Tensor, given: &[impl IndexTensor]) -> Result<Places> {
         let (mut indices, mut order, mut whole) = (Vec::new(), Vec::new(), Vec::new());
         if given.len() > x.rank() {
-            let message = format!("{} indices for a tensor of shape {:?}", given.len(), x.shape());
+            let message = format!("expected at most {} indices, got {}", x.rank(), given.len());
             return Err(Error::invalid(op, message));
         }
         for dim in 0..x.rank() {

@@ -104,7 +104,7 @@ pub fn gaussian_nll_loss(
     if let Some(least) = extreme(ReduceKind::Amin, &var)?
         && least < 0.0
     {
-        return Err(Error::invalid(OP, format!("a variance is negative: {least}")));
+        return Err(Error::invalid(OP, format!("variances must be at least 0, got {least}")));
     }
     let raised = clamp_min(&var.detach(), eps)?.value().clone();
     // The clamp is not part of the graph.

@@ -113,7 +113,7 @@ fn unpooled_size(
         return Err(Error::invalid(
             op,
             format!(
-                "output size {given:?} is not less than a stride {:?} away from {smallest:?}",
+                "output size {given:?} is a stride {:?} or more away from {smallest:?}",
                 params.stride
             ),
         ));

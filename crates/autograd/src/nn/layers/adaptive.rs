@@ -106,7 +106,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         let mut entries = target.to_vec::<i64>()?;
         if let Some(bad) = entries.iter().find(|class| !(0..self.classes() as i64).contains(class))
         {
-            let message = format!("target {bad} of {} classes", self.classes());
+            let message = format!("expected targets in 0..{}, got {bad}", self.classes());
             return Err(Error::invalid(OP, message));
         }
         let on_device = |list: &[i64]| Tensor::from_slice(list, &[list.len()])?.to(input.device());
@@ -209,8 +209,9 @@ impl AdaptiveLogSoftmaxWithLossOptions {
         let ascends = cutoffs.windows(2).all(|pair| pair[0] < pair[1]);
         if cutoffs.len() < 2 || cutoffs[0] == 0 || !ascends {
             let (cutoffs, classes) = (&self.cutoffs, self.n_classes);
-            let message =
-                format!("cutoffs {cutoffs:?} do not ascend between 0 and {classes} classes");
+            let message = format!(
+                "expected ascending cutoffs between 0 and {classes} classes, got {cutoffs:?}"
+            );
             return Err(Error::invalid(OP, message));
         }
         let clusters = cutoffs.len() - 1;

@@ -148,7 +148,7 @@ impl MultiheadAttention {
             return Err(Error::invalid(
                 op,
                 format!(
-                    "expected as many samples and keys, got shapes {:?}, {:?} and {:?}",
+                    "expected equal numbers of samples and of keys, got shapes {:?}, {:?} and {:?}",
                     query.shape(),
                     key.shape(),
                     value.shape()
@@ -288,7 +288,7 @@ impl MultiheadAttentionOptions {
         if num_heads == 0 || embed_dim == 0 || !embed_dim.is_multiple_of(num_heads) {
             return Err(Error::invalid(
                 "MultiheadAttention",
-                format!("a width of {embed_dim} does not divide into {num_heads} heads"),
+                format!("a width of {embed_dim} is not divisible by {num_heads} heads"),
             ));
         }
         let (kdim, vdim) = (self.kdim.unwrap_or(embed_dim), self.vdim.unwrap_or(embed_dim));

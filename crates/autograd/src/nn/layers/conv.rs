@@ -164,7 +164,8 @@ impl<const DIMS: usize> ConvOptions<DIMS> {
             Padding::Same => ([0; DIMS], true),
         };
         if same && self.stride != [1; DIMS] {
-            let message = format!("padding that keeps the size, with stride {:?}", self.stride);
+            let message =
+                format!("padding that keeps the size needs stride 1, got {:?}", self.stride);
             return Err(Error::invalid(op, message));
         }
         let inputs = self.in_channels;
@@ -324,7 +325,8 @@ fn per_group(
     channels: usize,
 ) -> Result<usize> {
     if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
-        let message = format!("{inputs} and {outputs} channels do not divide into {groups} groups");
+        let message =
+            format!("{inputs} and {outputs} channels are not divisible by {groups} groups");
         return Err(Error::invalid(op, message));
     }
     Ok(channels / groups)

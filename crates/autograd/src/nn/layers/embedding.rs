@@ -255,7 +255,10 @@ fn rows(
     let weight = place.normal(op, &shape)?;
     let Some(row) = padding_idx else { return Ok(weight) };
     let index = i64::try_from(row).ok().filter(|_| row < shape[0]).ok_or_else(|| {
-        Error::invalid(op, format!("there is no row {row} for `padding_idx` among {}", shape[0]))
+        Error::invalid(
+            op,
+            format!("padding_idx {row} is not a row of a table with {} rows", shape[0]),
+        )
     })?;
     let source = place.full(&[1, shape[1]], 0.0)?.value().clone();
     let index = Value::from_slice(&[index], &[1])?.to(place.device)?;

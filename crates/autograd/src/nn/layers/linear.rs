@@ -160,11 +160,11 @@ impl Bilinear {
             let shape = self.weight.shape();
             return Err(Error::invalid(
                 op,
-                format!("expected 3 dimensions of the weight, got {shape:?}"),
+                format!("expected a weight of 3 dimensions, got shape {shape:?}"),
             ));
         };
         let ([outer @ .., a_last], [b_outer @ .., b_last]) = (a.shape(), b.shape()) else {
-            return Err(Error::invalid(op, "expected inputs with dimensions"));
+            return Err(Error::invalid(op, "expected inputs of at least one dimension"));
         };
         if outer != b_outer || (*a_last, *b_last) != (in1, in2) {
             return Err(Error::invalid(

@@ -598,7 +598,8 @@ impl GroupNormOptions {
     pub fn init(&self) -> Result<GroupNorm> {
         let &GroupNormOptions { num_groups, num_channels, eps, affine, place } = self;
         if num_groups == 0 || !num_channels.is_multiple_of(num_groups) {
-            let message = format!("{num_channels} channels do not divide into {num_groups} groups");
+            let message =
+                format!("{num_channels} channels are not divisible by {num_groups} groups");
             return Err(Error::invalid("GroupNorm", message));
         }
         let parameter = |value| affine.then(|| place.constant(&[num_channels], value)).transpose();
