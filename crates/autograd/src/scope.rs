@@ -128,9 +128,9 @@ pub(crate) fn with_generator_if<R>(
 #[derive(Clone)]
 struct Given {
     generator: Generator,
-    /// True if it was given inside a scope without default generators. A generator given outside is
-    /// not used inside: a data loader runs in the caller's scope only if it has no workers, so the
-    /// samples would depend on their number.
+    /// True if the generator was given inside a scope without default generators. Code inside such
+    /// a scope does not use a generator given outside: a data loader runs in the caller's scope
+    /// only if it has no workers, so the samples would depend on the number of workers.
     inside: bool,
 }
 

@@ -14,7 +14,8 @@ use crate::{Error, Result, Transport};
 /// The default time that a rank waits for another.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The maximum number of threads: more are surely a mistake, and the system might not survive them.
+/// The maximum number of threads. A larger number is probably a mistake and could exhaust the
+/// system.
 const MOST: usize = 1024;
 
 /// A transport between threads of one process.

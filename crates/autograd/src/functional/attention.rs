@@ -73,12 +73,12 @@ pub fn scaled_dot_product_attention(
         Some(_) if is_causal => {
             return Err(Error::invalid(op, "a mask and is_causal: add the two masks yourself"));
         }
-        Some(mask) if mask.dtype() == DType::Bool => masks.hide(&logical_not(mask)?)?,
+        Some(mask) if mask.dtype() == DType::Bool => masks.exclude(&logical_not(mask)?)?,
         Some(mask) => masks.add(mask)?,
         None if is_causal => {
             let rows = Tensor::arange(queries)?.unsqueeze(1)?;
             let later = relation(CompareKind::Gt, &Tensor::arange(keys)?, &rows)?;
-            masks.hide(&later.to(query.device())?)?;
+            masks.exclude(&later.to(query.device())?)?;
         }
         None => {}
     }
@@ -109,7 +109,7 @@ impl Masks {
 
     /// Excludes the keys for which `mask` is true.
     #[track_caller]
-    pub(crate) fn hide(&mut self, mask: &Tensor) -> Result<()> {
+    pub(crate) fn exclude(&mut self, mask: &Tensor) -> Result<()> {
         self.hidden = Some(match &self.hidden {
             Some(hidden) => logical_or(hidden, mask)?,
             None => mask.clone(),
@@ -120,7 +120,7 @@ impl Masks {
     /// Adds numbers to the scores; −∞ excludes a key.
     #[track_caller]
     pub(crate) fn add(&mut self, mask: &Tensor) -> Result<()> {
-        self.hide(&compare(CompareKind::Eq, mask, f64::NEG_INFINITY)?)?;
+        self.exclude(&compare(CompareKind::Eq, mask, f64::NEG_INFINITY)?)?;
         self.added.push(mask.clone());
         Ok(())
     }

@@ -55,7 +55,7 @@ pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let shape = x.shape().to_vec();
     let value =
         Tensor::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)]));
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Converts small integers and booleans to i64, the type in which PyTorch adds and multiplies them;
@@ -67,6 +67,7 @@ pub(super) fn integers(x: &Tensor) -> Result<Option<Tensor>> {
     untracked(&Cast { x: x.value().clone(), to: DType::I64 }).map(Some)
 }
 
-pub(super) fn keep(x: Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+/// Returns a result whose dimensions `dims` have size 1, with them kept or removed.
+pub(super) fn with_keepdim(x: Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if keepdim { Ok(x) } else { squeeze(&x, dims) }
 }

@@ -5,7 +5,7 @@ use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{CompareKind, Norm};
 use samebits_tensor_core::{DType, Result};
 
-use super::broadcast::{expand, keep, sum};
+use super::broadcast::{expand, sum, with_keepdim};
 use super::compare::logical_or;
 use super::elementwise::{
     abs, affine, clamp, compare, div, equal, exp2, floor, log2, maximum, mul, pow_scalar,
@@ -55,7 +55,7 @@ pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor
     let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)])
     });
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Divides `x` by its `p`-norm along a dimension, or by `eps` if the norm is smaller. PyTorch's

@@ -9,7 +9,7 @@ use super::distance::norm;
 use super::elementwise::{affine, div, equal, mul, relation, scalar_like, wanted};
 use super::index::index_copy;
 use super::support::masked_fill;
-use super::{constant, index_select, once, reshape, where_};
+use super::{constant, index_select, once_differentiable, reshape, where_};
 use crate::{Tensor, is_recording, run};
 
 /// Looks up the rows of `weight` named by `index`.
@@ -231,7 +231,7 @@ pub fn embedding_bag(
                 scale_grad_by_freq: options.scale_grad_by_freq,
             })?;
             let sources: Vec<&Tensor> = std::iter::once(grad).chain(&factors).collect();
-            Ok(once("embedding_bag", value, &sources))
+            Ok(once_differentiable("embedding_bag", value, &sources))
         })?;
         let mut grads = vec![table_grad];
         if let Some(factors) = &factors {
@@ -243,7 +243,7 @@ pub fn embedding_bag(
                     offsets: offsets.value().clone(),
                     params: params.clone(),
                 })?;
-                Ok(once("embedding_bag", value, &[grad, &table]))
+                Ok(once_differentiable("embedding_bag", value, &[grad, &table]))
             })?);
         }
         Ok(grads)
@@ -290,7 +290,7 @@ fn table_grad(
         scale_grad_by_freq,
     })?;
     if !is_recording() || scale_grad_by_freq {
-        return Ok(once("embedding", value, &[grad]));
+        return Ok(once_differentiable("embedding", value, &[grad]));
     }
     let index = index.clone();
     Ok(Tensor::computed(value, &[grad], move |outer| {

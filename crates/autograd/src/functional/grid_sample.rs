@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 use super::broadcast::expand;
 use super::elementwise::wanted;
 use super::linear::matmul;
-use super::once;
+use super::once_differentiable;
 use super::shape::{reshape, transpose};
 use crate::{Tensor, run, untracked};
 
@@ -56,7 +56,7 @@ pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<
                     grid: points.value().clone(),
                     params,
                 })?;
-                Ok(once("grid_sample", value, &[grad, &x, &points]))
+                Ok(once_differentiable("grid_sample", value, &[grad, &x, &points]))
             })?,
         ])
     }))
@@ -122,7 +122,7 @@ fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams)
                     grid: saved.value().clone(),
                     params,
                 })?;
-                Ok(once("grid_sample", value, &[&g, outer, &saved]))
+                Ok(once_differentiable("grid_sample", value, &[&g, outer, &saved]))
             })?,
         ])
     }))

@@ -12,7 +12,7 @@ use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::broadcast::expand;
 use super::elementwise::{add, compare, equal, scalar_like, scaled, wanted, where_};
-use super::scalar::{lifted, lifted_all, only};
+use super::scalar::{expect_one_index, lifted, lifted_all};
 use super::shape::reshape;
 use super::support::masked;
 use super::{zeros_for, zeros_of};
@@ -32,7 +32,7 @@ pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor>
         return index_select(x, dim, &index);
     }
     if let Some(x) = lifted(x, dim)? {
-        return reshape(&index_select(&x, 0, &only("index_select", index)?)?, ());
+        return reshape(&index_select(&x, 0, &expect_one_index("index_select", index)?)?, ());
     }
     let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.value().clone() })?;
     let (zeros, index) = (zeros_for(x), index.clone());

@@ -11,7 +11,7 @@ use super::linear::matmul;
 use super::random::{moving, normals};
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
-use super::{constant, twice, zeros_for};
+use super::{constant, twice_differentiable, zeros_for};
 use crate::scope::with_generator;
 use crate::{Tensor, run, untracked};
 
@@ -62,7 +62,7 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
         };
         Tensor::computed(value, &[&x.clone()], move |grad| {
             let value = of(&grad.detach(), &q, &r, &fused)?.value().clone();
-            Ok(vec![Some(twice("qr", value, &[grad, &x], move |inputs| {
+            Ok(vec![Some(twice_differentiable("qr", value, &[grad, &x], move |inputs| {
                 let (q, r) = qr(&inputs[1], mode)?;
                 of(&inputs[0], &q, &r, &composed)
             }))])
@@ -327,7 +327,8 @@ fn solve(b: &Tensor, r: &Tensor) -> Result<Tensor> {
         let of_b = backwards(&solve(&backwards(grad, last)?, &mirrored)?, last)?;
         let of_r = matmul(&flip(&of_b)?, &Tensor::from(solution.clone()))?;
         let of_r = mul(&neg(&of_r)?, &triangle(&saved, |i, j| i <= j)?)?;
-        // The solution counts as a constant here: `twice` needs no further derivative.
+        // The solution counts as a constant here: `twice_differentiable` needs no further
+        // derivative.
         Ok(vec![Some(of_b), Some(of_r)])
     }))
 }

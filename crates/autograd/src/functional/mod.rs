@@ -158,7 +158,7 @@ use crate::tensor::with_recording;
 use crate::{Tensor, run};
 
 /// Returns a gradient that cannot be differentiated again: doing so is an error, not a silent zero.
-fn once(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
+fn once_differentiable(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
     Tensor::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
     })
@@ -180,7 +180,7 @@ pub(crate) fn blocks(dtype: DType, n: usize) -> u64 {
 /// Returns the gradient `value` of a fused operation, which can be differentiated once more.
 /// `composed` computes it from differentiable operations; its arguments are variables with the
 /// values of `inputs`.
-fn twice(
+fn twice_differentiable(
     op: &'static str,
     value: Value,
     inputs: &[&Tensor],
@@ -192,7 +192,9 @@ fn twice(
         let value = with_recording(true, || composed(&fresh))?;
         let grads = value.backward_from(outer.detach(), false)?;
         let sources: Vec<&Tensor> = saved.iter().chain([outer]).collect();
-        let grad = |x: &Tensor| grads.of(x).map(|grad| once(op, grad.value().clone(), &sources));
+        let grad = |x: &Tensor| {
+            grads.of(x).map(|grad| once_differentiable(op, grad.value().clone(), &sources))
+        };
         Ok(fresh.iter().map(grad).collect())
     })
 }

@@ -4,13 +4,13 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Result};
 
-use super::broadcast::{expand, integers, keep, sum};
+use super::broadcast::{expand, integers, sum, with_keepdim};
 use super::elementwise::{abs, compare, div, equal, exp, mul, scalar_like, sub, times, where_};
 use super::index::{gather, index_select, selected};
 use super::scalar::{lifted, lifted_over, lowered};
 use super::scan::cumprod;
 use super::shape::{cat, narrow, permute, reshape};
-use super::support::{kept, like, masked, masked_fill};
+use super::support::{mask_like, masked, masked_fill, pair_with_keepdim};
 use crate::dims::{Dim, DimOrAll, Dims, over};
 use crate::{Tensor, is_recording, run, untracked};
 
@@ -33,7 +33,7 @@ pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(expand(&times(grad, 1.0 / n as f64)?, &shape)?)])
     });
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Computes the product over `dims`. Integers and booleans are multiplied as i64, which wraps
@@ -75,7 +75,7 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let (saved, list) = (x.clone(), dims.to_vec());
     let value = Tensor::computed(run(&op)?, &[x], move |grad| {
         let zero = compare(CompareKind::Eq, &saved, 0.0)?;
-        let zeros = sum(&like(&zero, grad)?, &list, true)?;
+        let zeros = sum(&mask_like(&zero, grad)?, &list, true)?;
         if is_recording() {
             let others = match has_any(&zero)? {
                 true => products_of_others(&saved, &list)?,
@@ -92,7 +92,7 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
         let others = where_(&zero, &expand(&alone, x.shape())?, &rest)?;
         Ok(vec![Some(mul(grad, &others)?)])
     });
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Computes the variance over `dims`: the sum of squared deviations divided by the number of
@@ -165,7 +165,7 @@ pub fn var_mean(
     let average = Tensor::computed(average, &[x], move |grad| {
         Ok(vec![Some(expand(&times(grad, 1.0 / n)?, &shape)?)])
     });
-    Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
+    Ok((with_keepdim(variance, dims, keepdim)?, with_keepdim(average, dims, keepdim)?))
 }
 
 /// Computes the logarithm of the sum of the exponentials over `dims`.
@@ -209,7 +209,7 @@ pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
         let result = if is_recording() { logsumexp(&saved, &list, true)? } else { result.clone() };
         Ok(vec![Some(shares(grad, &saved, &result, &list)?)])
     });
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Splits `grad` by the shares of the elements of `x` in the `result` of [`logsumexp`].
@@ -436,7 +436,7 @@ fn count_of(
     }
     let mask = run(&Cast { x: compare(element, x, 0.0)?.into(), to: DType::F32 })?;
     let counts = untracked(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
-    compare(number, &keep(counts, dims, keepdim)?, 0.0)
+    compare(number, &with_keepdim(counts, dims, keepdim)?, 0.0)
 }
 
 #[track_caller]
@@ -449,12 +449,12 @@ fn extreme(kind: ReduceKind, x: &Tensor, dims: &[usize], keepdim: bool) -> Resul
     let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(shared(grad, &equal(&saved, &result)?, &list)?)])
     });
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Splits the gradient evenly among the elements for which the mask is true.
 pub(super) fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
-    let mask = like(mask, grad)?;
+    let mask = mask_like(mask, grad)?;
     mul(&mask, &div(grad, &sum(&mask, dims, true)?)?)
 }
 
@@ -470,7 +470,7 @@ fn extreme_along(
     }
     let indices = untracked(&ArgReduce { kind, x: x.value().clone(), dim })?;
     let value = gather(&x.detach(), dim, &indices)?.value().clone();
-    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+    pair_with_keepdim(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
 #[track_caller]

@@ -44,7 +44,7 @@ pub(super) fn lowered((value, indices): (Tensor, Tensor)) -> Result<(Tensor, Ten
 }
 
 /// Checks that an index into a tensor without dimensions is a single number.
-pub(super) fn only(op: &'static str, index: &Tensor) -> Result<Tensor> {
+pub(super) fn expect_one_index(op: &'static str, index: &Tensor) -> Result<Tensor> {
     if index.numel() == 1 {
         return Ok(index.clone());
     }

@@ -10,7 +10,7 @@ use super::elementwise::{abs, compare, mul, scalar_like, sub, where_};
 use super::index::scatter_add;
 use super::scalar::lifted;
 use super::shape::reshape;
-use super::{once, zeros_for};
+use super::{once_differentiable, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -193,7 +193,10 @@ fn product_grad(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
             dim,
         })?;
         let inputs = [outer, &g, &saved];
-        Ok(vec![Some(once("cumprod", of_grad, &inputs)), Some(once("cumprod", of_x, &inputs))])
+        Ok(vec![
+            Some(once_differentiable("cumprod", of_grad, &inputs)),
+            Some(once_differentiable("cumprod", of_x, &inputs)),
+        ])
     }))
 }
 

@@ -8,8 +8,8 @@ use super::like::full_like;
 use super::reduce::has_any;
 use super::scalar::lifted_all;
 use super::shape::reshape;
-use super::support::{like, masked, masked_fill};
-use super::{once, zeros_of};
+use super::support::{mask_like, masked, masked_fill};
+use super::{once_differentiable, zeros_of};
 use crate::dims::Dim;
 use crate::{Tensor, is_recording, run};
 
@@ -181,11 +181,11 @@ impl Reduction {
     /// Splits the gradient among everything that equals the result.
     fn extreme(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         let own = match self.include_self {
-            true => like(&equal(&self.input, &self.result)?, grad)?,
+            true => mask_like(&equal(&self.input, &self.result)?, grad)?,
             false => self.untouched()?,
         };
         let results = gather(&self.result, self.dim, &self.index)?;
-        let sent = like(&equal(&self.source, &results)?, grad)?;
+        let sent = mask_like(&equal(&self.source, &results)?, grad)?;
         let share = div(grad, &scatter_add(&own, self.dim, &self.index, &sent)?)?;
         Ok(vec![
             wanted(&self.input, || mul(&own, &share))?,
@@ -211,7 +211,7 @@ impl Reduction {
             let zero = is_zero(source)?;
             let ones = masked_fill(source, &zero, 1.0)?;
             let nothing = zeros_of(input.shape(), grad.dtype(), grad)?;
-            let marks = like(&zero, grad)?;
+            let marks = mask_like(&zero, grad)?;
             let zeros = scatter_add(&nothing, self.dim, &self.index, &marks)?;
             let zeros = gather(&zeros, self.dim, &self.index)?;
             let alone = compare(CompareKind::Eq, &zeros, 1.0)?;
@@ -229,7 +229,7 @@ impl Reduction {
             let several = is_recording() && has_any(&compare(CompareKind::Gt, &zeros, 1.0)?)?;
             // The second derivative of two zeros by each other is missing here, too.
             Ok(if several {
-                once(SEVERAL, sent.value().clone(), &[grad, input, source])
+                once_differentiable(SEVERAL, sent.value().clone(), &[grad, input, source])
             } else {
                 sent
             })

@@ -8,7 +8,7 @@ use super::elementwise::{div, equal, mul, relation};
 use super::index::selected;
 use super::scalar::{lifted, lowered};
 use super::shape::{reshape, squeeze};
-use super::support::{kept, like};
+use super::support::{mask_like, pair_with_keepdim};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -119,7 +119,7 @@ pub fn kthvalue(x: &Tensor, k: usize, dim: impl Dim, keepdim: bool) -> Result<(T
     }
     let (value, indices) = run(&Kthvalue { x: x.value().clone(), k, dim })?;
     let indices = Tensor::from(indices);
-    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+    pair_with_keepdim(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
 /// Returns the median of all elements: the lower of the two middle elements. NaN if any element is
@@ -349,7 +349,7 @@ fn median_along(
     }
     let (value, indices) = run(&Median { x: x.value().clone(), dim, ignore_nan })?;
     let indices = Tensor::from(indices);
-    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+    pair_with_keepdim(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
 #[track_caller]
@@ -360,8 +360,8 @@ fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
     let value = Tensor::computed(value, &[&flat], move |grad| {
         // Nothing equals NaN: if the median is NaN, the NaNs share the gradient.
         let nan = |x: &Tensor| relation(CompareKind::Ne, x, x);
-        let same = like(&equal(&saved, &result)?, grad)?;
-        let nans = like(&nan(&saved)?, grad)?;
+        let same = mask_like(&equal(&saved, &result)?, grad)?;
+        let nans = mask_like(&nan(&saved)?, grad)?;
         let mask = super::where_(&nan(&result)?, &nans, &same)?;
         let share = div(grad, &sum(&mask, [0], true)?)?;
         Ok(vec![Some(mul(&expand(&share, saved.shape())?, &mask)?)])

@@ -4,7 +4,7 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Unary, UnaryKind};
 use samebits_tensor_core::{Error, Result};
 
-use super::broadcast::{keep, sum};
+use super::broadcast::{sum, with_keepdim};
 use super::cast::to_dtype;
 use super::compare::{isnan, logical_not};
 use super::distance::scaled;
@@ -50,7 +50,7 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
         Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
     });
     let value = mul(&value, &scale)?;
-    keep(value, dims, keepdim)
+    with_keepdim(value, dims, keepdim)
 }
 
 /// Counts the elements over `dims` that are neither 0 nor false, as i64.

@@ -29,13 +29,13 @@ pub(super) fn masked(mask: &Tensor, x: &Tensor) -> Result<Tensor> {
 }
 
 /// Converts a mask to ones and zeros of the type of `grad`.
-pub(super) fn like(mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
+pub(super) fn mask_like(mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
     debug_assert_eq!(mask.dtype(), DType::Bool, "a comparison gives truth values");
     untracked(&Cast { x: mask.value().clone(), to: grad.dtype() })
 }
 
 /// Returns values and indices with the dimension of size 1 kept or removed.
-pub(super) fn kept(
+pub(super) fn pair_with_keepdim(
     value: Tensor,
     indices: Tensor,
     dim: usize,

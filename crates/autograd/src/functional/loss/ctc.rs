@@ -4,7 +4,7 @@ use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 
-use crate::functional::{Lengths, once, reshape};
+use crate::functional::{Lengths, once_differentiable, reshape};
 use crate::{Tensor, run};
 
 /// Options of [`ctc_loss`], with PyTorch's defaults.
@@ -94,6 +94,6 @@ pub fn ctc_loss(
             reduction,
             zero_infinity,
         })?;
-        Ok(vec![Some(once("ctc_loss", value, &[grad, &x]))])
+        Ok(vec![Some(once_differentiable("ctc_loss", value, &[grad, &x]))])
     }))
 }

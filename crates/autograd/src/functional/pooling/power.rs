@@ -58,7 +58,7 @@ pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor>
         times(&avg_pool(&powers(x, norm)?, params, true, None)?, count)
     };
     let total = sums(input)?;
-    let most = most(input, norm, params)?;
+    let most = dominant(input, norm, params)?;
     let lost = logical_or(&outside(&pow_scalar(&most, norm)?)?, &isinf(&total)?)?;
     let some = logical_and(&isfinite(&most)?, &compare(CompareKind::Ne, &most, 0.0)?)?;
     let far = logical_and(&lost, &some)?;
@@ -78,7 +78,7 @@ pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor>
     where_(&far, &mul(&root(&total, norm)?, &scale)?, &root(&near, norm)?)
 }
 
-/// Returns the powers of elements. The slope of a power below 1 is infinite at 0; it is dropped.
+/// Returns the powers of elements. If `p` is below 1, the gradient of a power of 0 is 0.
 fn powers(x: &Tensor, p: f64) -> Result<Tensor> {
     if p >= 1.0 {
         return pow_scalar(x, p);
@@ -88,7 +88,7 @@ fn powers(x: &Tensor, p: f64) -> Result<Tensor> {
     where_(&zero, &pow_scalar(&x.detach(), p)?, &power)
 }
 
-/// Returns the root of a sum of powers. Its slope is infinite at 0; it is dropped.
+/// Returns the root of a sum of powers. Unless `p` is 1, the gradient of a root of 0 is 0.
 fn root(total: &Tensor, p: f64) -> Result<Tensor> {
     if p == 1.0 {
         return pow_scalar(total, 1.0);
@@ -100,7 +100,7 @@ fn root(total: &Tensor, p: f64) -> Result<Tensor> {
 }
 
 /// Returns the magnitude of each window that dominates its norm.
-fn most(input: &Tensor, p: f64, params: &PoolParams) -> Result<Tensor> {
+fn dominant(input: &Tensor, p: f64, params: &PoolParams) -> Result<Tensor> {
     let size = abs(&input.detach())?;
     if p > 0.0 {
         return Ok(max_pool(&size, params)?.0);

@@ -77,12 +77,12 @@ fn part(gates: &Tensor, gate: usize, gates_in_all: usize) -> Result<Tensor> {
     narrow(gates, 1, gate * width, width)
 }
 
-/// A state whose rows join or leave between steps.
+/// The state of the running sequences; sequences join or end between steps.
 struct Rows {
     /// The initial values of rows that join.
     full: Tensor,
     current: Tensor,
-    /// Rows that have left; the last ones come first.
+    /// The rows of sequences that have ended; those that ended last come first.
     left: Vec<Tensor>,
 }
 

@@ -10,7 +10,7 @@ use samebits_tensor_core::{Result, Tensor as Value, registry};
 use super::composed;
 use super::direction::{Direction, Kind, States, name};
 use crate::functional::shape::{narrow, reshape};
-use crate::functional::twice;
+use crate::functional::twice_differentiable;
 use crate::{Tensor, is_recording, run};
 
 /// Values that the forward pass saves for the gradient.
@@ -66,7 +66,7 @@ impl Direction {
             let inputs = self.inputs();
             let all: Vec<&Tensor> = std::iter::once(grad).chain(&inputs).collect();
             let again = self.clone();
-            let flat = twice(op, flat, &all, move |inputs| {
+            let flat = twice_differentiable(op, flat, &all, move |inputs| {
                 composed::gradients(&again.with_inputs(&inputs[1..]), &inputs[0])
             });
             let mut start = 0;

@@ -166,10 +166,10 @@ impl MultiheadAttention {
         let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
         let mut masks = Masks::new(op);
         if attend.is_causal {
-            masks.hide(&causal(op, queries, keys)?.to(q.device())?)?;
+            masks.exclude(&causal(op, queries, keys)?.to(q.device())?)?;
         }
         let mut given = |mask: &Tensor| match mask.dtype() {
-            DType::Bool => masks.hide(mask),
+            DType::Bool => masks.exclude(mask),
             _ => masks.add(mask),
         };
         if let Some(mask) = attend.attn_mask {

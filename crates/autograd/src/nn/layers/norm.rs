@@ -125,8 +125,8 @@ impl<const DIMS: usize> Layer for BatchNormNd<DIMS> {
 }
 
 /// Instance normalisation: normalises each channel of each sample, for inputs with `DIMS` spatial
-/// dimensions. It uses the sample's own statistics, or, with running statistics, those when
-/// evaluating.
+/// dimensions. It uses the sample's own statistics. A layer with running statistics uses those
+/// when evaluating.
 ///
 /// # Shapes
 ///
