@@ -182,6 +182,7 @@ impl<D: Dataset + ?Sized> Dataset for Box<D> {
 }
 
 /// Samples held in memory; each is cloned when it is loaded.
+#[doc(alias = "TensorDataset")]
 #[derive(Clone, Debug)]
 pub struct Memory<T> {
     items: Vec<T>,

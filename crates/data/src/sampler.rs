@@ -59,6 +59,7 @@ pub trait BatchSampler: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Sampler that visits all samples in index order, with a plan of constant size.
+#[doc(alias = "SequentialSampler")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sequential;
 
@@ -92,6 +93,7 @@ impl Sampler for Sequential {
 /// assert_eq!(order, (0..100).collect::<Vec<_>>());
 /// # Ok::<(), samebits_data::Error>(())
 /// ```
+#[doc(alias = "RandomSampler")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shuffled;
 
@@ -161,6 +163,7 @@ impl Sampler for Bijective {
 /// Draw *i* takes the 64-bit number formed by words 2(*i* mod 2) and 2(*i* mod 2) + 1, low word
 /// first, of the generator's block *i* / 2. The index is the upper 64 bits of its product with the
 /// length.
+#[doc(alias = "RandomSampler")]
 #[derive(Clone, Copy, Debug)]
 pub struct WithReplacement {
     samples: usize,
@@ -195,6 +198,7 @@ impl Sampler for WithReplacement {
 }
 
 /// Sampler that visits the listed samples in random order.
+#[doc(alias = "SubsetRandomSampler")]
 #[derive(Clone, Debug)]
 pub struct ShuffledSubset {
     indices: Vec<usize>,
@@ -241,6 +245,7 @@ pub enum Tail {
 /// together have visited the first *k b n* positions. An epoch can therefore be resumed with
 /// another number of ranks; as long as *b n* stays the same, the steps visit the same sets of
 /// samples.
+#[doc(alias = "DistributedSampler")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     pub(crate) rank: usize,

@@ -324,6 +324,7 @@ where
     /// # Ok::<(), samebits::trainer::Error>(())
     /// ```
     #[must_use]
+    #[doc(alias = "DistributedDataParallel")]
     pub fn ranks(mut self, ranks: impl Into<Ranks>) -> Self {
         self.ranks = Some(ranks.into());
         self

@@ -22,16 +22,19 @@ pub enum DebugMode {
 }
 
 /// Returns the level in force on this thread.
+#[doc(alias = "are_deterministic_algorithms_enabled")]
 pub fn required() -> Determinism {
     policy().level
 }
 
 /// Returns true if a missing level is only a warning on this thread.
+#[doc(alias = "is_deterministic_algorithms_warn_only_enabled")]
 pub fn is_warn_only() -> bool {
     policy().warn_only
 }
 
 /// Sets the level for every thread that is in no scope.
+#[doc(alias = "use_deterministic_algorithms")]
 pub fn set_default(level: Determinism) {
     let warn_only = load_default().warn_only;
     store_default(Policy { level, warn_only });
@@ -47,6 +50,7 @@ pub fn set_warn_only(warn_only: bool) {
 }
 
 /// Sets the process default as PyTorch's `set_deterministic_debug_mode` does.
+#[doc(alias = "set_deterministic_debug_mode")]
 pub fn set_debug_mode(mode: DebugMode) {
     store_default(match mode {
         DebugMode::Default => Policy { level: Determinism::NotGuaranteed, warn_only: false },
@@ -56,6 +60,7 @@ pub fn set_debug_mode(mode: DebugMode) {
 }
 
 /// Returns the debug mode that matches the policy in force.
+#[doc(alias = "get_deterministic_debug_mode")]
 pub fn debug_mode() -> DebugMode {
     match policy() {
         Policy { level: Determinism::NotGuaranteed, .. } => DebugMode::Default,

@@ -553,6 +553,7 @@ impl Tensor {
 }
 
 /// Sets whether user-visible uninitialised memory is filled at `RunToRun` and above (the default).
+#[doc(alias = "fill_uninitialized_memory")]
 pub fn set_fill_uninitialized(fill: bool) {
     FILL.store(fill, std::sync::atomic::Ordering::Relaxed);
 }

@@ -166,6 +166,7 @@ pub(super) fn split<D: Dataset>(
 }
 
 /// Concatenation of datasets.
+#[doc(alias = "ConcatDataset")]
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     datasets: Vec<D>,
@@ -222,6 +223,7 @@ impl<D: Dataset> Dataset for Concat<D> {
 }
 
 /// Pairs of the samples of two datasets.
+#[doc(alias = "StackDataset")]
 #[derive(Clone, Debug)]
 pub struct Zip<A, B> {
     first: A,

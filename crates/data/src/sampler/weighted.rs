@@ -32,6 +32,7 @@ const OP: &str = "weighted sampler";
 /// assert_eq!(order, [0, 2]);
 /// # Ok::<(), samebits_data::Error>(())
 /// ```
+#[doc(alias = "WeightedRandomSampler")]
 #[derive(Clone, Debug)]
 pub struct Weighted {
     weights: Vec<f64>,
