@@ -1,8 +1,9 @@
 // Batch and layer normalisation. Statistics run in f64 over the fixed tree, in the logical order
-// of their terms, and are rounded to f32 once.
+// of their terms, and are rounded to f32 once. A row is normalised as fma(x, scale, -mean) * rstd:
+// mean and rstd are those of the elements times `scale`, which is 1 for ordinary numbers.
 
 #include "planes.cuh"
-#include "reduce.cuh"
+#include "normal.cuh"
 #include "declared/norm.cuh"
 
 // The place of term t of a channel: samples one after the other.
@@ -70,74 +71,83 @@ SB_CHANNEL_SQUARES(channel_squares_f32, float)
 SB_CHANNEL_SQUARES(channel_squares_f64, double)
 
 // Mean, biased variance and 1 / sqrt(variance + eps) of each channel, from the unrounded mean and
-// the blocks of the squares.
+// the blocks of the squares; and what elements meet.
 #define SB_BATCH_STATISTICS(NAME, T)                                                    \
-    extern "C" __global__ void NAME(T* mean, T* variance, T* rstd, const double* means, \
-                                    const double* squares, SbBatch p, u64 blocks,       \
-                                    double eps) {                                       \
+    extern "C" __global__ void NAME(T* mean, T* variance, T* rstd, T* scaled, const T* in, \
+                                    const double* means, const double* squares, SbBatch p, \
+                                    u64 blocks, double eps) {                           \
         u64 channel = sb_thread() / 32;                                                 \
         if (channel >= p.channels) return;                                              \
-        double v = sb_channel_sum(squares, channel, blocks) / (double)(p.n * p.spatial); \
+        u64 terms = p.n * p.spatial;                                                    \
+        double v = sb_channel_sum(squares, channel, blocks) / (double)terms;            \
+        SbNormal found =                                                                \
+            sb_mended<T>(sb_normal(means[channel], v, eps, 1.0), terms, eps,            \
+                         [=](u64 t) { return in[sb_term(p, channel, t)]; });            \
         if ((threadIdx.x & 31u) != 0) return;                                           \
-        mean[channel] = sb_clean((T)means[channel]);                                    \
-        variance[channel] = sb_clean((T)v);                                             \
-        rstd[channel] = sb_clean((T)(1.0 / __dsqrt_rn(v + eps)));                       \
+        mean[channel] = sb_clean((T)(found.mean / found.scale));                        \
+        variance[channel] = sb_clean((T)(found.variance / found.scale / found.scale));  \
+        rstd[channel] = sb_clean((T)(found.rstd * found.scale));                        \
+        sb_put_scaled(scaled, channel, sb_scaled<T>(found));                            \
     }
 
 // level: Portable - the tree of the contract, one warp per channel
 SB_BATCH_STATISTICS(batch_statistics_f32, float)
 SB_BATCH_STATISTICS(batch_statistics_f64, double)
 
+// What elements meet, of given statistics.
 template <typename T>
-__device__ __forceinline__ void sb_rstd(T* out, const T* variance, u64 n, double eps) {
+__device__ __forceinline__ void sb_given_statistics(T* scaled, const T* mean, const T* variance,
+                                                    u64 n, double eps) {
     u64 i = sb_thread();
-    if (i < n) out[i] = sb_clean((T)(1.0 / __dsqrt_rn((double)variance[i] + eps)));
+    if (i >= n) return;
+    T rstd = sb_clean((T)(1.0 / __dsqrt_rn((double)variance[i] + eps)));
+    sb_put_scaled(scaled, i, SbScaled<T>{mean[i], rstd, (T)1});
 }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void rstd_f32(float* out, const float* variance, u64 n, double eps) {
-    sb_rstd<float>(out, variance, n, eps);
+extern "C" __global__ void given_statistics_f32(float* scaled, const float* mean,
+                                                const float* variance, u64 n, double eps) {
+    sb_given_statistics<float>(scaled, mean, variance, n, eps);
 }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void rstd_f64(double* out, const double* variance, u64 n, double eps) {
-    sb_rstd<double>(out, variance, n, eps);
+extern "C" __global__ void given_statistics_f64(double* scaled, const double* mean,
+                                                const double* variance, u64 n, double eps) {
+    sb_given_statistics<double>(scaled, mean, variance, n, eps);
 }
 
-// fma((x - mean) * rstd, weight, bias). The samples are the planes.
+// fma(fma(x, scale, -mean) * rstd, weight, bias). The samples are the planes.
 template <typename T>
-__device__ __forceinline__ void sb_batch_normalize(T* out, const T* in, const T* mean,
-                                                   const T* rstd, const T* weight, const T* bias,
+__device__ __forceinline__ void sb_batch_normalize(T* out, const T* in, const T* scaled,
+                                                   const T* weight, const T* bias,
                                                    const SbBatch& p) {
     u64 sample = p.channels * p.spatial;
     sb_in_planes(p.n, sample, [&](auto count, u64 first, u64 i) {
         const int N = decltype(count)::value;
         u64 c = i / p.spatial;
         u64 start = first * sample + i;
-        T m = mean[c];
-        T r = rstd[c];
+        SbScaled<T> by = sb_scaled_at(scaled, c);
         T w = weight[c];
         T b = bias[c];
         T x[N];
         sb_load_planes(x, in + start, sample);
 #pragma unroll
-        for (int k = 0; k < N; ++k) x[k] = sb_fma((x[k] - m) * r, w, b);
+        for (int k = 0; k < N; ++k) x[k] = sb_fma(sb_normalised(by, x[k]), w, b);
         sb_store_planes(out + start, x, sample);
     });
 }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void batch_normalize_f32(float* out, const float* in, const float* mean,
-                                               const float* rstd, const float* weight,
-                                               const float* bias, SbBatch p) {
-    sb_batch_normalize<float>(out, in, mean, rstd, weight, bias, p);
+extern "C" __global__ void batch_normalize_f32(float* out, const float* in, const float* scaled,
+                                               const float* weight, const float* bias, SbBatch p) {
+    sb_batch_normalize<float>(out, in, scaled, weight, bias, p);
 }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void batch_normalize_f64(double* out, const double* in, const double* mean,
-                                               const double* rstd, const double* weight,
-                                               const double* bias, SbBatch p) {
-    sb_batch_normalize<double>(out, in, mean, rstd, weight, bias, p);
+extern "C" __global__ void batch_normalize_f64(double* out, const double* in, const double* scaled,
+                                               const double* weight, const double* bias,
+                                               SbBatch p) {
+    sb_batch_normalize<double>(out, in, scaled, weight, bias, p);
 }
 
 template <typename T>
@@ -146,15 +156,17 @@ struct SbGradTerm {
     T x;
 };
 
-// Sums of g and of g * h per block of a channel, with h = (x - mean) * rstd and the product in
-// f64; `partials` is [channels, 2, blocks].
+// Sums of g and of g * h per block of a channel, with h what x is normalised to and the product in
+// f64; `partials` is [channels, 2, blocks]. The first block of a channel writes what elements meet.
 #define SB_BATCH_NORM_BLOCKS(NAME, T)                                                   \
-    extern "C" __global__ void NAME(double* partials, const T* grad, const T* in,       \
-                                    const T* mean, const T* rstd, SbBatch p, u64 blocks) { \
+    extern "C" __global__ void NAME(double* partials, T* scaled, const T* grad, const T* in, \
+                                    const T* mean, const T* rstd, SbBatch p, u64 blocks, \
+                                    double eps) {                                       \
         SbChannelBlock b = sb_channel_block(p, blocks);                                 \
         if (b.channel >= p.channels) return;                                            \
-        T m = mean[b.channel];                                                          \
-        T r = rstd[b.channel];                                                          \
+        SbScaled<T> by = sb_scaled<T>(                                                  \
+            sb_known<T>(mean[b.channel], rstd[b.channel], b.terms, eps,                 \
+                        [=](u64 t) { return in[sb_term(p, b.channel, t)]; }));          \
         SbTerms<2> sums = sb_tree_blocks<2>(                                            \
             b.first, b.terms,                                                           \
             [=](u64 t) {                                                                \
@@ -163,9 +175,10 @@ struct SbGradTerm {
             },                                                                          \
             [=](const SbGradTerm<T>& t) {                                               \
                 double g = (double)t.grad;                                              \
-                return SbTerms<2>{{g, g * (double)((t.x - m) * r)}};                    \
+                return SbTerms<2>{{g, g * (double)sb_normalised(by, t.x)}};             \
             });                                                                         \
         if ((threadIdx.x & 31u) != 0) return;                                           \
+        if (b.first == 0) sb_put_scaled(scaled, b.channel, by);                         \
         u64 at = 2 * b.channel * blocks + b.first / SB_TREE_BLOCK;                      \
         partials[at] = sums.of[0];                                                      \
         partials[at + blocks] = sums.of[1];                                             \
@@ -194,18 +207,16 @@ SB_BATCH_NORM_BLOCKS(batch_norm_blocks_f64, double)
 SB_BATCH_NORM_SUMS(batch_norm_sums_f32, float)
 SB_BATCH_NORM_SUMS(batch_norm_sums_f64, double)
 
-// fma(-h, mean of gh, g - mean of g) * scale.
+// fma(-h, mean of gh, g - mean of g) * factor * scale.
 template <typename T>
-__device__ __forceinline__ T sb_norm_grad(T g, T h, T mean_grad, T mean_dot,
-                                          T scale) {
-    return sb_clean(sb_fma(-h, mean_dot, g - mean_grad) * scale);
+__device__ __forceinline__ T sb_norm_grad(T g, T h, T mean_grad, T mean_dot, T factor, T scale) {
+    return sb_clean(sb_fma(-h, mean_dot, g - mean_grad) * factor * scale);
 }
 
 template <typename T>
 __device__ __forceinline__ void sb_batch_norm_input_grad(T* out, const T* grad, const T* in,
-                                                         const T* mean, const T* rstd,
-                                                         const T* weight, const double* sums,
-                                                         const SbBatch& p) {
+                                                         const T* scaled, const T* weight,
+                                                         const double* sums, const SbBatch& p) {
     u64 sample = p.channels * p.spatial;
     sb_in_planes(p.n, sample, [&](auto count, u64 first, u64 i) {
         const int N = decltype(count)::value;
@@ -214,33 +225,32 @@ __device__ __forceinline__ void sb_batch_norm_input_grad(T* out, const T* grad, 
         double terms = (double)(p.n * p.spatial);
         T mean_grad = (T)(sums[2 * c] / terms);
         T mean_dot = (T)(sums[2 * c + 1] / terms);
-        T m = mean[c];
-        T r = rstd[c];
-        T scale = weight[c] * r;
+        SbScaled<T> by = sb_scaled_at(scaled, c);
+        T factor = weight[c] * by.rstd;
         T x[N], g[N];
         sb_load_planes(x, in + start, sample);
         sb_load_planes(g, grad + start, sample);
 #pragma unroll
         for (int k = 0; k < N; ++k)
-            g[k] = sb_norm_grad(g[k], (x[k] - m) * r, mean_grad, mean_dot, scale);
+            g[k] = sb_norm_grad(g[k], sb_normalised(by, x[k]), mean_grad, mean_dot, factor,
+                                by.scale);
         sb_store_planes(out + start, g, sample);
     });
 }
 
 // level: Portable - one thread owns one output
 extern "C" __global__ void batch_norm_input_grad_f32(float* out, const float* grad, const float* in,
-                                                     const float* mean, const float* rstd,
-                                                     const float* weight, const double* sums,
-                                                     SbBatch p) {
-    sb_batch_norm_input_grad<float>(out, grad, in, mean, rstd, weight, sums, p);
+                                                     const float* scaled, const float* weight,
+                                                     const double* sums, SbBatch p) {
+    sb_batch_norm_input_grad<float>(out, grad, in, scaled, weight, sums, p);
 }
 
 // level: Portable - one thread owns one output
 extern "C" __global__ void batch_norm_input_grad_f64(double* out, const double* grad,
-                                                     const double* in, const double* mean,
-                                                     const double* rstd, const double* weight,
-                                                     const double* sums, SbBatch p) {
-    sb_batch_norm_input_grad<double>(out, grad, in, mean, rstd, weight, sums, p);
+                                                     const double* in, const double* scaled,
+                                                     const double* weight, const double* sums,
+                                                     SbBatch p) {
+    sb_batch_norm_input_grad<double>(out, grad, in, scaled, weight, sums, p);
 }
 
 // ---- Layer normalisation -----------------------------------------------------------------
@@ -258,15 +268,16 @@ __device__ __forceinline__ void sb_layer_norm(T* out, T* mean, T* rstd, const T*
         double deviation = (double)x[i] - m;
         return deviation * deviation;
     }) / count;
-    T mr = sb_clean((T)m);
-    T rr = sb_clean((T)(1.0 / __dsqrt_rn(v + eps)));
+    SbNormal found =
+        sb_mended<T>(sb_normal(m, v, eps, 1.0), width, eps, [=](u64 i) { return x[i]; });
+    SbScaled<T> by = sb_scaled<T>(found);
     u32 me = threadIdx.x & 31u;
     if (me == 0) {
-        mean[row] = mr;
-        rstd[row] = rr;
+        mean[row] = sb_clean((T)(found.mean / found.scale));
+        rstd[row] = sb_clean((T)(found.rstd * found.scale));
     }
     for (u64 i = me; i < width; i += 32) {
-        out[row * width + i] = sb_clean(sb_fma((x[i] - mr) * rr, weight[i], bias[i]));
+        out[row * width + i] = sb_clean(sb_fma(sb_normalised(by, x[i]), weight[i], bias[i]));
     }
 }
 
@@ -284,48 +295,53 @@ extern "C" __global__ void layer_norm_f64(double* out, double* mean, double* rst
     sb_layer_norm<double>(out, mean, rstd, in, weight, bias, rows, width, eps);
 }
 
+// Also writes what the elements of each row meet.
 template <typename T>
-__device__ __forceinline__ void sb_layer_norm_input_grad(T* out, const T* grad, const T* in,
-                                                         const T* weight, const T* mean,
-                                                         const T* rstd, u64 rows, u64 width) {
+__device__ __forceinline__ void sb_layer_norm_input_grad(T* out, T* scaled, const T* grad,
+                                                         const T* in, const T* weight,
+                                                         const T* mean, const T* rstd, u64 rows,
+                                                         u64 width, double eps) {
     u64 row = sb_thread() / 32;
     if (row >= rows) return;
     const T* x = in + row * width;
     const T* g = grad + row * width;
-    T m = mean[row];
-    T r = rstd[row];
+    SbScaled<T> by = sb_scaled<T>(
+        sb_known<T>(mean[row], rstd[row], width, eps, [=](u64 i) { return x[i]; }));
     double sum = sb_tree(width, [=](u64 i) { return (double)(g[i] * weight[i]); });
     double dot = sb_tree(width, [=](u64 i) {
-        return (double)(g[i] * weight[i]) * (double)((x[i] - m) * r);
+        return (double)(g[i] * weight[i]) * (double)sb_normalised(by, x[i]);
     });
     T mean_grad = (T)(sum / (double)width);
     T mean_dot = (T)(dot / (double)width);
-    for (u64 i = threadIdx.x & 31u; i < width; i += 32) {
-        out[row * width + i] =
-            sb_norm_grad(g[i] * weight[i], (x[i] - m) * r, mean_grad, mean_dot, r);
+    u32 me = threadIdx.x & 31u;
+    if (me == 0) sb_put_scaled(scaled, row, by);
+    for (u64 i = me; i < width; i += 32) {
+        out[row * width + i] = sb_norm_grad(g[i] * weight[i], sb_normalised(by, x[i]), mean_grad,
+                                            mean_dot, by.rstd, by.scale);
     }
 }
 
 // level: Portable - one warp owns one row
-extern "C" __global__ void layer_norm_input_grad_f32(float* out, const float* grad, const float* in,
-                                                     const float* weight, const float* mean,
-                                                     const float* rstd, u64 rows, u64 width) {
-    sb_layer_norm_input_grad<float>(out, grad, in, weight, mean, rstd, rows, width);
+extern "C" __global__ void layer_norm_input_grad_f32(float* out, float* scaled, const float* grad,
+                                                     const float* in, const float* weight,
+                                                     const float* mean, const float* rstd, u64 rows,
+                                                     u64 width, double eps) {
+    sb_layer_norm_input_grad<float>(out, scaled, grad, in, weight, mean, rstd, rows, width, eps);
 }
 
 // level: Portable - one warp owns one row
-extern "C" __global__ void layer_norm_input_grad_f64(double* out, const double* grad,
-                                                     const double* in, const double* weight,
-                                                     const double* mean, const double* rstd,
-                                                     u64 rows, u64 width) {
-    sb_layer_norm_input_grad<double>(out, grad, in, weight, mean, rstd, rows, width);
+extern "C" __global__ void layer_norm_input_grad_f64(double* out, double* scaled,
+                                                     const double* grad, const double* in,
+                                                     const double* weight, const double* mean,
+                                                     const double* rstd, u64 rows, u64 width,
+                                                     double eps) {
+    sb_layer_norm_input_grad<double>(out, scaled, grad, in, weight, mean, rstd, rows, width, eps);
 }
 
 // Sums of g * h and of g down blocks of rows; `partials` is [2, blocks, width].
 #define SB_LAYER_NORM_COLUMNS(NAME, T)                                                  \
     extern "C" __global__ void NAME(double* partials, const T* grad, const T* in,       \
-                                    const T* mean, const T* rstd, u64 rows, u64 width,  \
-                                    u64 blocks) {                                       \
+                                    const T* scaled, u64 rows, u64 width, u64 blocks) { \
         __shared__ SbColumns<2> shared;                                                 \
         u64 per_block = (width + SB_COLUMNS - 1) / SB_COLUMNS;                          \
         u64 block = blockIdx.x / per_block;                                             \
@@ -334,7 +350,7 @@ extern "C" __global__ void layer_norm_input_grad_f64(double* out, const double* 
         SbTerms<2> sums =                                                               \
             sb_column_block<2>(shared, block * SB_TREE_BLOCK, rows, inside, [=](u64 row) { \
                 double g = (double)grad[row * width + column];                          \
-                T h = (in[row * width + column] - mean[row]) * rstd[row];               \
+                T h = sb_normalised(sb_scaled_at(scaled, row), in[row * width + column]); \
                 return SbTerms<2>{{g * (double)h, g}};                                  \
             });                                                                         \
         if (threadIdx.y != 0 || !inside) return;                                        \

@@ -2,7 +2,7 @@
 // moments, norms, logarithms of sums, extrema with the first index winning.
 
 #include "pow.cuh"
-#include "reduce.cuh"
+#include "normal.cuh"
 #include "declared/reduce.cuh"
 
 // One warp per block of the tree; `out` is [outer, blocks, inner].
@@ -201,6 +201,35 @@ extern "C" __global__ void finish_f32(float* out, const double* in, u64 n, doubl
 extern "C" __global__ void finish_f64(double* out, const double* in, u64 n, double divisor) {
     u64 i = sb_thread();
     if (i < n) out[i] = sb_canonical64(in[i] / divisor);
+}
+
+// Means that are not finite because their sums left the range, by one warp per output.
+// level: Portable - the tree of the contract, one warp per row
+extern "C" __global__ void mended_means(double* means, const double* in, SbReduce p) {
+    u64 warp = sb_thread() / 32;
+    if (warp >= p.outer * p.inner || sb_within(means[warp])) return;
+    const double* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;
+    u64 inner = p.inner;
+    double mean = sb_finite_mean(p.n, [=](u64 i) { return x[i * inner]; });
+    if ((threadIdx.x & 31u) == 0) means[warp] = sb_canonical64(mean);
+}
+
+// Variances that are not finite because sums of squares left the range.
+// level: Portable - the tree of the contract, one warp per row
+extern "C" __global__ void mended_variances(double* variances, const double* means,
+                                            const double* in, SbReduce p, double divisor) {
+    u64 warp = sb_thread() / 32;
+    if (warp >= p.outer * p.inner || sb_within(variances[warp])) return;
+    const double* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;
+    u64 inner = p.inner;
+    double scale = sb_normal_scale<double>(means[warp], 0.0);
+    double mean = means[warp] * scale;
+    double squares = sb_tree<1>(p.n, [=](u64 i) {
+        double deviation = x[i * inner] * scale - mean;
+        return deviation * deviation;
+    });
+    double variance = squares / divisor / scale / scale;
+    if ((threadIdx.x & 31u) == 0) variances[warp] = sb_canonical64(variance);
 }
 
 // Roots of sums. `kind`: 0 none, 1 the square root, 2 the power.

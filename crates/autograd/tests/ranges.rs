@@ -130,6 +130,147 @@ fn roots_of_means_of_squares_that_leave_the_range() {
     near(&gradient, &[1e3; 4]);
 }
 
+/// A row normalised, and the gradient of its sum with `weights`. Everything is divided by the largest
+/// magnitude first.
+fn normalised(x: &[f64], weights: &[f64], eps: f64) -> (Vec<f64>, Vec<f64>) {
+    let n = x.len() as f64;
+    let most = x.iter().fold(eps.sqrt(), |most, x| most.max(x.abs()));
+    let mean = x.iter().map(|x| x / most / n).sum::<f64>();
+    let centred: Vec<f64> = x.iter().map(|x| x / most - mean).collect();
+    let variance = centred.iter().map(|x| x * x).sum::<f64>() / n;
+    let rstd = 1.0 / (variance + eps / most / most).sqrt();
+    let y: Vec<f64> = centred.iter().map(|x| x * rstd).collect();
+    let mean = weights.iter().sum::<f64>() / n;
+    let dot = y.iter().zip(weights).map(|(y, w)| y * w).sum::<f64>() / n;
+    let slope = |(y, w): (&f64, &f64)| (w - mean - y * dot) * rstd / most;
+    let gradient = y.iter().zip(weights).map(slope).collect();
+    (y, gradient)
+}
+
+#[test]
+fn rows_of_any_magnitude_are_normalised() {
+    const WEIGHTS: [f64; 4] = [0.5, -1.0, 2.0, 0.25];
+    let scales = |wide: bool| match wide {
+        true => vec![1e-320, 1e-200, 1e-150, 1.0, 1e140, 1e200, 4e307],
+        false => vec![1e-42, 1e-30, 1e-12, 1.0, 1e17, 1e30, 7e37],
+    };
+    for wide in [true, false] {
+        let dtype = if wide { DType::F64 } else { DType::F32 };
+        let of_type = |x: &[f64]| {
+            let x = Tensor::from_slice(x, &[1, 4]).unwrap();
+            f::to_dtype(&x, dtype).unwrap()
+        };
+        for (scale, eps) in scales(wide).into_iter().flat_map(|s| [(s, 0.0), (s, 1e-5)]) {
+            let x = of_type(&[1.0, 3.0, -2.0, 4.0].map(|x| x * scale));
+            let exact = f::to_dtype(&x, DType::F64).unwrap().to_vec::<f64>().unwrap();
+            let expected = normalised(&exact, &WEIGHTS, eps);
+            let weights = of_type(&WEIGHTS);
+            let checked = |name: &str, function: &dyn Fn(&Tensor) -> Result<Tensor>| {
+                let (y, [gradient]) =
+                    graded([x.detach()], |[x]| f::mul(&function(x)?.reshape([1, 4])?, &weights));
+                let y = y.iter().zip(WEIGHTS).map(|(y, w)| y / w);
+                for (found, expected) in y.zip(&expected.0) {
+                    let good = (found - expected).abs() < 1e-6;
+                    assert!(good, "{name} {scale} {eps}: {found}, expected {expected}");
+                }
+                for (found, &expected) in gradient.iter().zip(&expected.1) {
+                    let largest = if wide { f64::MAX } else { f32::MAX.into() };
+                    let beyond = expected.abs() > largest && found.abs() >= largest;
+                    let step = if wide { 1e-323 } else { 3e-45 };
+                    let off = (found - expected).abs();
+                    let good = beyond || off <= 2e-6 * expected.abs() + step;
+                    assert!(good, "{name} {scale} {eps}: slope {found}, expected {expected}");
+                }
+            };
+            checked("layer_norm", &|x| f::layer_norm(x, &[4], None, None, eps));
+            checked("group_norm", &|x| f::group_norm(&x.reshape([1, 2, 2])?, 1, None, None, eps));
+            let columns = |x: &Tensor| x.reshape([4, 1]);
+            checked("batch_norm", &|x| Ok(f::batch_norm(&columns(x)?, None, None, eps)?.0));
+            let rows = |x: &Tensor| x.reshape([1, 1, 4]);
+            checked("instance_norm", &|x| Ok(f::instance_norm(&rows(x)?, None, None, eps)?.0));
+        }
+    }
+}
+
+/// The gradient of a gradient, of rows that differ by a power of two.
+#[test]
+fn gradients_of_gradients_of_rows_of_any_magnitude() {
+    samebits_cpu_kernels::install();
+    let twice = |scale: f64, dtype: DType| {
+        let x = Tensor::from_slice(&[1.0, 3.0, -2.0, 4.0].map(|x| x * scale), &[1, 4]).unwrap();
+        let x = f::to_dtype(&x, dtype).unwrap().set_requires_grad(true).unwrap();
+        let y = f::layer_norm(&x, &[4], None, None, 0.0).unwrap();
+        let cube = f::mul(&f::square(&y).unwrap(), &y).unwrap().sum_all().unwrap();
+        let one = Tensor::ones(&[], dtype).unwrap();
+        let first = cube.backward_from(one, true).unwrap();
+        let first = first.of(&x).unwrap();
+        let sum = f::mul(first, &first.detach()).unwrap().sum_all().unwrap();
+        let second = sum.backward().unwrap();
+        let wide = |x: &Tensor, power: i32| {
+            let x = f::to_dtype(x, DType::F64).unwrap().to_vec::<f64>().unwrap();
+            x.into_iter().map(|x| x * scale.powi(power)).collect::<Vec<_>>()
+        };
+        (wide(first, 1), wide(second.of(&x).unwrap(), 3))
+    };
+    let ordinary = twice(1.0, DType::F64);
+    for (power, dtype) in
+        [(-40, DType::F32), (30, DType::F32), (-300, DType::F64), (300, DType::F64)]
+    {
+        let found = twice(f64::powi(2.0, power), dtype);
+        for (found, expected) in [(&found.0, &ordinary.0), (&found.1, &ordinary.1)] {
+            for (found, expected) in found.iter().zip(expected) {
+                let good = (found - expected).abs() < 1e-4 * expected.abs().max(1e-2);
+                assert!(good, "2^{power}: {found}, expected {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_of_numbers_whose_sums_leave_the_range() {
+    samebits_cpu_kernels::install();
+    let x = Tensor::from_slice(&[1e308, 1.5e308, 1e308, 1.5e308], &[4, 1]).unwrap();
+    let (y, statistics) = f::batch_norm(&x, None, None, 1e-5).unwrap();
+    near(&y.to_vec::<f64>().unwrap(), &[-1.0, 1.0, -1.0, 1.0]);
+    near(&statistics.mean.to_vec::<f64>().unwrap(), &[1.25e308]);
+    assert_eq!(statistics.var.to_vec::<f64>().unwrap(), [f64::INFINITY]);
+    // Elements that are all the same number have no deviation, and `eps` decides.
+    for x in [f64::MAX, 1e308, -1e308, 0.0, 1e-310] {
+        let y =
+            f::layer_norm(&Tensor::full(&[1, 4], x, DType::F64).unwrap(), &[4], None, None, 1e-5);
+        assert_eq!(y.unwrap().to_vec::<f64>().unwrap(), [0.0; 4], "{x}");
+    }
+    for bad in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        let x = Tensor::from_slice(&[1e308, bad, 1e308, -1e308], &[1, 4]).unwrap();
+        let (y, [gradient]) = graded([x], |[x]| f::layer_norm(x, &[4], None, None, 1e-5));
+        assert!(y.iter().chain(&gradient).all(|x| x.is_nan()), "{y:?} {gradient:?}");
+    }
+}
+
+#[test]
+fn means_and_variances_whose_sums_leave_the_range() {
+    samebits_cpu_kernels::install();
+    let x = Tensor::from_slice(&[f64::MAX, f64::MAX, 1e308, 1e308, 1e154, 3e154], &[3, 2]).unwrap();
+    let mean = |x: &Tensor, dim| f::mean(x, dim, false).unwrap().to_vec::<f64>().unwrap();
+    assert_eq!(mean(&x, 1), [f64::MAX, 1e308, 2e154]);
+    near(&mean(&x, 0), &[9.325643782874386e307; 2]);
+    let long = Tensor::full(&[2, 10_000], -1e308, DType::F64).unwrap();
+    near(&mean(&long, 1), &[-1e308; 2]);
+    let infinite = Tensor::from_slice(&[f64::INFINITY, 1e308, f64::MAX, f64::MAX], &[4]).unwrap();
+    assert_eq!(mean(&infinite, 0), [f64::INFINITY]);
+    let both = Tensor::from_slice(&[f64::INFINITY, f64::NEG_INFINITY], &[2]).unwrap();
+    assert!(mean(&both, 0)[0].is_nan());
+    // Squares whose sum is infinite, and their variance is not.
+    let x = Tensor::from_slice(&[-1.2e154, 1.2e154, -1.2e154, 1.2e154], &[4]).unwrap();
+    let (y, [gradient]) = graded([x], |[x]| f::var(x, 0, 0.0, false));
+    near(&y, &[1.44e308]);
+    near(&gradient, &[-6e153, 6e153, -6e153, 6e153]);
+    let x = Tensor::from_slice(&[1.5e308, 1.6e308], &[2]).unwrap();
+    let (variance, mean) = f::var_mean(&x, 0, 1.0, false).unwrap();
+    assert_eq!(variance.to_vec::<f64>().unwrap(), [f64::INFINITY]);
+    near(&mean.to_vec::<f64>().unwrap(), &[1.55e308]);
+}
+
 #[test]
 fn standard_deviations_whose_squares_leave_the_range() {
     for scale in [1e-42f32, 1e-30, 1e30, 1e38] {

@@ -3,6 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::norm::{
     Batch, batch_norm_backward, batch_normalize, batch_statistics, layer_norm, layer_norm_backward,
+    scaled,
 };
 use std::hint::black_box;
 
@@ -17,17 +18,19 @@ fn benches(c: &mut Criterion) {
         let shape = Batch { n, channels, spatial: 16 * 64 * 56 * 56 / n / channels };
         let x = values(16 * 64 * 56 * 56);
         let (mean, weight) = (values(channels), values(channels));
+        let rstd = vec![1.0f32; channels];
         let mut out = vec![0.0f32; x.len()];
         group.bench_function(name, |b| {
             b.iter(|| {
                 let statistics = batch_statistics(black_box(&x), shape, 1e-5).unwrap();
-                let rstd: Vec<f32> = statistics.iter().map(|s| s[2] as f32).collect();
-                batch_normalize(&x, shape, &mean, &rstd, &weight, &weight, &mut out)
+                let statistics = scaled::<f32>(&statistics).unwrap();
+                batch_normalize(&x, shape, &statistics, &weight, &weight, &mut out)
             });
         });
         group.bench_function(format!("{name} backward"), |b| {
             b.iter(|| {
-                batch_norm_backward(black_box(&x), &x, shape, &mean, &weight, &weight, &mut out)
+                let x = black_box(&x);
+                batch_norm_backward(x, x, shape, [&mean, &rstd], &weight, 1e-5, &mut out)
             });
         });
     }
@@ -41,7 +44,8 @@ fn benches(c: &mut Criterion) {
         });
     });
     group.bench_function("layer_norm backward", |b| {
-        b.iter(|| layer_norm_backward(black_box(&x), &x, &weight, &mean, &rstd, &mut out));
+        let statistics = [&mean[..], &rstd];
+        b.iter(|| layer_norm_backward(black_box(&x), &x, &weight, statistics, 1e-5, &mut out));
     });
     group.finish();
 }

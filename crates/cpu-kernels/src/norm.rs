@@ -4,9 +4,11 @@
 //!
 //! `Portable`. Statistics run in f64 over the contract's fixed tree, in the logical order of their
 //! elements, and are rounded to the element type once. Each function documents the operations on
-//! single elements.
+//! single elements, with `h = fma(x, scale, −mean) · rstd`, with mean and
+//! rstd those of the elements times `scale`: a power of two, 1 for ordinary numbers
+//! ([`samebits_numerics::reduce::Normal`]).
 
-use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES};
+use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES, Normal};
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::error::{Result, expect_len, expect_size};
@@ -35,20 +37,53 @@ impl Batch {
 const BATCH: &str = "batch_norm";
 const LAYER: &str = "layer_norm";
 
-/// Computes mean, biased variance and `1 / sqrt(variance + eps)` of each channel, in f64.
+/// Statistics of a row times `scale`, rounded to the element type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scaled<T> {
+    /// The mean of the scaled elements.
+    pub mean: T,
+    /// The reciprocal of their standard deviation.
+    pub rstd: T,
+    /// A power of two.
+    pub scale: T,
+}
+
+impl<T: Float> Scaled<T> {
+    fn of(normal: &Normal) -> Self {
+        let [mean, rstd, scale] =
+            [normal.mean, normal.rstd, normal.scale].map(|x| T::from_f64(x).canonical());
+        Scaled { mean, rstd, scale }
+    }
+
+    #[inline(always)]
+    fn normal(self, x: T) -> T {
+        x.mul_add(self.scale, -self.mean) * self.rstd
+    }
+}
+
+/// Computes the statistics of each channel, in f64; [`Normal::true_mean`] and its neighbours are those of its elements.
 ///
 /// # Errors
 ///
 /// [`Error::Length`](crate::Error::Length) if `x` does not have the shape;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
-pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<[f64; 3]>> {
+pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<Normal>> {
     shape.expect_size(BATCH, "x", x.len())?;
     parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
         Ok(simd::dispatch(ChannelStatistics { x, shape, channel, eps }))
     })
 }
 
-/// Computes `out = fma((x − mean) · rstd, weight, bias)` per channel.
+/// Rounds statistics to the element type, for [`batch_normalize`].
+///
+/// # Errors
+///
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn scaled<T: Float>(statistics: &[Normal]) -> Result<Vec<Scaled<T>>> {
+    fpenv::ieee(|| memory::collected(BATCH, statistics.iter().map(Scaled::of)))
+}
+
+/// Computes `out = fma(h, weight, bias)` per channel.
 ///
 /// # Errors
 ///
@@ -56,15 +91,15 @@ pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec
 pub fn batch_normalize<T: Float>(
     x: &[T],
     shape: Batch,
-    mean: &[T],
-    rstd: &[T],
+    statistics: &[Scaled<T>],
     weight: &[T],
     bias: &[T],
     out: &mut [T],
 ) -> Result<()> {
     shape.expect_size(BATCH, "x", x.len())?;
     shape.expect_size(BATCH, "out", out.len())?;
-    for (what, slice) in [("mean", mean), ("rstd", rstd), ("weight", weight), ("bias", bias)] {
+    expect_len(BATCH, "statistics", statistics.len(), shape.channels)?;
+    for (what, slice) in [("weight", weight), ("bias", bias)] {
         expect_len(BATCH, what, slice.len(), shape.channels)?;
     }
     parallel::rows(shape.spatial, out, |start, piece| {
@@ -73,9 +108,8 @@ pub fn batch_normalize<T: Float>(
         let planes = x.chunks_exact(shape.spatial).zip(piece.chunks_exact_mut(shape.spatial));
         for (plane, (x, out)) in planes.enumerate() {
             let c = (first + plane) % shape.channels;
-            let shift =
-                Normalize { mean: mean[c], rstd: rstd[c], weight: weight[c], bias: bias[c] };
-            simd::dispatch(Plane { x, out, shift });
+            let (statistics, weight, bias) = (statistics[c], weight[c], bias[c]);
+            simd::dispatch(Plane { x, out, statistics, weight, bias });
         }
     });
     Ok(())
@@ -83,10 +117,9 @@ pub fn batch_normalize<T: Float>(
 
 /// Computes the gradients of batch normalisation with respect to input, weight and bias.
 ///
-/// Let `h = (x − mean) · rstd`. The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
-/// product in f64), each rounded once. The input gradient is
-/// `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd)`, with both quotients computed in f64 and
-/// rounded once.
+/// The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the product in f64), each rounded once; the
+/// input gradient is `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd) · scale` with both quotients computed
+/// in f64 and rounded once. The statistics are those of the unscaled elements; `eps` is that of the forward pass.
 ///
 /// # Errors
 ///
@@ -95,9 +128,9 @@ pub fn batch_norm_backward<T: Float>(
     grad: &[T],
     x: &[T],
     shape: Batch,
-    mean: &[T],
-    rstd: &[T],
+    [mean, rstd]: [&[T]; 2],
     weight: &[T],
+    eps: f64,
     grad_x: &mut [T],
 ) -> Result<(Vec<T>, Vec<T>)> {
     shape.expect_size(BATCH, "grad", grad.len())?;
@@ -107,10 +140,14 @@ pub fn batch_norm_backward<T: Float>(
         expect_len(BATCH, what, slice.len(), shape.channels)?;
     }
     let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
-        let (mean, rstd) = (mean[channel], rstd[channel]);
+        let known = [mean[channel].into(), rstd[channel].into()];
+        let statistics = Normal::known(known, eps, shape.n * shape.spatial, T::WIDE, &|i| {
+            plane(x, shape, i / shape.spatial, channel)[i % shape.spatial].into()
+        });
+        let statistics = Scaled::of(&statistics);
         let products = &mut memory::zeroed(BATCH, shape.spatial)?;
-        let gradients = ChannelGradients { grad, x, shape, channel, mean, rstd, products };
-        Ok(simd::dispatch(gradients))
+        let gradients = ChannelGradients { grad, x, shape, channel, statistics, products };
+        Ok((statistics, simd::dispatch(gradients)))
     })?;
     let m = x.len().checked_div(shape.channels).unwrap_or(0) as f64;
     parallel::rows(shape.spatial, grad_x, |start, piece| {
@@ -123,22 +160,21 @@ pub fn batch_norm_backward<T: Float>(
             inputs.zip(piece.chunks_exact_mut(shape.spatial)).enumerate()
         {
             let c = (first + plane) % shape.channels;
-            let [sum, dot] = sums[c];
+            let (statistics, [sum, dot]) = sums[c];
             simd::dispatch(InputGradient {
                 grad,
                 x,
-                mean: mean[c],
-                rstd: rstd[c],
+                statistics,
                 mean_grad: T::from_f64(sum / m),
                 mean_dot: T::from_f64(dot / m),
-                scale: weight[c] * rstd[c],
+                factor: weight[c] * statistics.rstd,
                 out,
             });
         }
     });
     Ok((
-        rounded(BATCH, sums.iter().map(|sums| sums[1]))?,
-        rounded(BATCH, sums.iter().map(|sums| sums[0]))?,
+        rounded(BATCH, sums.iter().map(|(_, sums)| sums[1]))?,
+        rounded(BATCH, sums.iter().map(|(_, sums)| sums[0]))?,
     ))
 }
 
@@ -147,8 +183,8 @@ fn rounded<T: Float>(op: &'static str, wide: impl ExactSizeIterator<Item = f64>)
     fpenv::ieee(|| memory::collected(op, wide.map(|x| T::from_f64(x).canonical())))
 }
 
-/// Normalises each row: `out = fma((x − mean) · rstd, weight, bias)`. Also writes the mean and rstd
-/// of each row.
+/// Normalises each row: `out = fma(h, weight, bias)`. Also writes the mean and rstd of each unscaled
+/// row.
 ///
 /// # Errors
 ///
@@ -168,10 +204,10 @@ pub fn layer_norm<T: Float>(
     expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
     expect_len(LAYER, "out", out.len(), x.len())?;
     let each = |x: &[T], mean: &mut T, rstd: &mut T, out: &mut [T]| {
-        let [wide_mean, _, wide_rstd] = simd::dispatch(RowStatistics { x, eps });
-        *mean = T::from_f64(wide_mean).canonical();
-        *rstd = T::from_f64(wide_rstd).canonical();
-        simd::dispatch(Row { x, mean: *mean, rstd: *rstd, weight, bias, out });
+        let normal = simd::dispatch(RowStatistics { x, eps });
+        *mean = T::from_f64(normal.true_mean()).canonical();
+        *rstd = T::from_f64(normal.true_rstd()).canonical();
+        simd::dispatch(Row { x, statistics: Scaled::of(&normal), weight, bias, out });
     };
     if width == 0 {
         fpenv::ieee(|| mean.iter_mut().zip(rstd).for_each(|(m, r)| each(&[], m, r, &mut [])));
@@ -204,8 +240,8 @@ pub fn layer_norm_backward<T: Float>(
     grad: &[T],
     x: &[T],
     weight: &[T],
-    mean: &[T],
-    rstd: &[T],
+    [mean, rstd]: [&[T]; 2],
+    eps: f64,
     grad_x: &mut [T],
 ) -> Result<(Vec<T>, Vec<T>)> {
     let width = weight.len();
@@ -239,12 +275,14 @@ pub fn layer_norm_backward<T: Float>(
             let (grad_weight, grad_bias) = sums.split_at_mut(width);
             for (row, out) in rows.iter_mut().flatten() {
                 let range = *row * width..(*row + 1) * width;
+                let x = &x[range.clone()];
+                let known = [mean[*row].into(), rstd[*row].into()];
+                let statistics = Normal::known(known, eps, width, T::WIDE, &|i| x[i].into());
                 simd::dispatch(RowGradient {
-                    grad: &grad[range.clone()],
-                    x: &x[range],
+                    grad: &grad[range],
+                    x,
                     weight,
-                    mean: mean[*row],
-                    rstd: rstd[*row],
+                    statistics: Scaled::of(&statistics),
                     out,
                     grad_weight,
                     grad_bias,
@@ -268,10 +306,11 @@ struct ChannelStatistics<'a, T> {
 }
 
 impl<T: Float> Kernel for ChannelStatistics<'_, T> {
-    type Output = [f64; 3];
+    type Output = Normal;
     #[inline(always)]
-    fn run(self) -> [f64; 3] {
-        let count = (self.shape.n * self.shape.spatial) as f64;
+    fn run(self) -> Normal {
+        let terms = self.shape.n * self.shape.spatial;
+        let count = terms as f64;
         let mut sum = Accumulator::new();
         for n in 0..self.shape.n {
             sum.push_slice(plane(self.x, self.shape, n, self.channel), |x| x.into());
@@ -284,8 +323,10 @@ impl<T: Float> Kernel for ChannelStatistics<'_, T> {
                 deviation * deviation
             });
         }
-        let variance = squares.finish() / count;
-        [mean, variance, 1.0 / (variance + self.eps).sqrt()]
+        Normal::new([mean, squares.finish() / count], self.eps, terms, T::WIDE, &|i| {
+            let spatial = self.shape.spatial;
+            plane(self.x, self.shape, i / spatial, self.channel)[i % spatial].into()
+        })
     }
 }
 
@@ -294,8 +335,7 @@ struct ChannelGradients<'a, T> {
     x: &'a [T],
     shape: Batch,
     channel: usize,
-    mean: T,
-    rstd: T,
+    statistics: Scaled<T>,
     /// Scratch memory for the products of a plane.
     products: &'a mut [f64],
 }
@@ -311,8 +351,7 @@ impl<T: Float> Kernel for ChannelGradients<'_, T> {
             let x = plane(self.x, self.shape, n, self.channel);
             sum.push_slice(grad, |g| g.into());
             for ((product, &g), &x) in products.iter_mut().zip(grad).zip(x) {
-                let normal = (x - self.mean) * self.rstd;
-                *product = g.into() * normal.into();
+                *product = g.into() * self.statistics.normal(x).into();
             }
             dot.push_slice(products, |product| product);
         }
@@ -326,26 +365,20 @@ fn plane<T>(x: &[T], shape: Batch, n: usize, channel: usize) -> &[T] {
     &x[(n * shape.channels + channel) * shape.spatial..][..shape.spatial]
 }
 
-struct Normalize<T> {
-    mean: T,
-    rstd: T,
-    weight: T,
-    bias: T,
-}
-
 struct Plane<'a, T> {
     x: &'a [T],
     out: &'a mut [T],
-    shift: Normalize<T>,
+    statistics: Scaled<T>,
+    weight: T,
+    bias: T,
 }
 
 impl<T: Float> Kernel for Plane<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Normalize { mean, rstd, weight, bias } = self.shift;
         for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out = ((x - mean) * rstd).mul_add(weight, bias).canonical();
+            *out = self.statistics.normal(x).mul_add(self.weight, self.bias).canonical();
         }
     }
 }
@@ -356,19 +389,19 @@ struct RowStatistics<'a, T> {
 }
 
 impl<T: Float> Kernel for RowStatistics<'_, T> {
-    type Output = [f64; 3];
+    type Output = Normal;
     #[inline(always)]
-    fn run(self) -> [f64; 3] {
-        let moments = reduce::mean_var(self.x);
-        let variance = moments.variance(0.0);
-        [moments.mean, variance, 1.0 / (variance + self.eps).sqrt()]
+    fn run(self) -> Normal {
+        let RowStatistics { x, eps } = self;
+        let moments = reduce::mean_var(x);
+        let moments = [moments.mean, moments.variance(0.0)];
+        Normal::new(moments, eps, x.len(), T::WIDE, &|i| x[i].into())
     }
 }
 
 struct Row<'a, T> {
     x: &'a [T],
-    mean: T,
-    rstd: T,
+    statistics: Scaled<T>,
     weight: &'a [T],
     bias: &'a [T],
     out: &'a mut [T],
@@ -380,7 +413,7 @@ impl<T: Float> Kernel for Row<'_, T> {
     fn run(self) {
         let parameters = self.weight.iter().zip(self.bias);
         for ((out, &x), (&weight, &bias)) in self.out.iter_mut().zip(self.x).zip(parameters) {
-            *out = ((x - self.mean) * self.rstd).mul_add(weight, bias).canonical();
+            *out = self.statistics.normal(x).mul_add(weight, bias).canonical();
         }
     }
 }
@@ -389,8 +422,7 @@ struct RowGradient<'a, T> {
     grad: &'a [T],
     x: &'a [T],
     weight: &'a [T],
-    mean: T,
-    rstd: T,
+    statistics: Scaled<T>,
     out: &'a mut [T],
     /// The lane's sums of `g · h` and of `g` so far.
     grad_weight: &'a mut [f64],
@@ -404,7 +436,7 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
     #[inline(always)]
     fn run(self) {
         let width = self.x.len();
-        let normal = |x: T| (x - self.mean) * self.rstd;
+        let normal = |x: T| self.statistics.normal(x);
         let (grad, weight, scaled) =
             (&self.grad[..width], &self.weight[..width], &mut self.scaled[..width]);
         let (grad_weight, grad_bias) =
@@ -420,11 +452,10 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
         InputGradient {
             grad: scaled,
             x: self.x,
-            mean: self.mean,
-            rstd: self.rstd,
+            statistics: self.statistics,
             mean_grad: T::from_f64(sum / width as f64),
             mean_dot: T::from_f64(dot / width as f64),
-            scale: self.rstd,
+            factor: self.statistics.rstd,
             out: self.out,
         }
         .run();
@@ -434,11 +465,10 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
 struct InputGradient<'a, T> {
     grad: &'a [T],
     x: &'a [T],
-    mean: T,
-    rstd: T,
+    statistics: Scaled<T>,
     mean_grad: T,
     mean_dot: T,
-    scale: T,
+    factor: T,
     out: &'a mut [T],
 }
 
@@ -447,9 +477,9 @@ impl<T: Float> Kernel for InputGradient<'_, T> {
     #[inline(always)]
     fn run(self) {
         for ((out, &grad), &x) in self.out.iter_mut().zip(self.grad).zip(self.x) {
-            let normal = (x - self.mean) * self.rstd;
+            let normal = self.statistics.normal(x);
             let centred = (-normal).mul_add(self.mean_dot, grad - self.mean_grad);
-            *out = (centred * self.scale).canonical();
+            *out = (centred * self.factor * self.statistics.scale).canonical();
         }
     }
 }

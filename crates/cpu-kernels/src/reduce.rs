@@ -11,7 +11,8 @@ mod rows;
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::{
-    Accumulator, BLOCK, LANES, combine, combine_columns, norm_leaves_range, norm_scale,
+    Accumulator, BLOCK, LANES, MEAN_SCALE, combine, combine_columns, norm_leaves_range, norm_scale,
+    normal_scale, unscaled_mean,
 };
 use samebits_numerics::simd;
 use samebits_tensor_core::ops::ReduceKind;
@@ -40,7 +41,8 @@ pub(crate) fn sum<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T]) -> 
     each_row(op, x, out, |x, sums| totals_of(op, x, sums))
 }
 
-/// Computes the mean of each row: the sum divided by `n` in f64, rounded once.
+/// Computes the mean of each row: the sum divided by `n` in f64, rounded once. If the sum leaves the range
+/// of f64, it is computed again from the elements times 2^-64, and the mean is divided by that power.
 ///
 /// # Errors
 ///
@@ -162,7 +164,8 @@ pub(crate) fn product<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T])
 
 /// Computes the variance and the mean of each row, each rounded once. The variance is the sum of
 /// the squared differences to the f64 mean, divided by `n − correction` (or 0 if that is negative),
-/// all in f64.
+/// all in f64. If the sum of squares leaves the range of f64, it is computed again from elements and mean
+/// times 2^-600.
 ///
 /// # Errors
 ///
@@ -196,8 +199,18 @@ pub(crate) fn variance<T: Float>(
             }
         };
         sums_of(op, x, term, &mut squares)?;
-        for (out, (&mean, square)) in out.iter_mut().zip(means.iter().zip(squares)) {
-            *out = [square / divisor, mean].map(|x| T::from_f64(x).canonical());
+        for (row, out) in out.iter_mut().enumerate() {
+            let (mean, mut variance) = (means[row], squares[row] / divisor);
+            if T::WIDE && !squares[row].is_finite() {
+                let scale = normal_scale(mean, 0.0, true);
+                let term = |x: T| {
+                    let deviation = x.into() * scale - mean * scale;
+                    deviation * deviation
+                };
+                sums_of(op, x.part(row, 1), |_| term, &mut squares[row..=row])?;
+                variance = squares[row] / divisor / scale / scale;
+            }
+            *out = [variance, mean].map(|x| T::from_f64(x).canonical());
         }
         Ok(())
     })
@@ -503,7 +516,15 @@ fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Res
 /// Computes the mean of each row of a piece.
 fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
     totals_of(op, x, out)?;
-    out.iter_mut().for_each(|sum| *sum /= x.width() as f64);
+    let n = x.width() as f64;
+    for (row, mean) in out.iter_mut().enumerate() {
+        *mean /= n;
+        if T::WIDE && !mean.is_finite() {
+            let one = std::slice::from_mut(mean);
+            sums_of(op, x.part(row, 1), |_| |x: T| x.into() * MEAN_SCALE, one)?;
+            *mean = unscaled_mean(*mean / n);
+        }
+    }
     Ok(())
 }
 

@@ -24,7 +24,8 @@ use samebits_cpu_kernels::loss::{
     Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums,
 };
 use samebits_cpu_kernels::norm::{
-    Batch, batch_norm_backward, batch_normalize, batch_statistics, layer_norm, layer_norm_backward,
+    Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
+    layer_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad_backward};
@@ -404,14 +405,16 @@ mod family {
         let ones = vec![T::ONE; 4];
         let shape = Batch { n: 2, channels: 4, spatial: n / 8 };
         let statistics = batch_statistics(x, shape, 0.0).unwrap();
-        all.push(bits(statistics.as_flattened()));
+        let numbers = statistics.iter().map(|s| [s.mean, s.variance, s.rstd, s.scale]);
+        all.push(bits(numbers.collect::<Vec<_>>().as_flattened()));
         let zeros = vec![T::ZERO; 4];
+        let given = [Scaled { mean: T::ZERO, rstd: T::ONE, scale: T::ONE }; 4];
         all.push(run(n, |out: &mut [T]| {
-            batch_normalize(x, shape, &zeros, &ones, &ones, &zeros, out).unwrap();
+            batch_normalize(x, shape, &given, &ones, &zeros, out).unwrap();
         }));
         let mut grad = vec![T::ZERO; n];
         let (a, b) =
-            batch_norm_backward(x, &vec![T::ONE; n], shape, &zeros, &ones, &ones, &mut grad)
+            batch_norm_backward(x, &vec![T::ONE; n], shape, [&zeros, &ones], &ones, 0.0, &mut grad)
                 .unwrap();
         all.extend([bits(&grad), bits(&a), bits(&b)]);
         for width in [4, n] {
@@ -422,8 +425,10 @@ mod family {
                 layer_norm(x, &weight, &bias, 1.0, out, &mut mean, &mut rstd).unwrap();
             }));
             all.push(bits(&mean));
+            let statistics = [&mean[..], &rstd];
             let (a, b) =
-                layer_norm_backward(x, &vec![T::ONE; n], &weight, &mean, &rstd, &mut grad).unwrap();
+                layer_norm_backward(x, &vec![T::ONE; n], &weight, statistics, 1.0, &mut grad)
+                    .unwrap();
             all.extend([bits(&grad), bits(&a), bits(&b)]);
         }
         all

@@ -4,7 +4,9 @@
 //!
 //! Portable. Statistics run in f64 over the contract's fixed tree, in the logical order of their
 //! elements, and are rounded to f32 once. Each function documents the operations on single
-//! elements.
+//! elements, with `h = fma(x, scale, −mean) · rstd`, with mean and rstd those
+//! of the elements times `scale`: a power of two, 1 for ordinary numbers
+//! ([`samebits_numerics::reduce::Normal`]).
 
 use crate::launch::declared::norm::RawBatch;
 use crate::launch::kernels::norm as kernels;
@@ -34,7 +36,13 @@ pub struct Statistics<T> {
     pub variance: Buffer<T>,
     /// `1 / sqrt(variance + eps)`, from the unrounded variance.
     pub rstd: Buffer<T>,
+    /// What [`batch_normalize`] takes.
+    pub scaled: Scaled<T>,
 }
+
+/// Statistics of each channel for [`batch_normalize`]: mean and rstd of the scaled elements, and the scale.
+#[derive(Debug)]
+pub struct Scaled<T>(Buffer<T>);
 
 /// The gradients of a normalisation.
 #[derive(Debug)]
@@ -69,10 +77,13 @@ pub fn batch_statistics<T: Float>(
     let mut mean = device.uninitialised(op, channels)?;
     let mut variance = device.uninitialised(op, channels)?;
     let mut rstd = device.uninitialised(op, channels)?;
+    let mut scaled = device.uninitialised(op, product(op, &[channels, 3])?)?;
     kernels::BatchStatistics {
         mean: &mut mean,
         variance: &mut variance,
         rstd: &mut rstd,
+        scaled: &mut scaled,
+        input: x,
         means: &means,
         squares: &squares,
         p,
@@ -80,7 +91,7 @@ pub fn batch_statistics<T: Float>(
         eps,
     }
     .threads(device, op, product(op, &[channels, 32])?)?;
-    Ok(Statistics { mean, variance, rstd })
+    Ok(Statistics { mean, variance, rstd, scaled: Scaled(scaled) })
 }
 
 /// Computes the sum of each channel over the tree, divided by `count`, in f64.
@@ -101,20 +112,28 @@ pub(crate) fn channel_sums<T: Float>(
     Ok(sums)
 }
 
-/// Computes `1 / sqrt(variance + eps)` in f64, rounded once, for given statistics.
+/// Prepares given statistics for [`batch_normalize`]: rstd is `1 / sqrt(variance + eps)` in f64, rounded
+/// once, and the scale is 1.
 ///
 /// # Errors
 ///
-/// [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn rstd<T: Float>(device: &Device, variance: &Buffer<T>, eps: f64) -> Result<Buffer<T>> {
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn given_statistics<T: Float>(
+    device: &Device,
+    mean: &Buffer<T>,
+    variance: &Buffer<T>,
+    eps: f64,
+) -> Result<Scaled<T>> {
     let op = "batch_norm_inference";
     let n = variance.len();
-    let mut out = device.uninitialised(op, n)?;
-    kernels::Rstd { out: &mut out, variance, n, eps }.threads(device, op, n)?;
-    Ok(out)
+    expect_len(op, "the mean", mean, n)?;
+    let mut scaled = device.uninitialised(op, product(op, &[n, 3])?)?;
+    kernels::GivenStatistics { scaled: &mut scaled, mean, variance, n, eps }
+        .threads(device, op, n)?;
+    Ok(Scaled(scaled))
 }
 
-/// Computes `fma((x − mean) · rstd, weight, bias)` per channel.
+/// Computes `fma(h, weight, bias)` per channel.
 ///
 /// # Errors
 ///
@@ -123,31 +142,28 @@ pub fn batch_normalize<T: Float>(
     device: &Device,
     x: &Buffer<T>,
     shape: Batch,
-    mean: &Buffer<T>,
-    rstd: &Buffer<T>,
+    Scaled(scaled): &Scaled<T>,
     weight: &Buffer<T>,
     bias: &Buffer<T>,
 ) -> Result<Buffer<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
     expect_len(op, "the input", x, elements)?;
-    let per_channel =
-        [("the mean", mean), ("rstd", rstd), ("the weight", weight), ("the bias", bias)];
-    for (what, buffer) in per_channel {
+    expect_len(op, "the statistics", scaled, product(op, &[shape.channels, 3])?)?;
+    for (what, buffer) in [("the weight", weight), ("the bias", bias)] {
         expect_len(op, what, buffer, shape.channels)?;
     }
     let mut out = device.uninitialised(op, elements)?;
-    kernels::BatchNormalize { out: &mut out, input: x, mean, rstd, weight, bias, p: shape.raw() }
+    kernels::BatchNormalize { out: &mut out, input: x, scaled, weight, bias, p: shape.raw() }
         .threads(device, op, shape.sample_threads(op)?)?;
     Ok(out)
 }
 
 /// Computes the gradients of batch normalisation.
 ///
-/// Let `h = (x − mean) · rstd`. The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
-/// product in f64), each rounded once. The input gradient is
-/// `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd)`, with both quotients computed in f64 and
-/// rounded once.
+/// The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the product in f64), each rounded once.
+/// The input gradient is `fma(−h, Σgh / m, g − Σg / m) · (weight · rstd) · scale`, with both quotients
+/// computed in f64 and rounded once. Mean and rstd are those of the unscaled elements.
 ///
 /// # Errors
 ///
@@ -157,9 +173,9 @@ pub fn batch_norm_grad<T: Float>(
     grad: &Buffer<T>,
     x: &Buffer<T>,
     shape: Batch,
-    mean: &Buffer<T>,
-    rstd: &Buffer<T>,
+    [mean, rstd]: [&Buffer<T>; 2],
     weight: &Buffer<T>,
+    eps: f64,
 ) -> Result<Gradients<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
@@ -171,8 +187,19 @@ pub fn batch_norm_grad<T: Float>(
     let (channels, (blocks, warps)) = (shape.channels, shape.blocks(op)?);
     let mut partials = device.uninitialised(op, product(op, &[channels, 2, blocks])?)?;
     let p = shape.raw();
-    kernels::BatchNormBlocks { partials: &mut partials, grad, input: x, mean, rstd, p, blocks }
-        .threads(device, op, warps)?;
+    let mut scaled = device.uninitialised(op, product(op, &[channels, 3])?)?;
+    kernels::BatchNormBlocks {
+        partials: &mut partials,
+        scaled: &mut scaled,
+        grad,
+        input: x,
+        mean,
+        rstd,
+        p,
+        blocks,
+        eps,
+    }
+    .threads(device, op, warps)?;
     let mut sums = device.uninitialised::<f64>(op, product(op, &[channels, 2])?)?;
     let mut weight_grad = device.uninitialised(op, channels)?;
     let mut bias_grad = device.uninitialised(op, channels)?;
@@ -190,8 +217,7 @@ pub fn batch_norm_grad<T: Float>(
         out: &mut input,
         grad,
         input: x,
-        mean,
-        rstd,
+        scaled: &scaled,
         weight,
         sums: &sums,
         p,
@@ -200,8 +226,8 @@ pub fn batch_norm_grad<T: Float>(
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
-/// Normalises each row: `fma((x − mean) · rstd, weight, bias)`. Returns the result, and the mean
-/// and rstd of each row.
+/// Normalises each row: `fma(h, weight, bias)`. Returns the result, and the mean and rstd of each unscaled
+/// row.
 ///
 /// # Shapes
 ///
@@ -253,8 +279,8 @@ pub fn layer_norm_grad<T: Float>(
     x: &Buffer<T>,
     [rows, width]: [usize; 2],
     weight: &Buffer<T>,
-    mean: &Buffer<T>,
-    rstd: &Buffer<T>,
+    [mean, rstd]: [&Buffer<T>; 2],
+    eps: f64,
 ) -> Result<Gradients<T>> {
     let op = "layer_norm";
     let elements = product(op, &[rows, width])?;
@@ -264,8 +290,10 @@ pub fn layer_norm_grad<T: Float>(
     expect_len(op, "the mean", mean, rows)?;
     expect_len(op, "rstd", rstd, rows)?;
     let mut input = device.uninitialised(op, elements)?;
+    let mut scaled = device.uninitialised(op, product(op, &[rows, 3])?)?;
     kernels::LayerNormInputGrad {
         out: &mut input,
+        scaled: &mut scaled,
         grad,
         input: x,
         weight,
@@ -273,6 +301,7 @@ pub fn layer_norm_grad<T: Float>(
         rstd,
         rows,
         width,
+        eps,
     }
     .threads(device, op, product(op, &[rows, 32])?)?;
     let mut weight_grad = device.uninitialised(op, width)?;
@@ -283,8 +312,7 @@ pub fn layer_norm_grad<T: Float>(
         partials: &mut partials,
         grad,
         input: x,
-        mean,
-        rstd,
+        scaled: &scaled,
         rows,
         width,
         blocks,

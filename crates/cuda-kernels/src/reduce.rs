@@ -8,6 +8,8 @@
 //! alone, and are rounded once; products likewise. Of equal extrema the first is taken; NaN counts
 //! as the extremum.
 
+use std::any::Any;
+
 use crate::launch::declared::reduce::RawReduce;
 use crate::launch::kernels::reduce as kernels;
 use crate::launch::{Buffer, Launch};
@@ -56,7 +58,30 @@ pub fn sum<T: Float>(
     let terms = if kind == Sum::Squares { Terms::Squares } else { Terms::Plain };
     let wide = sums(device, op, x, [outer, n, inner], terms)?;
     let divisor = if kind == Sum::Mean { n as f64 } else { 1.0 };
-    finish(device, op, &wide, outer * inner, divisor)
+    let mut out = finish(device, op, &wide, outer * inner, divisor)?;
+    let any: &mut dyn Any = &mut out;
+    if let (Sum::Mean, Some(means)) = (kind, any.downcast_mut()) {
+        mend_means(device, op, means, x, [outer, n, inner])?;
+    }
+    Ok(out)
+}
+
+/// Computes means again whose sums left the range of f64: from the elements times 2^-64, divided by that
+/// power. Sums of f32 stay in the range.
+fn mend_means<T: Float>(
+    device: &Device,
+    op: &'static str,
+    means: &mut Buffer<f64>,
+    x: &Buffer<T>,
+    [outer, n, inner]: [usize; 3],
+) -> Result<()> {
+    let Some(x) = (x as &dyn Any).downcast_ref() else { return Ok(()) };
+    let p = RawReduce::new(outer, n, inner, n.div_ceil(BLOCK));
+    kernels::MendedMeans { means, input: x, p }.threads(
+        device,
+        op,
+        product(op, &[outer, inner, 32])?,
+    )
 }
 
 /// Divides f64 numbers by the divisor and rounds them.
@@ -169,7 +194,8 @@ pub fn integers(
 
 /// Computes the variance and the mean over the middle dimension. The deviations from the f64 mean
 /// are squared and summed over the tree, then divided by `n − correction` (by 0 if that is
-/// negative) in f64; each result is rounded once.
+/// negative) in f64; each result is rounded once. If the sum of squares leaves the range of f64, it is
+/// computed again from elements and mean times 2^-600.
 ///
 /// # Shapes
 ///
@@ -187,10 +213,21 @@ pub fn variance<T: Float>(
     let (op, shape) = ("var", [outer, n, inner]);
     let outputs = product(op, &[outer, inner])?;
     let totals = sums(device, op, x, shape, Terms::Plain)?;
-    let means = finish::<f64>(device, op, &totals, outputs, n as f64)?;
+    let mut means = finish::<f64>(device, op, &totals, outputs, n as f64)?;
+    mend_means(device, op, &mut means, x, shape)?;
     let squares = sums(device, op, x, shape, Terms::Deviations(&means))?;
     let divisor = (n as f64 - correction).max(0.0);
-    Ok((finish(device, op, &squares, outputs, divisor)?, finish(device, op, &means, outputs, 1.0)?))
+    let mut variances = finish(device, op, &squares, outputs, divisor)?;
+    let any: &mut dyn Any = &mut variances;
+    if let (Some(variances), Some(x)) = (any.downcast_mut(), (x as &dyn Any).downcast_ref()) {
+        let p = RawReduce::new(outer, n, inner, n.div_ceil(BLOCK));
+        kernels::MendedVariances { variances, means: &means, input: x, p, divisor }.threads(
+            device,
+            op,
+            product(op, &[outputs, 32])?,
+        )?;
+    }
+    Ok((variances, finish(device, op, &means, outputs, 1.0)?))
 }
 
 /// Computes the p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded

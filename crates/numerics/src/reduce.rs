@@ -45,12 +45,14 @@
 
 mod columns;
 mod norm;
+mod normal;
 mod rows;
 mod stats;
 mod tree;
 
 pub use columns::{column_partials, columns, combine_columns};
 pub use norm::{norm_leaves_range, norm_scale};
+pub use normal::{MEAN_SCALE, Normal, normal_scale, unscaled_mean};
 pub use rows::{product_rows, rows};
 pub use stats::{Moments, dot, mean_var, sum, sum_squares};
 pub use tree::{Accumulator, block_partial, blocks, combine, dot_of, sum_by, sum_of};

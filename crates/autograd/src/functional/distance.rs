@@ -3,7 +3,7 @@
 use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{CompareKind, Norm};
-use samebits_tensor_core::{DType, Result};
+use samebits_tensor_core::{DType, Error, Result};
 
 use super::broadcast::{expand, sum, with_keepdim};
 use super::compare::logical_or;
@@ -82,6 +82,7 @@ pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor
 #[named]
 #[track_caller]
 pub fn normalize(x: &Tensor, p: f64, dim: impl Dim, eps: f64) -> Result<Tensor> {
+    expect_eps("normalize", eps)?;
     let dim = dim.dim("normalize", x.rank())?;
     let norm = norm(x, p, dim, true)?;
     div(x, &maximum(&norm, &scalar_like(&norm, eps)?)?)
@@ -142,6 +143,7 @@ pub fn pairwise_distance(
 #[track_caller]
 pub fn cosine_similarity(a: &Tensor, b: &Tensor, dim: impl Dim, eps: f64) -> Result<Tensor> {
     let op = "cosine_similarity";
+    expect_eps(op, eps)?;
     let shape = broadcast(op, a.shape(), b.shape())?;
     let dim = dim.dim(op, shape.len())?;
     let unit = |x: &Tensor| {
@@ -154,6 +156,14 @@ pub fn cosine_similarity(a: &Tensor, b: &Tensor, dim: impl Dim, eps: f64) -> Res
         normalize(&expand(x, &whole)?, 2.0, dim, eps)
     };
     sum(&mul(&unit(a)?, &unit(b)?)?, dim, false)
+}
+
+/// Requires a number of at least 0.
+fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
+    if eps >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("eps should be at least 0, got {eps}")))
 }
 
 /// Returns the gradient of [`norm`], built from differentiable operations. `grad` keeps the reduced

@@ -32,13 +32,17 @@ impl BatchStatistics {
     ///
     /// # Errors
     ///
-    /// The running statistics have another shape or type.
+    /// The running statistics have another shape or type, or `momentum` is not in `[0, 1]`.
     pub fn update(
         &self,
         running_mean: &mut Tensor,
         running_var: &mut Tensor,
         momentum: f64,
     ) -> Result<()> {
+        if !(0.0..=1.0).contains(&momentum) {
+            let message = format!("momentum should be in [0, 1], got {momentum}");
+            return Err(Error::invalid("batch_norm", message));
+        }
         let blend = |running: &Tensor, batch: &Tensor| -> Result<Tensor> {
             let running = times(running, 1.0 - momentum)?;
             let batch = times(batch, momentum)?;
@@ -59,9 +63,16 @@ impl BatchStatistics {
 ///
 /// `input` is `[n, channels, ..]`, `weight` and `bias` `[channels]`.
 ///
+/// # Determinism
+///
+/// Portable: the statistics of a channel in f64 over the tree of the sum, mean and `1 / √(var + eps)` rounded.
+/// A channel whose standard deviation is outside 2^-50 to 2^50 (2^-450 to 2^450 at f64) is first
+/// multiplied with a power of two, and its gradient last: values and gradients are right at any magnitude.
+/// The power changes bits only where a number in between would leave the range.
+///
 /// # Errors
 ///
-/// The shapes do not match, or there is only one value per channel.
+/// The shapes do not match, there is only one value per channel, or `eps` is below 0.
 #[named]
 #[track_caller]
 pub fn batch_norm(
@@ -125,9 +136,13 @@ pub fn batch_norm_inference(
 /// `input` is `[n, channels, ..]` with at least one spatial dimension, `weight` and `bias`
 /// `[channels]`.
 ///
+/// # Determinism
+///
+/// As [`batch_norm`], of each channel of each sample.
+///
 /// # Errors
 ///
-/// The shapes do not match, or there is only one value per channel.
+/// The shapes do not match, there is only one value per channel, or `eps` is below 0.
 #[named]
 #[track_caller]
 pub fn instance_norm(
@@ -171,8 +186,8 @@ pub fn instance_norm(
 ///
 /// # Errors
 ///
-/// The shapes do not match, `groups` does not divide the channels, or there is a single sample with
-/// one value per group.
+/// The shapes do not match, `groups` does not divide the channels, there is a single sample with one
+/// value per group, or `eps` is below 0.
 #[named]
 #[track_caller]
 pub fn group_norm(
@@ -229,6 +244,10 @@ pub fn group_norm(
 ///
 /// `input` is `[.., normalized_shape..]`, `weight` and `bias` have the normalised shape.
 ///
+/// # Determinism
+///
+/// As [`batch_norm`], of each row.
+///
 /// # Errors
 ///
 /// The shapes do not match.
@@ -266,6 +285,7 @@ pub fn layer_norm(
             weight: w.value().clone(),
             mean: mean.clone(),
             rstd: rstd.clone(),
+            eps,
         })?;
         Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Tensor::from(grad))).into())
     }))
@@ -307,6 +327,7 @@ fn batch_norm_of(
             weight: w.value().clone(),
             mean: mean.clone(),
             rstd: rstd.clone(),
+            eps,
         })?;
         Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Tensor::from(grad))).into())
     });
@@ -314,7 +335,8 @@ fn batch_norm_of(
 }
 
 /// Returns the gradient of the input of a normalisation over dimensions `over`, and the incoming
-/// gradient times the normalised input, built from operations that can be differentiated again.
+/// gradient times the normalised input, built from operations that can be differentiated again. A power
+/// of two scales the deviations before they are squared; ordinary numbers keep their bits.
 fn composed(
     grad: &Tensor,
     x: &Tensor,
@@ -322,13 +344,14 @@ fn composed(
     over: &[usize],
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
-    let centred = sub(x, &mean(x, over, true)?)?;
-    let std = sqrt(&affine(&mean(&square(&centred)?, over, true)?, 1.0, eps)?)?;
+    let (centred, scale) = scaled(&sub(x, &mean(x, over, true)?)?, over, eps.sqrt())?;
+    let eps = div(&div(&scalar_like(&scale, eps)?, &scale)?, &scale)?;
+    let std = sqrt(&add(&mean(&square(&centred)?, over, true)?, &eps)?)?;
     let normal = div(&centred, &std)?;
-    let scaled = mul(grad, weight)?;
-    let dot = mean(&mul(&scaled, &normal)?, over, true)?;
-    let across = sub(&sub(&scaled, &mean(&scaled, over, true)?)?, &mul(&normal, &dot)?)?;
-    Ok((div(&across, &std)?, mul(grad, &normal)?))
+    let weighted = mul(grad, weight)?;
+    let dot = mean(&mul(&weighted, &normal)?, over, true)?;
+    let across = sub(&sub(&weighted, &mean(&weighted, over, true)?)?, &mul(&normal, &dot)?)?;
+    Ok((div(&div(&across, &std)?, &scale)?, mul(grad, &normal)?))
 }
 
 /// Returns the weight and the bias, with ones and zeros in place of missing ones.
@@ -367,7 +390,7 @@ fn parameters(
 ///
 /// # Errors
 ///
-/// The shapes do not match, or the type is not a float.
+/// The shapes do not match, the type is not a float, or `eps` is below 0.
 ///
 /// # Examples
 ///
@@ -398,8 +421,11 @@ pub fn rms_norm(
         DType::F64 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
     });
+    if eps.is_nan() || eps < 0.0 {
+        return Err(Error::invalid("rms_norm", format!("eps should be at least 0, got {eps}")));
+    }
     let over: Vec<usize> = (input.rank() - normalized_shape.len()..input.rank()).collect();
-    let (x, scale) = scaled(input, &over, eps.max(0.0).sqrt())?;
+    let (x, scale) = scaled(input, &over, eps.sqrt())?;
     let eps = div(&div(&scalar_like(&scale, eps)?, &scale)?, &scale)?;
     let y = mul(&x, &rsqrt(&add(&mean(&square(&x)?, &over, true)?, &eps)?)?)?;
     match weight {

@@ -6,7 +6,8 @@ use samebits_tensor_core::{Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::memory;
-use crate::norm::{self, Batch};
+use crate::norm::{self, Batch, Scaled};
+use samebits_numerics::reduce::Normal;
 
 const TREE: &str =
     "statistics run in f64 over a tree that depends on the length alone; the rest is elementwise";
@@ -47,17 +48,19 @@ pub(super) fn register_all() {
 fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let (x, shape) = batch(&op.input)?;
     let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps)?;
-    let column = |i: usize| {
-        memory::collected(BatchNorm::NAME, statistics.iter().map(|s| T::from_f64(s[i]).canonical()))
+    let column = |of: fn(&Normal) -> f64| {
+        let rounded = statistics.iter().map(|s| T::from_f64(of(s)).canonical());
+        memory::collected(BatchNorm::NAME, rounded)
     };
-    let (mean, var, rstd) = (column(0)?, column(1)?, column(2)?);
+    let mean = column(Normal::true_mean)?;
+    let (var, rstd) = (column(Normal::true_variance)?, column(Normal::true_rstd)?);
+    let statistics = norm::scaled::<T>(&statistics)?;
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
     let out = filled(x.shape(), |out| {
         norm::batch_normalize(
             x.as_slice()?,
             shape,
-            &mean,
-            &rstd,
+            &statistics,
             weight.as_slice()?,
             bias.as_slice()?,
             out,
@@ -78,9 +81,9 @@ fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Te
         grad.as_slice::<T>()?,
         x.as_slice()?,
         shape,
-        mean.as_slice()?,
-        rstd.as_slice()?,
+        [mean.as_slice()?, rstd.as_slice()?],
         weight.as_slice()?,
+        op.eps,
         grad_x.as_mut_slice()?,
     )?;
     let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
@@ -89,23 +92,20 @@ fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Te
 
 fn batch_norm_inference<T: Element>(op: &BatchNormInference) -> Result<Tensor> {
     let (x, shape) = batch(&op.input)?;
-    let rstd: Vec<T> = op
-        .var
-        .to_vec::<T>()?
-        .into_iter()
-        .map(|var| {
+    let given = op.mean.to_vec::<T>()?.into_iter().zip(op.var.to_vec::<T>()?);
+    let statistics: Vec<_> = given
+        .map(|(mean, var)| {
             let var: f64 = var.into();
-            T::from_f64(1.0 / (var + op.eps).sqrt())
+            let rstd = T::from_f64(1.0 / (var + op.eps).sqrt());
+            Scaled { mean, rstd, scale: T::ONE }
         })
         .collect();
-    let mean = op.mean.contiguous()?;
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
     filled(x.shape(), |out| {
         norm::batch_normalize(
             x.as_slice()?,
             shape,
-            mean.as_slice()?,
-            &rstd,
+            &statistics,
             weight.as_slice()?,
             bias.as_slice()?,
             out,
@@ -142,8 +142,8 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
         grad.as_slice::<T>()?,
         x.as_slice()?,
         weight.as_slice()?,
-        mean.as_slice()?,
-        rstd.as_slice()?,
+        [mean.as_slice()?, rstd.as_slice()?],
+        op.eps,
         grad_x.as_mut_slice()?,
     )?;
     let like_weight = |values: &[T]| Tensor::from_slice(values, op.weight.shape());

@@ -24,7 +24,8 @@ use samebits_cpu_kernels::loss::{
     Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums, weights,
 };
 use samebits_cpu_kernels::norm::{
-    Batch, batch_norm_backward, batch_normalize, batch_statistics, layer_norm, layer_norm_backward,
+    Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
+    layer_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_cpu_kernels::reduce::{
@@ -408,17 +409,19 @@ fn sequences() {
 fn normalisations() {
     let (x, mut out) = ([1.0f32; 4], [0.0f32; 4]);
     let batch = |n, channels, spatial| Batch { n, channels, spatial };
+    let given = [Scaled { mean: 0.0f32, rstd: 1.0, scale: 1.0 }; 4];
     for shape in [batch(HALF, HALF, 1), batch(1, 3, 1), batch(MAX, 2, 2), batch(0, 4, 1)] {
         refused("batch_norm", [batch_statistics(&x, shape, 1e-5)]);
-        refused("batch_norm", [batch_normalize(&x, shape, &x, &x, &x, &x, &mut out)]);
-        refused("batch_norm", [batch_norm_backward(&x, &x, shape, &x, &x, &x, &mut out)]);
+        refused("batch_norm", [batch_normalize(&x, shape, &given, &x, &x, &mut out)]);
+        refused("batch_norm", [batch_norm_backward(&x, &x, shape, [&x, &x], &x, 1e-5, &mut out)]);
     }
     let shape = batch(2, 2, 1);
-    refused("batch_norm", [batch_normalize(&x, shape, &x, &x, &x, &x, &mut out)]);
-    refused("batch_norm", [batch_norm_backward(&x, &x, shape, &x[..2], &x[..2], &x, &mut out)]);
+    refused("batch_norm", [batch_normalize(&x, shape, &given, &x, &x, &mut out)]);
+    refused("batch_norm", [batch_norm_backward(&x, &x, shape, [&x[..2]; 2], &x, 1e-5, &mut out)]);
     refused("batch_norm", [batch_statistics::<f32>(&[], batch(0, MAX, 1), 1e-5)]);
-    assert_eq!(batch_statistics::<f32>(&[], batch(MAX, 0, MAX), 1e-5).unwrap(), [[0.0; 3]; 0]);
-    batch_norm_backward::<f32>(&[], &[], batch(MAX, 0, MAX), &[], &[], &[], &mut []).unwrap();
+    assert_eq!(batch_statistics::<f32>(&[], batch(MAX, 0, MAX), 1e-5).unwrap(), []);
+    batch_norm_backward::<f32>(&[], &[], batch(MAX, 0, MAX), [&[], &[]], &[], 0.0, &mut [])
+        .unwrap();
     let (mut mean, mut rstd) = ([0.0f32; 2], [0.0f32; 2]);
     refused(
         "layer_norm",
@@ -432,12 +435,13 @@ fn normalisations() {
     refused(
         "layer_norm",
         [
-            layer_norm_backward(&x, &x, &x[..3], &mean, &rstd, &mut out),
-            layer_norm_backward(&x[..3], &x, &x[..2], &mean, &rstd, &mut out),
-            layer_norm_backward(&x, &x, &[], &mean, &rstd, &mut out),
+            layer_norm_backward(&x, &x, &x[..3], [&mean, &rstd], 1e-5, &mut out),
+            layer_norm_backward(&x[..3], &x, &x[..2], [&mean, &rstd], 1e-5, &mut out),
+            layer_norm_backward(&x, &x, &[], [&mean, &rstd], 1e-5, &mut out),
         ],
     );
-    let empty = layer_norm_backward::<f32>(&[], &[], &[], &mean, &rstd, &mut []).unwrap();
+    let statistics = [&mean[..], &rstd];
+    let empty = layer_norm_backward::<f32>(&[], &[], &[], statistics, 1e-5, &mut []).unwrap();
     assert_eq!(empty, (vec![], vec![]));
 }
 

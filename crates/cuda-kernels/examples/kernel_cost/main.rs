@@ -323,7 +323,15 @@ fn reductions() -> Vec<Case> {
                     (run.floats(rows * 768)?, run.floats(rows * 768)?, run.floats(768)?);
                 let (mean, rstd) = (run.floats(rows)?, run.floats(rows)?);
                 run.begin()?;
-                layer_norm_grad(&run.device, &grad, &x, [rows, 768], &weight, &mean, &rstd)?;
+                layer_norm_grad(
+                    &run.device,
+                    &grad,
+                    &x,
+                    [rows, 768],
+                    &weight,
+                    [&mean, &rstd],
+                    1e-5,
+                )?;
                 Ok(())
             },
         ),
@@ -339,7 +347,7 @@ fn layers() -> Vec<Case> {
             let (weight, bias) = (run.floats(8)?, run.floats(8)?);
             run.begin()?;
             let found = batch_statistics(&run.device, &x, shape, 1e-5)?;
-            batch_normalize(&run.device, &x, shape, &found.mean, &found.rstd, &weight, &bias)?;
+            batch_normalize(&run.device, &x, shape, &found.scaled, &weight, &bias)?;
             Ok(())
         })
         .times(8, 1),
@@ -349,7 +357,7 @@ fn layers() -> Vec<Case> {
             let (grad, x, weight) = (run.floats(elements)?, run.floats(elements)?, run.floats(8)?);
             let (mean, rstd) = (run.floats(8)?, run.floats(8)?);
             run.begin()?;
-            batch_norm_grad(&run.device, &grad, &x, shape, &mean, &rstd, &weight)?;
+            batch_norm_grad(&run.device, &grad, &x, shape, [&mean, &rstd], &weight, 1e-5)?;
             Ok(())
         })
         .times(8, 1),

@@ -5,6 +5,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::register;
 
 use super::{EACH, FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
+use crate::launch::Buffer;
 use crate::norm::{self, Batch, Gradients};
 
 const TREE: &str =
@@ -48,8 +49,7 @@ fn batch_norm<T: Real>(op: &BatchNorm) -> Tensors<(Tensor, Tensor, Tensor, Tenso
         let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
         let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
         let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
-        let out =
-            norm::batch_normalize(gpu.device, &x, shape, &found.mean, &found.rstd, &weight, &bias)?;
+        let out = norm::batch_normalize(gpu.device, &x, shape, &found.scaled, &weight, &bias)?;
         let channels = [shape.channels];
         Ok((
             gpu.tensor(out, op.input.shape())?,
@@ -66,7 +66,9 @@ fn batch_norm_grad<T: Real>(op: &BatchNormGrad) -> Tensors<(Tensor, Tensor, Tens
         let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
         let weight = gpu.input(&op.weight)?;
         let shape = batch(&op.input);
-        let found = norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
+        let statistics: [&Buffer<T>; 2] = [&mean, &rstd];
+        let found =
+            norm::batch_norm_grad(gpu.device, &grad, &x, shape, statistics, &weight, op.eps)?;
         gradients(&gpu, found, &op.input, &op.weight)
     })
 }
@@ -76,8 +78,8 @@ fn batch_norm_inference<T: Real>(op: &BatchNormInference) -> Tensors<Tensor> {
         let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
         let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
         let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
-        let rstd = norm::rstd(gpu.device, &var, op.eps)?;
-        let out = norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
+        let given = norm::given_statistics(gpu.device, &mean, &var, op.eps)?;
+        let out = norm::batch_normalize(gpu.device, &x, shape, &given, &weight, &bias)?;
         gpu.tensor(out, op.input.shape())
     })
 }
@@ -102,7 +104,9 @@ fn layer_norm_grad<T: Real>(op: &LayerNormGrad) -> Tensors<(Tensor, Tensor, Tens
         let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
         let weight = gpu.input(&op.weight)?;
         let shape = rows(&op.input, &op.weight);
-        let found = norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
+        let statistics: [&Buffer<T>; 2] = [&mean, &rstd];
+        let found =
+            norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, statistics, op.eps)?;
         gradients(&gpu, found, &op.input, &op.weight)
     })
 }

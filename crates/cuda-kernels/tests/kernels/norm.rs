@@ -43,7 +43,7 @@ fn batch_norm() {
             same("variance", &device.download(&s.variance).unwrap(), &column(1));
             same("rstd", &device.download(&s.rstd).unwrap(), &column(2));
 
-            let y = norm::batch_normalize(device, &x_dev, shape, &s.mean, &s.rstd, &w_dev, &b_dev);
+            let y = norm::batch_normalize(device, &x_dev, shape, &s.scaled, &w_dev, &b_dev);
             let y = device.download(&y.unwrap()).unwrap();
             let expected: Vec<f32> = (0..len)
                 .map(|i| {
@@ -54,9 +54,9 @@ fn batch_norm() {
             same("normalised", &y, &expected);
             all.extend(bits(&y));
 
-            let g =
-                norm::batch_norm_grad(device, &grad_dev, &x_dev, shape, &s.mean, &s.rstd, &w_dev)
-                    .unwrap();
+            let known = [&s.mean, &s.rstd];
+            let g = norm::batch_norm_grad(device, &grad_dev, &x_dev, shape, known, &w_dev, 1e-5)
+                .unwrap();
             let normal = |c: usize, i: usize| (x[i] - stats[c][0]) * stats[c][2];
             let sums: Vec<[f64; 2]> = (0..channels)
                 .map(|c| {
@@ -80,11 +80,17 @@ fn batch_norm() {
             let expected: Vec<f32> = sums.iter().map(|s| clean(s[0] as f32)).collect();
             same("bias gradient", &device.download(&g.bias).unwrap(), &expected);
 
-            let r =
-                norm::rstd(device, &dev(&weight.iter().map(|w| w.abs()).collect::<Vec<_>>()), 0.1);
-            let expected: Vec<f32> =
-                weight.iter().map(|w| (1.0 / (f64::from(w.abs()) + 0.1).sqrt()) as f32).collect();
-            same("rstd of given variances", &device.download(&r.unwrap()).unwrap(), &expected);
+            let variances: Vec<f32> = weight.iter().map(|w| w.abs()).collect();
+            let given = norm::given_statistics(device, &s.mean, &dev(&variances), 0.1).unwrap();
+            let y = norm::batch_normalize(device, &x_dev, shape, &given, &w_dev, &b_dev).unwrap();
+            let expected: Vec<f32> = (0..len)
+                .map(|i| {
+                    let c = i / spatial % channels;
+                    let rstd = (1.0 / (f64::from(variances[c]) + 0.1).sqrt()) as f32;
+                    clean(((x[i] - stats[c][0]) * rstd).mul_add(weight[c], bias[c]))
+                })
+                .collect();
+            same("normalised by given statistics", &device.download(&y).unwrap(), &expected);
         }
         all
     });
@@ -116,8 +122,8 @@ fn layer_norm() {
                 &x_dev,
                 [rows, width],
                 &w_dev,
-                &mean,
-                &rstd,
+                [&mean, &rstd],
+                1e-6,
             )
             .unwrap();
             let expected: Vec<f32> = (0..rows * width)

@@ -6,10 +6,13 @@ use crate::{Error, Op, Pass, Result, Tensor};
 /// Batch normalisation with the batch's own statistics.
 ///
 /// Mean and variance are taken per channel in f64 over the contract's fixed tree, in the logical
-/// order of the channel's elements; then `y = fma((x − mean) · rstd, weight, bias)` with mean and
-/// rstd rounded to the element type first.
+/// order of the channel's elements; then `y = fma(fma(x, scale, −mean) · rstd, weight, bias)` with mean and
+/// rstd, those of the elements times `scale`, rounded to the element type first. `scale` is a power of
+/// two, 1 unless the standard deviation is far outside of ordinary numbers;
+/// [`samebits_numerics::reduce::Normal`] has the rule.
 ///
-/// Returns the result, the mean, and the biased variance, each rounded once, and rstd.
+/// Returns the result, and of the unscaled elements the mean, the biased variance, each rounded once, and
+/// rstd.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     /// `[n, channels, ..]`
@@ -31,6 +34,7 @@ impl Op for BatchNorm {
     crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
+        expect_eps(Self::NAME, self.eps)?;
         let channels = check_channels(Self::NAME, &self.input)?;
         check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, channels)?;
         check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, channels)?;
@@ -44,7 +48,8 @@ impl Op for BatchNorm {
     }
 }
 
-/// The gradients of [`BatchNorm`]: input, weight and bias.
+/// The gradients of [`BatchNorm`]: input, weight and bias. If the elements were scaled, which `mean` and
+/// `rstd` tell, their statistics are taken again.
 #[derive(Clone, Debug)]
 pub struct BatchNormGrad {
     /// The gradient of the result.
@@ -57,6 +62,8 @@ pub struct BatchNormGrad {
     pub mean: Tensor,
     /// The rstd that the forward pass returned.
     pub rstd: Tensor,
+    /// As in the forward pass.
+    pub eps: f64,
 }
 
 impl Op for BatchNormGrad {
@@ -66,8 +73,10 @@ impl Op for BatchNormGrad {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![grad, input, weight, mean, rstd];
+    crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
+        expect_eps(Self::NAME, self.eps)?;
         let channels = check_channels(Self::NAME, &self.input)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
@@ -107,6 +116,7 @@ impl Op for BatchNormInference {
     crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
+        expect_eps(Self::NAME, self.eps)?;
         let channels = check_channels(Self::NAME, &self.input)?;
         for (what, x) in [
             ("the weight", &self.weight),
@@ -145,6 +155,7 @@ impl Op for LayerNorm {
     crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
+        expect_eps(Self::NAME, self.eps)?;
         check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the bias", &self.bias, self.input.dtype())?;
         expect_shape(Self::NAME, "the bias", &self.bias, self.weight.shape())
@@ -164,6 +175,8 @@ pub struct LayerNormGrad {
     pub mean: Tensor,
     /// The rstd that the forward pass returned.
     pub rstd: Tensor,
+    /// As in the forward pass.
+    pub eps: f64,
 }
 
 impl Op for LayerNormGrad {
@@ -173,8 +186,10 @@ impl Op for LayerNormGrad {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![grad, input, weight, mean, rstd];
+    crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
+        expect_eps(Self::NAME, self.eps)?;
         let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
@@ -184,6 +199,14 @@ impl Op for LayerNormGrad {
         }
         Ok(())
     }
+}
+
+/// Requires a number of at least 0.
+fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
+    if eps >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("eps should be at least 0, got {eps}")))
 }
 
 fn check_channels(op: &'static str, input: &Tensor) -> Result<usize> {

@@ -22,7 +22,14 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     cases.add(format!("batch_norm {dtype}"), forward);
     cases.add(
         format!("batch_norm grad {dtype}"),
-        BatchNormGrad { grad, input: input.clone(), weight: channel(23), mean: mean.clone(), rstd },
+        BatchNormGrad {
+            grad,
+            input: input.clone(),
+            weight: channel(23),
+            mean: mean.clone(),
+            rstd,
+            eps: 1e-5,
+        },
     );
     cases.add(
         format!("batch_norm_inference {dtype}"),
@@ -37,7 +44,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let grad = make.normal(&[40, 5, 91], dtype, 28);
     cases.add(
         format!("layer_norm grad {dtype}"),
-        LayerNormGrad { grad, input, weight: row(26), mean, rstd },
+        LayerNormGrad { grad, input, weight: row(26), mean, rstd, eps: 1e-5 },
     );
     cases.functions(dtype, samples);
 }

@@ -197,7 +197,7 @@ fn norms(calls: &mut Calls) {
         let (shape, dtype) = (channels(d), d.float());
         let [weight, mean, rstd] = [(); 3].map(|()| d.tensor(&shape[1..2], dtype));
         let [grad, input] = [(); 2].map(|()| d.tensor(&shape, dtype));
-        Ok(BatchNormGrad { grad, input, weight, mean, rstd })
+        Ok(BatchNormGrad { grad, input, weight, mean, rstd, eps: d.real(1e-5) })
     });
     calls.op("batch_norm_inference", |d| {
         let (shape, dtype) = (channels(d), d.float());
@@ -215,7 +215,8 @@ fn norms(calls: &mut Calls) {
         let count: usize = shape[..shape.len() - row.len()].iter().product();
         let [mean, rstd] = [(); 2].map(|()| d.tensor(&[count], dtype));
         let [grad, input] = [(); 2].map(|()| d.tensor(&shape, dtype));
-        Ok(LayerNormGrad { grad, input, weight: d.tensor(&row, dtype), mean, rstd })
+        let weight = d.tensor(&row, dtype);
+        Ok(LayerNormGrad { grad, input, weight, mean, rstd, eps: d.real(1e-5) })
     });
     calls.function("norms", |d| {
         let (shape, dtype, which) = (channels(d), d.float(), d.below(5));

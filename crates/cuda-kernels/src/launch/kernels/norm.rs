@@ -22,22 +22,25 @@ kernels! {
         f32 => "batch_statistics_f32", f64 => "batch_statistics_f64",
     ]
         (
-            write mean: T, write variance: T, write rstd: T, read means: f64, read squares: f64,
-            value p: RawBatch, value blocks: usize, value eps: f64,
+            write mean: T, write variance: T, write rstd: T, write scaled: T, read input: T,
+            read means: f64, read squares: f64, value p: RawBatch, value blocks: usize,
+            value eps: f64,
         );
-    Portable Rstd<T: Float> [f32 => "rstd_f32", f64 => "rstd_f64"]
-        (write out: T, read variance: T, value n: usize, value eps: f64);
+    Portable GivenStatistics<T: Float> [
+        f32 => "given_statistics_f32", f64 => "given_statistics_f64",
+    ]
+        (write scaled: T, read mean: T, read variance: T, value n: usize, value eps: f64);
     Portable BatchNormalize<T: Float> [f32 => "batch_normalize_f32", f64 => "batch_normalize_f64"]
         (
-            write out: T, read input: T, read mean: T, read rstd: T, read weight: T, read bias: T,
+            write out: T, read input: T, read scaled: T, read weight: T, read bias: T,
             value p: RawBatch,
         );
     Portable BatchNormBlocks<T: Float> [
         f32 => "batch_norm_blocks_f32", f64 => "batch_norm_blocks_f64",
     ]
         (
-            write partials: f64, read grad: T, read input: T, read mean: T, read rstd: T,
-            value p: RawBatch, value blocks: usize,
+            write partials: f64, write scaled: T, read grad: T, read input: T, read mean: T,
+            read rstd: T, value p: RawBatch, value blocks: usize, value eps: f64,
         );
     Portable BatchNormSums<T: Float> [f32 => "batch_norm_sums_f32", f64 => "batch_norm_sums_f64"]
         (
@@ -48,7 +51,7 @@ kernels! {
         f32 => "batch_norm_input_grad_f32", f64 => "batch_norm_input_grad_f64",
     ]
         (
-            write out: T, read grad: T, read input: T, read mean: T, read rstd: T, read weight: T,
+            write out: T, read grad: T, read input: T, read scaled: T, read weight: T,
             read sums: f64, value p: RawBatch,
         );
     Portable LayerNorm<T: Float> [f32 => "layer_norm_f32", f64 => "layer_norm_f64"]
@@ -60,15 +63,15 @@ kernels! {
         f32 => "layer_norm_input_grad_f32", f64 => "layer_norm_input_grad_f64",
     ]
         (
-            write out: T, read grad: T, read input: T, read weight: T, read mean: T, read rstd: T,
-            value rows: usize, value width: usize,
+            write out: T, write scaled: T, read grad: T, read input: T, read weight: T,
+            read mean: T, read rstd: T, value rows: usize, value width: usize, value eps: f64,
         );
     Portable LayerNormColumns<T: Float> [
         f32 => "layer_norm_columns_f32", f64 => "layer_norm_columns_f64",
     ]
         (
-            write partials: f64, read grad: T, read input: T, read mean: T, read rstd: T,
-            value rows: usize, value width: usize, value blocks: usize,
+            write partials: f64, read grad: T, read input: T, read scaled: T, value rows: usize,
+            value width: usize, value blocks: usize,
         );
     Portable LayerNormWeightGrad<T: Float> [
         f32 => "layer_norm_weight_grad_f32", f64 => "layer_norm_weight_grad_f64",

@@ -47,6 +47,13 @@ kernels! {
         (write out: f64, read input: T, value p: RawReduce);
     Portable Finish<T: Float> [f32 => "finish_f32", f64 => "finish_f64"]
         (write out: T, read input: f64, value n: usize, value divisor: f64);
+    Portable MendedMeans [=> "mended_means"]
+        (write means: f64, read input: f64, value p: RawReduce);
+    Portable MendedVariances [=> "mended_variances"]
+        (
+            write variances: f64, read means: f64, read input: f64, value p: RawReduce,
+            value divisor: f64,
+        );
     Portable Roots<T: Float> [f32 => "roots_f32", f64 => "roots_f64"]
         (write out: T, read input: f64, value n: usize, value kind: u32, value exponent: f64);
     Portable LogsumexpFinish<T: Float> [
