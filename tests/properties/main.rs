@@ -26,9 +26,11 @@ mod sort;
 mod sparse;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
+use samebits::{Device, cuda};
 
 /// Returns the number of cases of each property in a family with so many properties, unless
 /// `PROPTEST_CASES` sets another.
@@ -64,6 +66,20 @@ fn a_family_has_a_thousand_cases() {
         );
     }
     assert!(families >= 16, "only {families} families were found");
+}
+
+/// Returns the results of `f` on the CPU. A CUDA device, if the driver offers one, must give the same bits.
+fn on_devices(f: impl Fn(Device) -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    static CUDA: LazyLock<bool> = LazyLock::new(|| matches!(cuda::install(), Ok(1..)));
+    let bits = |x: &[Vec<f64>]| -> Vec<Vec<u64>> {
+        x.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
+    };
+    let here = f(Device::Cpu);
+    if *CUDA {
+        let there = f(Device::Cuda(0));
+        assert_eq!(bits(&here), bits(&there), "the CPU gives {here:?}, the device {there:?}");
+    }
+    here
 }
 
 /// Returns whether PyTorch has the dimension: a tensor without dimensions has dimension 0, of size

@@ -7,7 +7,7 @@ use samebits::numerics::math::f64 as math;
 use samebits::ops::PoolParams;
 use samebits::{DType, Result, Tensor};
 
-use super::cases;
+use super::{cases, on_devices};
 
 /// Numbers of a type: zeros, subnormal ones, extremes, ordinary ones.
 fn number(dtype: DType, finite: bool) -> impl Strategy<Value = f64> {
@@ -108,12 +108,38 @@ fn wide(x: &Tensor) -> Vec<f64> {
     f::to_dtype(x, DType::F64).unwrap().to_vec().unwrap()
 }
 
-/// The values of a function, and the gradient of their sum.
+/// The values of a function on every device.
+fn valued(x: &Tensor, function: impl Fn(&Tensor) -> Result<Tensor>) -> Vec<f64> {
+    on_devices(|device| vec![wide(&function(&x.to(device).unwrap()).unwrap())]).remove(0)
+}
+
+/// The values of a function, and the gradient of their sum, on every device.
 fn graded(x: Tensor, function: impl Fn(&Tensor) -> Result<Tensor>) -> (Vec<f64>, Vec<f64>) {
-    let x = x.set_requires_grad(true).unwrap();
-    let y = function(&x).unwrap();
-    let gradients = y.sum_all().unwrap().backward().unwrap();
-    (wide(&y), wide(gradients.of(&x).unwrap()))
+    let mut both = on_devices(|device| {
+        let x = x.to(device).unwrap().detach().set_requires_grad(true).unwrap();
+        let y = function(&x).unwrap();
+        let gradients = y.sum_all().unwrap().backward().unwrap();
+        vec![wide(&y), wide(gradients.of(&x).unwrap())]
+    });
+    let gradient = both.remove(1);
+    (both.remove(0), gradient)
+}
+
+/// A row normalised, and the gradient of its sum with `weights`; then the mean divided by the standard
+/// deviation, and the reciprocal of the latter. Everything is divided by the largest magnitude first.
+fn normalised(x: &[f64], weights: &[f64], eps: f64) -> (Vec<f64>, Vec<f64>, [f64; 2]) {
+    let n = x.len() as f64;
+    let most = norm(x, f64::INFINITY).max(eps.sqrt());
+    let mean = x.iter().map(|x| x / most / n).sum::<f64>();
+    let centred: Vec<f64> = x.iter().map(|x| x / most - mean).collect();
+    let variance = centred.iter().map(|x| x * x).sum::<f64>() / n;
+    let rstd = 1.0 / (variance + eps / most / most).sqrt();
+    let y: Vec<f64> = centred.iter().map(|x| x * rstd).collect();
+    let mean_grad = weights.iter().sum::<f64>() / n;
+    let dot = y.iter().zip(weights).map(|(y, w)| y * w).sum::<f64>() / n;
+    let slope = |(y, w): (&f64, &f64)| (w - mean_grad - y * dot) * rstd / most;
+    let gradient = y.iter().zip(weights).map(slope).collect();
+    (y, gradient, [mean.abs() * rstd, rstd / most])
 }
 
 /// Whether a number in the type is as it should be, to `relative` and some of the smallest steps.
@@ -130,11 +156,11 @@ fn near(dtype: DType, found: f64, expected: f64, relative: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(4))]
+    #![proptest_config(cases(5))]
 
     #[test]
     fn norms_of_any_numbers((dtype, x) in numbers(false), p in exponents()) {
-        let found = wide(&f::norm(&row(dtype, &x), p, 1, false).unwrap())[0];
+        let found = valued(&row(dtype, &x), |x| f::norm(x, p, 1, false))[0];
         let expected = norm(&x, p);
         prop_assert!(near(dtype, found, expected, 1000.0), "{found}, expected {expected}");
     }
@@ -152,10 +178,11 @@ proptest! {
         }
         // Distances from zero are norms.
         let zero = row(dtype, &vec![0.0; x.len()]);
-        let distance = graded(row(dtype, &x), |x| f::cdist(x, &zero, p));
+        let distance = graded(row(dtype, &x), |x| f::cdist(x, &zero.to(x.device())?, p));
         prop_assert_eq!(&distance, &(value.clone(), gradient.clone()));
-        let distance =
-            graded(row(dtype, &x), |x| f::pairwise_distance(x, &zero, p, 0.0, false));
+        let distance = graded(row(dtype, &x), |x| {
+            f::pairwise_distance(x, &zero.to(x.device())?, p, 0.0, false)
+        });
         prop_assert_eq!(distance, (value, gradient));
     }
 
@@ -166,13 +193,14 @@ proptest! {
         if most > 0.0 {
             let square = unit.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
             let root = f64::sqrt(square + eps / most / most);
-            let found = wide(&f::rms_norm(&row(dtype, &x), &[x.len()], None, Some(eps)).unwrap());
+            let rms = |x: &Tensor| f::rms_norm(x, &x.shape()[1..], None, Some(eps));
+            let found = valued(&row(dtype, &x), rms);
             for (&found, &unit) in found.iter().zip(&unit) {
                 prop_assert!(near(dtype, found, unit / root, 100.0), "{found} {}", unit / root);
             }
             let whole = norm(&x, 2.0);
             if whole.is_finite() && (dtype == DType::F64 || whole < 3e38) {
-                let found = wide(&f::normalize(&row(dtype, &x), 2.0, 1, eps).unwrap());
+                let found = valued(&row(dtype, &x), |x| f::normalize(x, 2.0, 1, eps));
                 for (&found, &x) in found.iter().zip(&x) {
                     let expected = x / whole.max(eps);
                     prop_assert!(near(dtype, found, expected, 1e3), "{found} {expected}");
@@ -183,8 +211,48 @@ proptest! {
         let mean = unit.iter().sum::<f64>() / n;
         let squares: f64 = unit.iter().map(|x| (x - mean) * (x - mean)).sum();
         let (std, scale) = (f64::sqrt(squares / n), if most > 0.0 { most } else { 1.0 });
-        let found = wide(&f::std(&row(dtype, &x), 1, 0.0, false).unwrap())[0] / scale;
+        let found = valued(&row(dtype, &x), |x| f::std(x, 1, 0.0, false))[0] / scale;
         prop_assert!(most == 0.0 || (found - std).abs() < 1e-6, "{found} {std}");
+    }
+
+    #[test]
+    fn rows_are_normalised(
+        (dtype, x) in numbers(false),
+        eps in prop::sample::select(vec![0.0, 1e-12, 1e-5]),
+        kind in 0..4,
+    ) {
+        let n = x.len();
+        prop_assume!(n > 1);
+        let weights = &[0.5, -1.0, 2.0, 0.25, 1.0][..n];
+        let (y, gradient) = graded(row(dtype, &x), |x| {
+            let y = match kind {
+                0 => f::layer_norm(x, &[n], None, None, eps)?,
+                1 => f::group_norm(&x.reshape([1, n])?, 1, None, None, eps)?,
+                2 => f::batch_norm(&x.reshape([n, 1])?, None, None, eps)?.0,
+                _ => f::instance_norm(&x.reshape([1, 1, n])?, None, None, eps)?.0,
+            };
+            f::mul(&y.reshape([1, n])?, &row(dtype, weights).to(x.device())?)
+        });
+        if x.iter().any(|x| !x.is_finite()) {
+            prop_assert!(y.iter().chain(&gradient).all(|x| x.is_nan()), "{y:?} {gradient:?}");
+            return Ok(());
+        }
+        let (values, slopes, [condition, steepness]) = normalised(&x, weights, eps);
+        let epsilon = if dtype == DType::F32 { 2e-7 } else { 1e-15 };
+        // Subnormal numbers lack digits, and so have means of them.
+        let tolerance = 100.0 * epsilon * (1.0 + condition);
+        // Of equal elements without `eps` nothing is left, or the rounding of the mean.
+        prop_assume!(tolerance < 0.1);
+        for ((y, w), expected) in y.iter().zip(weights).zip(&values) {
+            prop_assert!((y / w - expected).abs() < tolerance, "{y} {expected}");
+        }
+        let largest = if dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        prop_assume!(steepness < largest / 8.0);
+        for (found, expected) in gradient.iter().zip(&slopes) {
+            let step = if dtype == DType::F32 { 1e-44 } else { 1e-322 };
+            let good = (found - expected).abs() <= 10.0 * tolerance * steepness + step;
+            prop_assert!(good, "{gradient:?}, expected {expected:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::{DType, Tensor};
 
-use super::{cases, special};
+use super::{cases, on_devices, special};
 
 /// Compares in the order of `sort`: NaN is greater than every number and equal to itself.
 fn order(a: &f64, b: &f64) -> Ordering {
@@ -20,6 +20,10 @@ fn tensor(values: &[f64], dtype: DType) -> Tensor {
 /// Rounds values to the type.
 fn rounded(values: &[f64], dtype: DType) -> Vec<f64> {
     values.iter().map(|&x| if dtype == DType::F32 { f64::from(x as f32) } else { x }).collect()
+}
+
+fn wide(x: &Tensor) -> Vec<f64> {
+    f::to_dtype(x, DType::F64).unwrap().to_vec().unwrap()
 }
 
 fn float() -> impl Strategy<Value = DType> {
@@ -52,43 +56,49 @@ proptest! {
         right in any::<bool>(),
         dtype in float(),
     ) {
-        let (mut sorted, values) = (rounded(&sorted, dtype), rounded(&values, dtype));
-        let x = tensor(&values, dtype);
-        let among = f::isin(&x, &tensor(&sorted, dtype)).unwrap().to_bools().unwrap();
-        let expected: Vec<bool> = values.iter().map(|x| sorted.contains(x)).collect();
-        prop_assert_eq!(among, expected);
-
-        let (kept, _, counts) = f::unique(&tensor(&sorted, dtype)).unwrap();
+        let (drawn, values) = (rounded(&sorted, dtype), rounded(&values, dtype));
+        let mut sorted = drawn.clone();
         sorted.sort_by(order);
-        let mut runs: Vec<(f64, i64)> = Vec::new();
+        let found = on_devices(|device| {
+            let of = |x: &[f64]| tensor(x, dtype).to(device).unwrap();
+            let (x, drawn, boundaries) = (of(&values), of(&drawn), of(&sorted));
+            let (kept, _, counts) = f::unique(&drawn).unwrap();
+            // A row of its own for each row of values.
+            let rows = |x: &Tensor| f::unsqueeze(x, 0).unwrap().expand(&[2, x.numel()]).unwrap();
+            let results = [
+                f::isin(&x, &drawn).unwrap(),
+                kept,
+                counts,
+                f::searchsorted(&boundaries, &x, right).unwrap(),
+                f::bucketize(&x, &boundaries, right).unwrap(),
+                f::searchsorted(&rows(&boundaries), &rows(&x), right).unwrap(),
+            ];
+            results.iter().map(wide).collect()
+        });
+        let [among, kept, counts, searched, bucketed, rows] = &found[..] else { unreachable!() };
+        let numbers = |x: Vec<usize>| x.into_iter().map(|x| x as f64).collect::<Vec<f64>>();
+        let expected = values.iter().map(|x| usize::from(drawn.contains(x))).collect();
+        prop_assert_eq!(among, &numbers(expected));
+
+        let mut runs: Vec<(f64, usize)> = Vec::new();
         for &x in &sorted {
             match runs.last_mut() {
                 Some((last, count)) if *last == x => *count += 1,
                 _ => runs.push((x, 1)),
             }
         }
-        let kept = f::to_dtype(&kept, DType::F64).unwrap().to_vec::<f64>().unwrap();
-        let alike = |(a, (b, _)): (&f64, &(f64, i64))| order(a, b).is_eq();
+        let alike = |(a, (b, _)): (&f64, &(f64, usize))| order(a, b).is_eq();
         prop_assert!(kept.len() == runs.len() && kept.iter().zip(&runs).all(alike));
-        let expected: Vec<i64> = runs.iter().map(|&(_, count)| count).collect();
-        prop_assert_eq!(counts.to_vec::<i64>().unwrap(), expected);
+        prop_assert_eq!(counts, &numbers(runs.iter().map(|&(_, count)| count).collect()));
 
-        let expected: Vec<i64> = values
-            .iter()
-            .map(|x| {
-                let before = |e: &&f64| order(e, x).is_lt() || (right && order(e, x).is_eq());
-                sorted.iter().filter(before).count() as i64
-            })
-            .collect();
-        let boundaries = tensor(&sorted, dtype);
-        let found = f::searchsorted(&boundaries, &x, right).unwrap();
-        prop_assert_eq!(found.to_vec::<i64>().unwrap(), &expected[..]);
-        let found = f::bucketize(&x, &boundaries, right).unwrap();
-        prop_assert_eq!(found.to_vec::<i64>().unwrap(), &expected[..]);
-        // A separate row for each row of values.
-        let rows = |x: &Tensor| f::unsqueeze(x, 0).unwrap().expand(&[2, x.numel()]).unwrap();
-        let found = f::searchsorted(&rows(&boundaries), &rows(&x), right).unwrap();
-        prop_assert_eq!(found.to_vec::<i64>().unwrap(), [&expected[..], &expected].concat());
+        let expected = values.iter().map(|x| {
+            let before = |e: &&f64| order(e, x).is_lt() || (right && order(e, x).is_eq());
+            sorted.iter().filter(before).count()
+        });
+        let expected = numbers(expected.collect());
+        prop_assert_eq!(searched, &expected);
+        prop_assert_eq!(bucketed, &expected);
+        prop_assert_eq!(rows, &[&expected[..], &expected].concat());
     }
 
     #[test]
@@ -98,10 +108,19 @@ proptest! {
         weight in prop_oneof![Just(0.0f32), Just(1.0), Just(0.5), Just(1e-30), 0.0f32..1.0],
     ) {
         let (a, b) = (a as f32, b as f32);
-        let of = |x: f32| Tensor::from_slice(&[x], &[1]).unwrap().set_requires_grad(true).unwrap();
-        let (start, end, w) = (of(a), of(b), of(weight));
-        let y = f::lerp(&start, &end, &w).unwrap();
-        let found = y.to_vec::<f32>().unwrap()[0];
+        let found = on_devices(|device| {
+            let of = |x: f32| {
+                let x = Tensor::from_slice(&[x], &[1]).unwrap().to(device).unwrap();
+                x.set_requires_grad(true).unwrap()
+            };
+            let (start, end, w) = (of(a), of(b), of(weight));
+            let y = f::lerp(&start, &end, &w).unwrap();
+            let gradients = y.backward_from(of(1.0), false).unwrap();
+            let gradients = [&start, &end, &w].map(|x| wide(gradients.of(x).unwrap()));
+            [vec![wide(&y)], gradients.to_vec()].concat()
+        });
+        let [found, of_start, of_end, of_weight] = [0, 1, 2, 3].map(|i| found[i][0]);
+        let found = found as f32;
         if a.is_finite() && b.is_finite() {
             let expected = between(a, b, weight);
             let close = 4.0 * f64::from(f32::EPSILON) * f64::from(a.abs().max(b.abs())) + 1e-44;
@@ -113,13 +132,11 @@ proptest! {
             let expected = limit(a, b, weight);
             prop_assert!(found == expected || (found.is_nan() && expected.is_nan()), "{}", found);
         }
-        let gradients = y.backward_from(of(1.0), false).unwrap();
-        let slope = |x: &Tensor| f64::from(gradients.of(x).unwrap().to_vec::<f32>().unwrap()[0]);
         let w64 = f64::from(weight);
-        prop_assert!((slope(&start) - (1.0 - w64)).abs() < 1e-7);
-        prop_assert!((slope(&end) - w64).abs() < 1e-7);
+        prop_assert!((of_start - (1.0 - w64)).abs() < 1e-7);
+        prop_assert!((of_end - w64).abs() < 1e-7);
         let way = if a == b { 0.0 } else { b - a };
-        let found = slope(&w) as f32;
+        let found = of_weight as f32;
         prop_assert!(found == way || (found.is_nan() && way.is_nan()), "{} for {}", found, way);
     }
 
@@ -129,7 +146,10 @@ proptest! {
         q in prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0f64..1.0],
     ) {
         let x = rounded(&x, DType::F32);
-        let y = f::quantile(&tensor(&x, DType::F32), q, 0, false).unwrap().item::<f32>().unwrap();
+        let y = on_devices(|device| {
+            let x = tensor(&x, DType::F32).to(device).unwrap();
+            vec![wide(&f::quantile(&x, q, 0, false).unwrap())]
+        })[0][0] as f32;
         let mut sorted = x.clone();
         sorted.sort_by(order);
         if sorted.iter().any(|x| x.is_nan()) {
