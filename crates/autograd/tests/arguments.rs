@@ -3,7 +3,7 @@
 use samebits_autograd::functional::{ClassLoss, Reduction};
 use samebits_autograd::nn::{
     self, AlphaDropout, Attend, CrossEntropyLoss, Dropout, Dropout1d, Dropout2d, Dropout3d,
-    FeatureAlphaDropout, Flatten, GRU, Layer, RReLU, TransformerEncoderLayer,
+    FeatureAlphaDropout, Flatten, GRU, Layer, MultiheadAttention, RReLU, TransformerEncoderLayer,
 };
 use samebits_autograd::{Error, Tensor, functional, sequential};
 use samebits_rng::Generator;
@@ -74,6 +74,85 @@ fn nothing_to_draw_needs_no_seed() {
     functional::feature_alpha_dropout_with(&x, 0.0, &mut generator).unwrap();
     functional::rrelu_with(&x, 0.25, 0.25, &mut generator).unwrap();
     assert_eq!(generator, Generator::new(3));
+}
+
+/// The message of an option that makes no sense begins with the name of the operation and has the number.
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    samebits_cpu_kernels::install();
+    random::manual_seed(0);
+    let x = || Tensor::ones(&[2, 4, 3], DType::F32).unwrap();
+    let rows = || Tensor::ones(&[2, 3], DType::F32).unwrap();
+    type Call = fn(f64, &dyn Fn() -> Tensor) -> Result<(), Error>;
+    let probabilities: [(&str, Call); 9] = [
+        ("MultiheadAttention: ", |p, _| {
+            MultiheadAttention::options(4, 2).dropout(p).init().map(drop)
+        }),
+        ("MultiheadAttention: ", |p, _| {
+            TransformerEncoderLayer::options(4, 2).dropout(p).init().map(drop)
+        }),
+        ("GRU: ", |p, _| GRU::options(2, 3).num_layers(2).dropout(p).init().map(drop)),
+        ("dropout: ", |p, x| nn::train(|| Dropout::new(p).forward(&x())).map(drop)),
+        ("dropout1d: ", |p, x| nn::train(|| Dropout1d::new(p).forward(&x())).map(drop)),
+        ("alpha_dropout: ", |p, x| nn::train(|| AlphaDropout::new(p).forward(&x())).map(drop)),
+        ("scaled_dot_product_attention: ", |p, x| {
+            functional::scaled_dot_product_attention(&x(), &x(), &x(), None, p, false, None)
+                .map(drop)
+        }),
+        ("cross_entropy", |p, _| {
+            let options = ClassLoss { label_smoothing: p, ..ClassLoss::default() };
+            let logits = Tensor::ones(&[2, 3], DType::F32)?;
+            functional::cross_entropy_with(&logits, &ints(&[0, 1]), &options).map(drop)
+        }),
+        ("batch_norm: momentum ", |p, x| {
+            let layer = nn::BatchNorm1d::options(4).momentum(p).init()?;
+            nn::train(|| layer.forward(&x())).map(drop)
+        }),
+    ];
+    for (start, call) in probabilities {
+        call(0.5, &x).unwrap_or_else(|error| panic!("{start}{error}"));
+        for p in [-0.1, 1.5, f64::NAN, f64::NEG_INFINITY] {
+            let Err(error) = call(p, &x) else { panic!("{start}{p} is no error") };
+            let error = error.to_string();
+            let start = start.trim_end_matches(": ");
+            assert!(error.contains(start) && error.contains(&p.to_string()), "{start}: {error}");
+        }
+    }
+    let epsilons: [(&str, Call); 8] = [
+        ("layer_norm: ", |eps, x| {
+            nn::LayerNorm::options(3).eps(eps).init()?.forward(&x()).map(drop)
+        }),
+        ("rms_norm: ", |eps, x| nn::RMSNorm::options(3).eps(eps).init()?.forward(&x()).map(drop)),
+        ("group_norm: ", |eps, x| functional::group_norm(&x(), 2, None, None, eps).map(drop)),
+        ("instance_norm: ", |eps, x| functional::instance_norm(&x(), None, None, eps).map(drop)),
+        ("batch_norm: ", |eps, x| {
+            let layer = nn::BatchNorm1d::options(4).eps(eps).init()?;
+            nn::train(|| layer.forward(&x())).map(drop)
+        }),
+        ("batch_norm_inference: ", |eps, x| {
+            nn::BatchNorm1d::options(4).eps(eps).init()?.forward(&x()).map(drop)
+        }),
+        ("normalize: ", |eps, x| functional::normalize(&x(), 2.0, 1, eps).map(drop)),
+        ("cosine_similarity: ", |eps, x| {
+            functional::cosine_similarity(&x(), &x(), 1, eps).map(drop)
+        }),
+    ];
+    for (start, call) in epsilons {
+        for eps in [0.0, 1e-5] {
+            call(eps, &x).unwrap_or_else(|error| panic!("{start}{error}"));
+        }
+        for eps in [-1e-5, f64::NAN, f64::NEG_INFINITY] {
+            let Err(error) = call(eps, &x) else { panic!("{start}{eps} is no error") };
+            let expected = format!("eps should be at least 0, got {eps}");
+            assert!(error.to_string().ends_with(&expected), "{start}{error}");
+            assert!(error.to_string().starts_with(start), "{start}{error}");
+        }
+    }
+    for groups in [0, 3] {
+        assert!(functional::group_norm(&x(), groups, None, None, 1e-5).is_err());
+        assert!(nn::GroupNorm::options(groups, 4).init().is_err());
+    }
+    assert!(functional::batch_norm(&rows(), None, None, 0.0).is_ok());
 }
 
 fn ints(values: &[i64]) -> Tensor {

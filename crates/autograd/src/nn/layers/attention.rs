@@ -90,8 +90,8 @@ impl MultiheadAttention {
     ///
     /// # Errors
     ///
-    /// `num_heads` does not divide `embed_dim`, memory runs out, or there is no generator to draw
-    /// from.
+    /// `num_heads` does not divide `embed_dim`, the dropout is not in `[0, 1]`, memory runs out, or there is
+    /// no generator to draw from.
     pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
         MultiheadAttention::options(embed_dim, num_heads).init()
     }
@@ -290,6 +290,10 @@ impl MultiheadAttentionOptions {
                 "MultiheadAttention",
                 format!("a width of {embed_dim} is not divisible by {num_heads} heads"),
             ));
+        }
+        if !(0.0..=1.0).contains(&dropout) {
+            let message = format!("dropout should be in [0, 1], got {dropout}");
+            return Err(Error::invalid("MultiheadAttention", message));
         }
         let (kdim, vdim) = (self.kdim.unwrap_or(embed_dim), self.vdim.unwrap_or(embed_dim));
         let out_proj = Linear::options(embed_dim, embed_dim).bias(bias);
