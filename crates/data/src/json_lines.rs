@@ -1,5 +1,7 @@
 //! JSON Lines files: one JSON value per line.
 
+mod checked;
+
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use self::checked::Checked;
 use crate::memory::reserve;
 use crate::source::Source;
 use crate::stream::files::Files;
@@ -26,9 +29,12 @@ const OP: &str = "json lines";
 ///
 /// # Numbers
 ///
-/// An integer out of the type's range gives [`Error::Malformed`]. As `f64`, every number, even an
-/// integer above 2^53, is read as the nearest value; as `f32`, as the value nearest to that `f64`.
-/// Read numbers that must stay exact, such as identifiers, as integers.
+/// A number out of the type's range gives [`Error::Malformed`]: `1e39` as `f32`, `300` as `u8`. As `f64`, every
+/// number, even an integer above 2^53, is read as the nearest value; as `f32`, as the value nearest to that
+/// `f64`. Read numbers that must stay exact, such as identifiers, as integers.
+///
+/// Within `#[serde(flatten)]`, `#[serde(untagged)]` and `#[serde(tag)]` the range of `f32` is not checked: there
+/// `1e39` becomes infinite.
 ///
 /// # Examples
 ///
@@ -247,7 +253,9 @@ impl<T: DeserializeOwned + Send + 'static> ShardedDataset for JsonShards<T> {
 
 /// Parses the value of a line.
 fn value<T: DeserializeOwned>(path: &Path, line: u64, text: &[u8]) -> Result<T> {
-    serde_json::from_slice(text).map_err(|error| {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let parsed = T::deserialize(Checked(&mut parser));
+    parsed.and_then(|value| parser.end().map(|()| value)).map_err(|error| {
         let place = Place::Field { line, column: error.column() as u64 };
         // The parser counts lines from the start of this line; drop its position.
         let (all, own) = (error.to_string(), format!(" at line {} column ", error.line()));

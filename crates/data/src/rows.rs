@@ -271,19 +271,22 @@ impl<T: Value> Rows<T> {
         }
         let convert = if self.rounds { T::nearest } else { T::exact };
         for (place, number) in self.element.numbers(self.order, bytes).enumerate() {
-            values.push(convert(number).ok_or_else(|| Error::Inexact {
-                op: self.op,
-                path: self.source.path().to_owned(),
-                place: Place::Offset(offset + (place * self.element.size()) as u64),
-                value: number.to_string(),
-                wanted: T::NAME,
+            values.push(convert(number).ok_or_else(|| {
+                let (op, path) = (self.op, self.source.path());
+                let place = Place::Offset(offset + (place * self.element.size()) as u64);
+                if let (true, Number::Float(value)) = (self.rounds, number) {
+                    let wanted = format!("a number within the range of {}", T::NAME);
+                    return Error::malformed(op, path, place, wanted, format!("{value:e}"));
+                }
+                let (path, value) = (path.to_owned(), number.to_string());
+                Error::Inexact { op, path, place, value, wanted: T::NAME }
             })?);
         }
         Ok(values)
     }
 
     /// Rounds values that a floating-point `T` does not hold exactly to nearest. Integers are never
-    /// rounded.
+    /// rounded, and a number beyond the range of `T` is [`Error::Malformed`].
     #[must_use]
     pub fn rounded(self) -> Self {
         Rows { rounds: true, ..self }

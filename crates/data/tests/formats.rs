@@ -228,6 +228,20 @@ fn numbers_are_exact_unless_rounding_is_permitted() {
     assert_eq!(rows.clone().typed::<f64>().row(1).unwrap(), [0.1]);
     assert!(rows.clone().typed::<i64>().row(0).is_err());
     assert_eq!(get(&rows.rounded(), 1).unwrap(), [0.1_f32]);
+    let ends = [f64::from(f32::MAX), -1e39, f64::NEG_INFINITY];
+    fs::write(&path, ends.map(f64::to_le_bytes).concat()).unwrap();
+    let rows = Rows::open_raw(&path, 0, Element::F64, ByteOrder::Little, &[1]).unwrap().rounded();
+    assert_eq!(
+        (get(&rows, 0).unwrap()[0], get(&rows, 2).unwrap()[0]),
+        (f32::MAX, f32::NEG_INFINITY)
+    );
+    assert_eq!(
+        get(&rows, 1).unwrap_err().to_string(),
+        format!(
+            "raw rows: {}, offset 8: expected a number within the range of f32, found -1e39",
+            path.display()
+        )
+    );
     let ids = [i64::MAX, (1 << 53) + 1, -3];
     fs::write(&path, ids.map(i64::to_le_bytes).concat()).unwrap();
     let rows = Rows::open_raw(&path, 0, Element::I64, ByteOrder::Little, &[3]).unwrap();

@@ -1,6 +1,7 @@
 //! JSON lines and tar files: the same samples by index and in sequence, hostile bytes rejected, and
 //! every source resumed anywhere.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::io::Write;
@@ -92,6 +93,87 @@ fn json_lines_by_index_and_from_front_to_back() {
         assert_eq!(error.to_string(), "json lines: index 9000 is out of range for length 9000");
     }
     assert_eq!(JsonLines::<Pair>::parse("x", Vec::new()).unwrap().len(), 0);
+}
+
+/// Numbers in every place that a type may have.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Nested {
+    plain: f32,
+    rows: Vec<Option<(f32, f64)>>,
+    named: BTreeMap<String, Kind>,
+    #[serde(default)]
+    double: f64,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+enum Kind {
+    Unit,
+    New(f32),
+    Pair(i64, f32),
+    Named { x: f32 },
+}
+
+#[test]
+fn numbers_beyond_the_range_of_f32_are_refused() {
+    let line = |number: &str, place: usize| {
+        let at = |i| if i == place { number } else { "0.5" };
+        format!(
+            r#"{{"plain": {}, "rows": [null, [{}, 1e300]], "named": {{"a": "Unit", "b": {{"New": {}}}, "c": {{"Pair": [-3, {}]}}, "d": {{"Named": {{"x": {}}}}}}}, "double": 1e39}}"#,
+            at(0),
+            at(1),
+            at(2),
+            at(3),
+            at(4)
+        )
+    };
+    let read = |text: String| {
+        get(&JsonLines::<Nested>::parse("a.jsonl", format!("\n{text}\n").into_bytes())?, 0)
+    };
+    let good = read(line("0.5", 0)).unwrap();
+    let named = [
+        ("a", Kind::Unit),
+        ("b", Kind::New(0.5)),
+        ("c", Kind::Pair(-3, 0.5)),
+        ("d", Kind::Named { x: 0.5 }),
+    ];
+    let expected = Nested {
+        plain: 0.5,
+        rows: vec![None, Some((0.5, 1e300))],
+        named: named.map(|(name, kind)| (name.to_owned(), kind)).into(),
+        double: 1e39,
+    };
+    assert_eq!(good, expected);
+    for place in 0..5 {
+        for bad in ["1e39", "-1e39", "3.402824e38"] {
+            let text = line(bad, place);
+            let column = text.find(bad).unwrap() + bad.len();
+            let error = read(text).unwrap_err().to_string();
+            let bad: f64 = bad.parse().unwrap();
+            let start = "json lines: a.jsonl, line 2, column ";
+            assert!(error.starts_with(start) && error.contains("expected JSON of a "), "{error}");
+            assert!(
+                error.ends_with(&format!("found {bad:e} is beyond the range of f32")),
+                "{error}"
+            );
+            let found: usize = error[start.len()..].split(':').next().unwrap().parse().unwrap();
+            assert!(found.abs_diff(column) <= 1, "{error}, expected column {column}");
+        }
+        for (good, value) in
+            [("3.4028234e38", f32::MAX), ("-3e38", -3e38), ("1e-60", 0.0), ("7", 7.0)]
+        {
+            let found = read(line(good, place)).unwrap();
+            assert!(place > 0 || found.plain == value, "{found:?}");
+        }
+    }
+    let text = b"[1, 0.5]\n[2, 1e39]\n".to_vec();
+    let dir = tempfile::tempdir().unwrap();
+    let shards = JsonShards::<(i64, f32)>::new(vec![write(dir.path(), "b.jsonl", &text)]);
+    let error = stream(&shards, 0, 0).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2") && error.contains("1e39 is beyond the range of f32"),
+        "{error}"
+    );
+    assert!(read("[]".to_owned()).is_err() && read("{} {}".to_owned()).is_err());
 }
 
 /// A byte order mark and blank lines, by index and in sequence, at every resume position.

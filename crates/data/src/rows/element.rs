@@ -142,7 +142,8 @@ pub(crate) mod sealed {
         /// Converts the number, or returns `None` if the type has no such value. A NaN stays a NaN.
         fn exact(number: Number) -> Option<Self>;
 
-        /// Returns the value nearest to this number. Integers are never rounded.
+        /// Returns the value nearest to this number, or `None` if that is infinite and the number is not.
+        /// Integers are never rounded.
         fn nearest(number: Number) -> Option<Self> {
             Self::exact(number)
         }
@@ -199,7 +200,9 @@ impl sealed::Value for f32 {
     fn nearest(number: Number) -> Option<Self> {
         Some(match number {
             Number::Integer(x) => x as f32,
-            Number::Float(x) => x as f32,
+            Number::Float(x) => {
+                Some(x as f32).filter(|nearest| nearest.is_finite() || !x.is_finite())?
+            }
         })
     }
 
