@@ -227,6 +227,9 @@ fn index(
                     _ => Err(lines.wrong("comes after the end")),
                 };
             }
+            Event::Abandoned(abandoned) => {
+                entries.retain(|entry: &Entry| entry.sequence < abandoned.from)
+            }
             event => entries.extend(Entry::new(offset, record.sequence, event, names)),
         }
     }

@@ -63,6 +63,8 @@ pub enum Event {
     Step(Step),
     /// A delivered batch.
     Data(Data),
+    /// A failed step that begins again.
+    Abandoned(Abandoned),
     /// The last line of a file that was closed properly.
     End(End),
 }
@@ -221,6 +223,16 @@ pub struct Data {
     pub tensors: Vec<Tensor>,
     /// The indices of the samples, if known.
     pub indices: Option<Tensor>,
+}
+
+/// A failed step that begins again. Readers skip the records of the failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Abandoned {
+    /// The training step, from 0.
+    pub step: u64,
+    /// The sequence of the first record to skip; the last one is the record before this.
+    pub from: u64,
 }
 
 /// The end of a file.

@@ -217,6 +217,11 @@ impl Lines {
         Ok(())
     }
 
+    /// Returns the sequence of the next line.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Returns the lines.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -104,12 +104,24 @@ struct Page {
     occurrences: BTreeMap<Key, u64>,
     /// The last position that cannot be used again.
     passed: Option<(u64, u64)>,
+    /// The beginning of the step, until it ends.
+    begun: Option<Begun>,
     /// The error that stopped the writing, if any.
     failure: Option<Arc<Error>>,
     /// True if the ledger has its last line.
     finished: bool,
     /// True while the recorder is being dropped.
     closing: bool,
+}
+
+/// The beginning of a step.
+#[derive(Clone)]
+struct Begun {
+    step: u64,
+    /// The sequence of its first record.
+    from: u64,
+    /// The numbers of records of the step before its first batch.
+    occurrences: BTreeMap<Key, u64>,
 }
 
 /// True for a layer; its position, its module and its name.
@@ -161,6 +173,7 @@ impl Recorder {
                 microbatch: 0,
                 occurrences: BTreeMap::new(),
                 passed: None,
+                begun: None,
                 failure: None,
                 finished: false,
                 closing: false,
@@ -187,22 +200,46 @@ impl Recorder {
 
     /// Sets the step and batch of the following records.
     ///
+    /// A step that has not ended can begin again at batch 0. The ledger then marks the records of the first
+    /// attempt, and readers skip them.
+    ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the position is not after the last one: a ledger holds one run.
+    /// [`Error::Invalid`] if the position is not after the last one: a ledger holds one run. As
+    /// [`flush`](Self::flush) if the step begins again.
     pub fn at(&self, step: u64, microbatch: u64) -> Result<()> {
+        let comes_again = {
+            let page = self.shared.page.lock();
+            page.passed.is_some_and(|passed| (step, microbatch) <= passed)
+        };
+        if comes_again {
+            self.again(step, microbatch)?;
+        }
         let mut page = self.shared.page.lock();
-        if page.passed.is_some_and(|passed| (step, microbatch) <= passed) {
+        page.go_to(step, microbatch);
+        page.passed = Some((step, microbatch));
+        if microbatch == 0 {
+            let (from, occurrences) = (page.lines.sequence(), page.occurrences.clone());
+            page.begun = Some(Begun { step, from, occurrences });
+        }
+        Ok(())
+    }
+
+    /// Marks the records of a step since its first batch as abandoned.
+    fn again(&self, step: u64, microbatch: u64) -> Result<()> {
+        let begun = self.shared.page.lock().begun.clone();
+        let Some(begun) = begun.filter(|begun| begun.step == step && microbatch == 0) else {
             let message = format!(
                 "batch {microbatch} of step {step} comes again in {}: each run needs a ledger of \
                  its own",
                 self.shared.path.display()
             );
             return Err(Error::Invalid(message));
-        }
-        page.go_to(step, microbatch);
-        page.passed = Some((step, microbatch));
-        Ok(())
+        };
+        self.shared.append(|page| {
+            page.occurrences = begun.occurrences;
+            Event::Abandoned { step, from: begun.from }
+        })
     }
 
     /// Names the tensors of a model in the following operations and layers. A tensor listed several
@@ -288,6 +325,7 @@ impl Recorder {
             let step = page.step;
             page.go_to(step + 1, 0);
             page.passed = Some((step, u64::MAX));
+            page.begun = None;
             Event::Step(Step { step, loss, parameters, gradients, generator })
         })
     }

@@ -21,6 +21,7 @@ pub(crate) enum Event<'a> {
     Layer(Operation<'a>),
     Data { step: u64, microbatch: u64, tensors: Vec<Seen<'a>>, indices: Option<Seen<'a>> },
     Step(Step<'a>),
+    Abandoned { step: u64, from: u64 },
 }
 
 /// Position of an event in a run.
@@ -115,6 +116,7 @@ impl Event<'_> {
                 let named = step.parameters.values().chain(step.gradients.values());
                 step.loss.iter().chain(named).collect()
             }
+            Event::Abandoned { .. } => Vec::new(),
         };
         let late = |seen: &&Seen<'_>| match &seen.digest {
             Content::Late(late) => Some(late.clone()),

@@ -444,8 +444,8 @@ where
     /// # Errors
     ///
     /// The errors of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`].
-    /// The run is then at the end of its last step and can continue from there, but not with the
-    /// same ledger, which holds a part of the failed step.
+    /// The run is then at the end of its last step and can continue from there. A ledger keeps the
+    /// records of the failed step; if the step is taken again, they are marked as abandoned.
     pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome>
     where
         O: Optimizer,

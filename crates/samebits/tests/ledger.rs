@@ -280,6 +280,56 @@ fn an_error_leaves_what_came_before_it_in_the_file() {
 }
 
 #[test]
+fn a_step_that_failed_comes_again_in_the_same_ledger() {
+    let (_folder, path) = folder();
+    let state = trained(&path("whole.jsonl"), 5, Detail::Op);
+    // The first batch of a step, the second one, and the same step twice.
+    for (name, faults) in [("first", vec![5]), ("second", vec![6]), ("twice", vec![6, 7])] {
+        let file = path(&format!("{name}.jsonl"));
+        let ledger = Ledger::options(&file).seed("run", 5).create().unwrap();
+        let mut run = run(5).ledger(ledger.clone());
+        let mut calls = 0;
+        let mut failing = |model: &nn::Sequential, batch| {
+            calls += 1;
+            let loss = loss(model, batch)?;
+            match faults.contains(&calls) {
+                true => Err(samebits::trainer::Error::Invalid("planted".to_owned())),
+                false => Ok(loss),
+            }
+        };
+        for _ in &faults {
+            assert!(run.fit(&mut failing).unwrap_err().to_string().contains("planted"));
+        }
+        run.fit(&mut failing).unwrap();
+        ledger.finish().unwrap();
+        assert!(run.state().unwrap().to_bytes().unwrap() == state);
+        let marks = records(&file);
+        let marks = marks.iter().filter(|record| matches!(record.event, Event::Abandoned(_)));
+        assert_eq!(marks.count(), faults.len(), "{name}");
+        let report = diff(&path("whole.jsonl"), &file, &Default::default()).unwrap();
+        assert!(report.equal, "{name}: {report}");
+    }
+    // A run that goes another way after its retry is not equal.
+    let file = path("other.jsonl");
+    let ledger = Ledger::options(&file).seed("run", 5).create().unwrap();
+    let mut run = run(5).ledger(ledger.clone());
+    let mut calls = 0;
+    let mut scaled = |model: &nn::Sequential, batch| {
+        calls += 1;
+        let loss = loss(model, batch)?;
+        match calls {
+            5 => Err(samebits::trainer::Error::Invalid("planted".to_owned())),
+            6 => Ok(loss.affine(0.5, 0.0)?),
+            _ => Ok(loss),
+        }
+    };
+    run.fit(&mut scaled).unwrap_err();
+    run.fit(&mut scaled).unwrap();
+    ledger.finish().unwrap();
+    assert!(!diff(&path("whole.jsonl"), &file, &Default::default()).unwrap().equal);
+}
+
+#[test]
 fn what_cannot_be_recorded_is_an_error() {
     let (_folder, path) = folder();
     let square = || Tensor::scalar(2.0f32).square();

@@ -370,7 +370,7 @@ fn maker(ledger: &Ledger, end: usize, digest: Digest) -> Result<Option<usize>, R
             Event::Op(it) | Event::Layer(it) => it.outputs.iter().any(has),
             Event::Data(data) => data.tensors.iter().any(has),
             Event::Step(step) => step.parameters.values().any(has),
-            Event::Header(_) | Event::End(_) => false,
+            Event::Header(_) | Event::Abandoned(_) | Event::End(_) => false,
         };
         if made {
             found = Some(i);

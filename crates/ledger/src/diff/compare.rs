@@ -43,7 +43,7 @@ pub(super) fn tensors<'a>(a: &'a Record, b: &'a Record) -> Vec<(String, &'a Tens
                 let indices = data.indices.iter().map(|indices| ("indices".to_owned(), indices));
                 numbered("tensor", &data.tensors).chain(indices).collect()
             }
-            Event::Header(_) | Event::End(_) => Vec::new(),
+            Event::Header(_) | Event::Abandoned(_) | Event::End(_) => Vec::new(),
         }
     }
     let mut of_b: BTreeMap<String, &Tensor> = listed(b).into_iter().collect();

@@ -129,7 +129,7 @@ impl Entry {
                 }
                 (Kind::Data, data.step, data.microbatch)
             }
-            Event::Header(_) | Event::End(_) => return None,
+            Event::Header(_) | Event::Abandoned(_) | Event::End(_) => return None,
         };
         let name = match event {
             Event::Op(Operation { name, module, phase, .. })
