@@ -127,8 +127,11 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     ),
 ];
 
+/// The modules of a circle, and the reason why it may stay.
+type KnownCircle = (&'static [&'static str], &'static str);
+
 /// The crates whose modules form no circles, with those that are known and the reason.
-const NO_CIRCLES: &[(&str, &[(&[&str], &str)])] = &[
+const NO_CIRCLES: &[(&str, &[KnownCircle])] = &[
     ("tensor-core", &[]),
     ("conv-autotune", &[]),
     ("recorder", &[]),

@@ -206,9 +206,9 @@ fn gradients_of_gradients_of_rows_of_any_magnitude() {
         let first = first.of(&x).unwrap();
         let sum = f::mul(first, &first.detach()).unwrap().sum_all().unwrap();
         let second = sum.backward().unwrap();
-        let wide = |x: &Tensor, power: i32| {
+        let wide = |x: &Tensor, times: usize| {
             let x = f::to_dtype(x, DType::F64).unwrap().to_vec::<f64>().unwrap();
-            x.into_iter().map(|x| x * scale.powi(power)).collect::<Vec<_>>()
+            x.into_iter().map(|x| (0..times).fold(x, |x, _| x * scale)).collect::<Vec<_>>()
         };
         (wide(first, 1), wide(second.of(&x).unwrap(), 3))
     };
@@ -216,7 +216,7 @@ fn gradients_of_gradients_of_rows_of_any_magnitude() {
     for (power, dtype) in
         [(-40, DType::F32), (30, DType::F32), (-300, DType::F64), (300, DType::F64)]
     {
-        let found = twice(f64::powi(2.0, power), dtype);
+        let found = twice(f64::from_bits(((1023 + power) as u64) << 52), dtype);
         for (found, expected) in [(&found.0, &ordinary.0), (&found.1, &ordinary.1)] {
             for (found, expected) in found.iter().zip(expected) {
                 let good = (found - expected).abs() < 1e-4 * expected.abs().max(1e-2);

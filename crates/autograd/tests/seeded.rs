@@ -1,14 +1,22 @@
-//! Snapshots of `manual_seed`: random tensors, dropout, initial weights, and the messages of
-//! misuse.
+//! Random tensors: snapshots of `manual_seed` (tensors, dropout, initial weights), draws from a
+//! generator, and the messages of misuse.
 
 use samebits_autograd::functional::{self as f, RandomOptions};
 use samebits_autograd::nn::{
     Bilinear, Conv2d, ConvTranspose2d, Embedding, GRU, LSTM, Layer, LayerNorm, Linear, Module,
-    MultiheadAttention, RNN, TransformerEncoderLayer, init,
+    MultiheadAttention, RNN, TransformerEncoderLayer, draw_from, init,
 };
-use samebits_autograd::{DType, Result, Tensor};
+use samebits_autograd::{DType, Error, Result, Tensor};
+use samebits_rng::Generator;
 use samebits_tensor_core::random::manual_seed;
 use test_support::listing::Listing;
+
+#[track_caller]
+fn message(x: Result<Tensor>) -> String {
+    let error = x.unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    error.to_string()
+}
 
 /// Adds the elements of a tensor.
 fn add(listing: &mut Listing, title: &str, x: &Tensor) {
@@ -156,4 +164,95 @@ fn messages_of_misuse() {
         x.add(&Tensor::scalar(1.0f32)).unwrap().backward()
     });
     insta::assert_snapshot!("errors", listing);
+}
+
+#[test]
+fn random_tensors_draw_from_the_generator_that_is_given() {
+    let generator = || Generator::new(5);
+    let like = Tensor::zeros(&[4, 3], DType::F64).unwrap();
+    let weights = Tensor::new([[1.0f32, 2.0, 0.0, 4.0], [0.0, 0.0, 1.0, 0.0]]).unwrap();
+    let (mean, std) =
+        (Tensor::new([[0.0f32], [9.0]]).unwrap(), Tensor::new([1.0f32, 2.0]).unwrap());
+    let p = Tensor::full(&[40], 0.5, DType::F32).unwrap();
+    type Form<'a> = Box<dyn Fn(&mut Generator) -> Result<Tensor> + 'a>;
+    let forms: Vec<(Form<'_>, Form<'_>)> = vec![
+        (Box::new(|_| f::rand(&[7])), Box::new(|g| f::rand_with(&[7], g))),
+        (Box::new(|_| f::randn(&[7])), Box::new(|g| f::randn_with(&[7], g))),
+        (Box::new(|_| f::randperm(7)), Box::new(|g| f::randperm_with(7, g))),
+        (Box::new(|_| f::randint(-3, 3, &[7])), Box::new(|g| f::randint_with(-3, 3, &[7], g))),
+        (Box::new(|_| f::rand_like(&like)), Box::new(|g| f::rand_like_with(&like, g))),
+        (Box::new(|_| f::randn_like(&like)), Box::new(|g| f::randn_like_with(&like, g))),
+        (
+            Box::new(|_| f::randint_like(&like, 0, 9)),
+            Box::new(|g| f::randint_like_with(&like, 0, 9, g)),
+        ),
+        (Box::new(|_| f::bernoulli(&p)), Box::new(|g| f::bernoulli_with(&p, g))),
+        (
+            Box::new(|_| f::multinomial(&weights, 9, true)),
+            Box::new(|g| f::multinomial_with(&weights, 9, true, g)),
+        ),
+        (Box::new(|_| f::normal(&mean, &std)), Box::new(|g| f::normal_with(&mean, &std, g))),
+        (
+            Box::new(|_| f::normal_scalar(3.0, 0.5, &[7])),
+            Box::new(|g| f::normal_scalar_with(3.0, 0.5, &[7], g)),
+        ),
+    ];
+    for (at, (default, with)) in forms.iter().enumerate() {
+        let (mut own, mut scope) = (generator(), generator());
+        let drawn = with(&mut own).unwrap();
+        let scoped = draw_from(&mut scope, || default(&mut generator())).unwrap();
+        assert_eq!(drawn.to_bytes().unwrap(), scoped.to_bytes().unwrap(), "form {at}");
+        assert_eq!(own, scope, "form {at}");
+        assert_ne!(own, generator(), "form {at} has moved the generator");
+        let next = with(&mut own).unwrap();
+        assert_ne!(drawn.to_bytes().unwrap(), next.to_bytes().unwrap(), "form {at}");
+    }
+    let m = f::normal_with(&mean, &std, &mut generator()).unwrap();
+    assert_eq!(m.shape(), [2, 2]);
+    let z = f::randn_with(&[2, 2], &mut generator()).unwrap();
+    let expected = z.mul(&std).unwrap().add(&mean).unwrap();
+    assert_eq!(m.to_bytes().unwrap(), expected.to_bytes().unwrap());
+    let rows = f::multinomial_with(&weights, 3, false, &mut generator()).unwrap_err();
+    assert!(rows.to_string().starts_with("multinomial_with: "), "{rows}");
+    let drawn = f::multinomial_with(&weights, 1, false, &mut generator()).unwrap();
+    assert_eq!(drawn.to_vec::<i64>().unwrap()[1], 2);
+    let tosses = f::bernoulli_with(&p, &mut generator()).unwrap().to_vec::<f32>().unwrap();
+    assert!(tosses.contains(&0.0) && tosses.contains(&1.0));
+    let none = Tensor::zeros(&[0], DType::F32).unwrap();
+    assert_eq!(f::bernoulli_with(&none, &mut generator()).unwrap().numel(), 0);
+    assert_eq!(f::randint_with(0, 1, &[0, 3], &mut generator()).unwrap().shape(), [0, 3]);
+    let alone = f::bernoulli_with(&Tensor::scalar(1.0f32), &mut generator()).unwrap();
+    assert_eq!((alone.rank(), alone.item::<f32>().unwrap()), (0, 1.0));
+}
+
+#[test]
+fn a_refused_draw_leaves_the_generator_and_a_gradient_of_a_draw_is_refused() {
+    let mut generator = Generator::new(5);
+    let bad = Tensor::new([0.5f32, 1.5]).unwrap();
+    assert_eq!(
+        message(f::bernoulli_with(&bad, &mut generator)),
+        "bernoulli_with: a probability is 1.5, but must be in [0, 1]"
+    );
+    let weights = Tensor::new([[1.0f32, 1.0], [0.0, -1.0]]).unwrap();
+    assert!(message(f::multinomial_with(&weights, 1, true, &mut generator)).contains("-1"));
+    assert_eq!(
+        message(f::randint_with(5, 5, &[2], &mut generator)),
+        "randint_with: expected low < high, got 5 and 5"
+    );
+    let one = Tensor::scalar(1.0f32);
+    assert_eq!(
+        message(f::normal_with(&one, &one.neg().unwrap(), &mut generator)),
+        "normal_with: a standard deviation is below 0"
+    );
+    assert_eq!(generator, Generator::new(5));
+    let p = Tensor::new([0.5f32]).unwrap().set_requires_grad(true).unwrap();
+    for drawn in [
+        f::bernoulli_with(&p, &mut generator),
+        f::normal_with(&p, &one, &mut generator),
+        f::normal_with(&one, &p, &mut generator),
+    ] {
+        let sum = drawn.unwrap().sum(()).unwrap();
+        let error = sum.backward().unwrap_err().to_string();
+        assert!(error.ends_with("this result has no gradient"), "{error}");
+    }
 }

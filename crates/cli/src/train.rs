@@ -74,8 +74,7 @@ pub(crate) struct Args {
     /// * Stop after this many steps in total, as if interrupted
     #[arg(long)]
     max_steps: Option<u64>,
-    /// * Record the run to this ledger: a file that ends in .jsonl or .jsonl.zst, or a folder; several
-    /// ranks need a folder, in which each has a file
+    /// * Record the run to this ledger: .jsonl, .jsonl.zst or a folder (several ranks: a folder)
     #[arg(long)]
     ledger: Option<PathBuf>,
     /// Level of detail of the ledger [default: op]

@@ -535,6 +535,25 @@ impl Float for f64 {
     }
 }
 
+/// A type with a sort order: f32, f64 or i64.
+pub trait Sortable: Number {
+    /// An unsigned integer as wide as the type.
+    #[doc(hidden)]
+    type Key: Word;
+}
+
+impl Sortable for f32 {
+    type Key = u32;
+}
+
+impl Sortable for f64 {
+    type Key = u64;
+}
+
+impl Sortable for i64 {
+    type Key = u64;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -568,23 +587,4 @@ mod tests {
         }
         assert!(seen > 1000 && fixed > 20, "{seen}, {fixed}");
     }
-}
-
-/// A type with a sort order: f32, f64 or i64.
-pub trait Sortable: Number {
-    /// An unsigned integer as wide as the type.
-    #[doc(hidden)]
-    type Key: Word;
-}
-
-impl Sortable for f32 {
-    type Key = u32;
-}
-
-impl Sortable for f64 {
-    type Key = u64;
-}
-
-impl Sortable for i64 {
-    type Key = u64;
 }

@@ -97,11 +97,11 @@ impl Draw {
     /// interval from `low` to `high`; takes [`Draw::blocks_u32`] blocks.
     ///
     /// Element *i* is the quantile of a uniform number, so no word is rejected: with *u* = (word
-    /// *i* + 1/2) · 2^-32 and Φ the normal distribution function, it is `mean` + `std` · Φ⁻¹(Φ(*a*)
-    /// + *u* (Φ(*b*) − Φ(*a*))), where *a* and *b* are the bounds in standard deviations. An
-    /// interval above the mean is mirrored to avoid cancellation of its probabilities. The element
-    /// is computed in f64 by a fixed, documented sequence of IEEE operations, rounded to f32 and
-    /// clamped to the bounds.
+    /// *i* + 1/2) · 2^-32 and Φ the normal distribution function, it is `mean` + `std` · Φ⁻¹(*p*),
+    /// where *p* = Φ(*a*) + *u* (Φ(*b*) − Φ(*a*)) and *a* and *b* are the bounds in standard
+    /// deviations. An interval above the mean is mirrored to avoid cancellation of its
+    /// probabilities. The element is computed in f64 by a fixed, documented sequence of IEEE
+    /// operations, rounded to f32 and clamped to the bounds.
     ///
     /// # Errors
     ///

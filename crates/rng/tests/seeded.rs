@@ -344,17 +344,18 @@ fn messages_of_misuse() {
     insta::assert_snapshot!("errors", listing);
 }
 
+type Fill<'a> = &'a dyn Fn(&mut Generator, &mut [f32]) -> Result<(), Error>;
+
 #[test]
 fn initial_weights() {
     let mut listing = Listing::default();
     let shape = [80, 5, 5, 5];
     let (fan_in, fan_out) = init::fans(&shape).unwrap();
     listing.values("fans of [80, 5, 5, 5]", &[fan_in as u64, fan_out as u64]);
-    let mut section =
-        |title: &str, fill: &dyn Fn(&mut Generator, &mut [f32]) -> Result<(), Error>| {
-            let values = filled(|out| fill(&mut Generator::new(42), out));
-            listing.values(title, &values);
-        };
+    let mut section = |title: &str, fill: Fill<'_>| {
+        let values = filled(|out| fill(&mut Generator::new(42), out));
+        listing.values(title, &values);
+    };
     section("kaiming_uniform, relu", &|g, out| init::kaiming_uniform(g, out, fan_in, Gain::Relu));
     section("kaiming_normal, leaky", &|g, out| {
         init::kaiming_normal(g, out, fan_in, Gain::LeakyRelu(0.01))

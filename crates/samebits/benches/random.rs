@@ -57,7 +57,9 @@ fn limits() -> Value {
     json!({ "copy": copies, "f32": fma_rate(1f32), "f64": fma_rate(1f64) })
 }
 
-/// A number of bytes that are read and written together, and how many of such a second a copy does.
+/// Returns a number of bytes that are read and written together, and how many of them are copied
+/// per second.
+#[expect(clippy::disallowed_methods, reason = "measures the machine, and decides no bit")]
 fn copy(bytes: usize) -> (usize, f64) {
     let n = bytes / 16;
     let (from, mut to) = (vec![1u64; n], vec![0u64; n]);
@@ -108,7 +110,8 @@ macro_rules! fmas {
 
 fmas!(f32, f64);
 
-/// Fused multiplications and additions per second of all threads.
+/// Measures fused multiplications and additions per second of all threads.
+#[expect(clippy::disallowed_methods, reason = "measures the machine, and decides no bit")]
 fn fma_rate<T: Copy + Send + Sync>(one: T) -> f64
 where
     Fmas<T>: simd::Kernel,

@@ -10,8 +10,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-/// Writes a file with row groups of these sizes. Row *i* of the file has `id` = *i*, `small` = 2^32
-/// - 1 - *i*, `x` = *i* / 2, `y` = -*i* / 3, `text` = *i* letters `a` (null in every third row),
+/// Writes a file with row groups of these sizes. Row *i* of the file has `id` = *i*, `small` = !*i*
+/// in 32 bits, `x` = *i* / 2, `y` = -*i* / 3, `text` = *i* letters `a` (null in every third row),
 /// and `even`.
 pub(crate) fn file(groups: &[usize], packed: bool) -> Vec<u8> {
     let schema = "message points {

@@ -120,7 +120,8 @@ pub(super) fn head(limits: &Value) {
     print_columns();
 }
 
-/// How much else runs on the machine, where the system says it.
+/// Prints the load of the machine, where the system tells it.
+#[expect(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
 fn print_load() {
     let Ok(load) = std::fs::read_to_string("/proc/loadavg") else { return };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
