@@ -43,7 +43,7 @@ use samebits_cpu_kernels::scan::{
     logcumsumexp, logcumsumexp_backward,
 };
 use samebits_cpu_kernels::scatter::{
-    Reduce, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_reduce,
+    Reduce, Sums, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_reduce,
 };
 use samebits_cpu_kernels::sort::{
     kthvalue, median, sort, topk, unique, unique_consecutive, unique_rows,
@@ -223,7 +223,7 @@ mod family {
         all
     }
 
-    pub(super) fn scatters<T: Elementary + Sortable>(x: &[T]) -> Vec<Vec<u64>> {
+    pub(super) fn scatters<T: Elementary + Sortable + Sums>(x: &[T]) -> Vec<Vec<u64>> {
         let (n, mut all) = (x.len(), Vec::new());
         for rows in [4, n / 4] {
             let index = Random(1).indices(n, rows);
@@ -261,7 +261,7 @@ mod family {
         all
     }
 
-    pub(super) fn histograms<T: Elementary + Sortable>(x: &[T]) -> Vec<Vec<u64>> {
+    pub(super) fn histograms<T: Elementary + Sortable + Sums>(x: &[T]) -> Vec<Vec<u64>> {
         let n = x.len();
         let (index, each) = (Random(3).indices(n, 5), Vec::from_iter(0..n as i64));
         let single = narrow(x);
@@ -272,7 +272,7 @@ mod family {
         ]
     }
 
-    pub(super) fn bags<T: Elementary + Sortable>(x: &[T]) -> Vec<Vec<u64>> {
+    pub(super) fn bags<T: Elementary + Sortable + Sums>(x: &[T]) -> Vec<Vec<u64>> {
         let (n, rows) = (x.len(), x.len() / 4);
         let index = Random(4).indices(rows, rows);
         let offsets: Vec<i64> = (0..rows as i64 / 2).map(|bag| 2 * bag).collect();
@@ -328,7 +328,7 @@ mod family {
         all
     }
 
-    pub(super) fn resizings<T: Elementary + Sortable>(x: &[T]) -> Vec<Vec<u64>> {
+    pub(super) fn resizings<T: Elementary + Sortable + Sums>(x: &[T]) -> Vec<Vec<u64>> {
         let (n, mut all) = (x.len(), Vec::new());
         let align_corners = false;
         for mode in [

@@ -6,7 +6,7 @@ mod invariance;
 use exact::BigSum;
 use invariance::{Random, bits, everywhere, on_threads};
 use samebits_cpu_kernels::scatter::{
-    Reduce, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_add_fast,
+    Reduce, Sums, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_add_fast,
     scatter_reduce,
 };
 use samebits_cpu_kernels::{Error, Float};
@@ -289,7 +289,7 @@ fn naive_reduce<T: Float>(
     out.iter().enumerate().map(one).collect()
 }
 
-fn check_reductions<T: Float>(seed: u64) {
+fn check_reductions<T: Sums>(seed: u64) {
     let mut random = Random(seed);
     let (dim, n) = (40, 100);
     let out: Vec<T> = random.units(dim);
