@@ -1,7 +1,7 @@
 //! Declarations that CUDA kernels and Rust share: `#[repr(C)]` parameter structures and
 //! `#[repr(u32)]` enumerations, declared in Rust and written as CUDA to `kernels/include/declared`.
 //!
-//! Each module gives the header of its name, with `SbPad` for the structure `RawPad` and
+//! Each family gives the header of its name, with `SbPad` for the structure `RawPad` and
 //! `SB_PAD_MODE_CONSTANT` for `PadMode::Constant`. Comments are copied.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,9 @@ impl Declarations {
 
     /// Adds the declarations of a source.
     fn add(&mut self, text: &str, module: &[&str]) -> Result<()> {
-        let family = module.last().context("a module")?;
+        let (["crate", "launch", "declared", family] | [_, family, ..]) = module else {
+            bail!("declarations outside a family");
+        };
         let header = format!("{family}.cuh");
         for (declaration, comments) in marked(text, "#[repr(C)]") {
             let name = word_after(declaration, "struct ")?;
