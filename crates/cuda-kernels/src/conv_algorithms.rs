@@ -1,7 +1,7 @@
 //! Several algorithms for one convolution of f32, to be raced against each other.
 //!
 //! Any [`Algorithm`] runs any checked [`Convolution`] that it applies to. The canonical ones give the
-//! bits of [`conv`](crate::conv), whatever the data: each sum belongs to one thread, or is cut at the
+//! bits of [`conv`], whatever the data: each sum belongs to one thread, or is cut at the
 //! borders of the written order and put together in that order.
 
 use crate::launch::kernels::{conv as kernels, conv_tiles as tiles};

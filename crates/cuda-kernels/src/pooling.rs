@@ -33,7 +33,7 @@ pub use samebits_tensor_core::geometry::{
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn max_pool<T: Float>(
     device: &Device,
     x: &Buffer<T>,
@@ -58,7 +58,7 @@ pub fn max_pool<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn max_pool_grad<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
@@ -94,7 +94,7 @@ pub fn max_pool_grad<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+/// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::IndexOutOfRange`](crate::CudaError::IndexOutOfRange) at the next synchronisation.
 pub fn max_unpool_grad<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
@@ -135,7 +135,7 @@ pub fn max_unpool_grad<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+/// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::IndexOutOfRange`](crate::CudaError::IndexOutOfRange) at the next synchronisation.
 pub fn pool_indices_grad<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
@@ -187,7 +187,7 @@ pub fn pool_indices_grad<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a size of 2^31 or more.
+/// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
 pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> Result<Buffer<T>> {
     let pool = average.pool();
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());

@@ -1,7 +1,7 @@
 //! Several algorithms for one convolution, to be raced against each other.
 //!
 //! Any [`Algorithm`] runs any checked [`Convolution`] that it applies to. The canonical ones give the
-//! bits of [`conv`](crate::conv), whatever the data; the others stay within
+//! bits of [`conv`], whatever the data; the others stay within
 //! [`Algorithm::tolerance`] and repeat their bits on one machine and build.
 
 mod columns;
@@ -51,7 +51,7 @@ use zeros::Extent;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Register tiles over a padded copy of the input, as [`conv`](crate::conv) does it. Canonical,
+    /// Register tiles over a padded copy of the input, as [`conv`] does it. Canonical,
     /// every pass, every shape.
     ImplicitGemm,
     /// Rows of the output formed from rows of a padded copy, four output channels at a time.

@@ -50,7 +50,7 @@ use memory::{Home, Input};
 ///
 /// # Errors
 ///
-/// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`]. The
+/// [`CudaError::DriverMissing`](crate::CudaError::DriverMissing), [`CudaError::DriverTooOld`](crate::CudaError::DriverTooOld) or [`CudaError::DriverFailed`](crate::CudaError::DriverFailed). The
 /// kernels are registered even then, so that the support matrix does not depend on the machine, but
 /// there is no device to run them.
 ///
