@@ -106,8 +106,17 @@ impl Run {
     }
 
     fn floats(&self, count: usize) -> Result<Buffer<f32>, Box<dyn Error>> {
+        self.between(count, -1.0, 1.0)
+    }
+
+    /// Creates reciprocals of standard deviations, as ordinary rows have them.
+    fn rstds(&self, count: usize) -> Result<Buffer<f32>, Box<dyn Error>> {
+        self.between(count, 0.5, 2.0)
+    }
+
+    fn between(&self, count: usize, low: f32, high: f32) -> Result<Buffer<f32>, Box<dyn Error>> {
         let mut values = vec![0.0f32; count];
-        Generator::new(1).fill_uniform_f32(&mut values, -1.0, 1.0)?;
+        Generator::new(1).fill_uniform_f32(&mut values, low, high)?;
         Ok(self.device.upload(&values)?)
     }
 
@@ -321,7 +330,7 @@ fn reductions() -> Vec<Case> {
             |run, rows, _| {
                 let (grad, x, weight) =
                     (run.floats(rows * 768)?, run.floats(rows * 768)?, run.floats(768)?);
-                let (mean, rstd) = (run.floats(rows)?, run.floats(rows)?);
+                let (mean, rstd) = (run.floats(rows)?, run.rstds(rows)?);
                 run.begin()?;
                 layer_norm_grad(
                     &run.device,
@@ -355,7 +364,7 @@ fn layers() -> Vec<Case> {
             let shape = Batch { n, channels: 8, ..SHAPE };
             let elements = n * 8 * shape.spatial;
             let (grad, x, weight) = (run.floats(elements)?, run.floats(elements)?, run.floats(8)?);
-            let (mean, rstd) = (run.floats(8)?, run.floats(8)?);
+            let (mean, rstd) = (run.floats(8)?, run.rstds(8)?);
             run.begin()?;
             batch_norm_grad(&run.device, &grad, &x, shape, [&mean, &rstd], &weight, 1e-5)?;
             Ok(())
