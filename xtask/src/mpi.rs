@@ -111,6 +111,13 @@ fn trainings(test: &Path) -> Result<()> {
         expect(&[(2, test, &["net", &path(case)])])?;
         ensure!(read(case)? == whole["net"], "{case}: the resumed run leaves another file");
     }
+    // Killed again and again, each time on another number of ranks.
+    for (world, at) in [(3, "3"), (4, "2"), (2, "4"), (3, "1")] {
+        expect_fault(&[(world, test, &["kill", &path("killed"), at])], "rank 1 ")?;
+        ensure!(read("killed")? != whole["net"], "the run was not interrupted");
+    }
+    expect(&[(1, test, &["net", &path("killed")])])?;
+    ensure!(read("killed")? == whole["net"], "a run killed four times leaves another file");
     // A signal to one process stops all after the same step.
     let said = expect(&[(3, test, &["interrupt", &path("interrupt")])])?;
     for rank in 0..3 {

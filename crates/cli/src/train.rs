@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
-use samebits::distributed::{self, Transport, threads};
+use samebits::distributed::{self, Threads, Transport, threads};
 use samebits::io::Checkpoint;
 use samebits::ledger::{Detail, Digests, Keep, Ledger};
-use samebits::trainer::Outcome as Ended;
+use samebits::trainer::{self, Outcome as Ended};
 use samebits::{Determinism, Device};
 
 use crate::curve::{self, Line};
@@ -154,7 +154,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.ranks {
         Some(world) => {
             let args = args.clone();
-            let rank = move |transport| train_on(&args, &digits, Some(Box::new(transport)));
+            let rank = move |transport: Threads| {
+                let number = transport.rank();
+                let end = train_on(&args, &digits, Some(Box::new(transport)));
+                end.map_err(|error| match error.downcast_ref() {
+                    // Errors that a rank learns from another name it already.
+                    Some(trainer::Error::Ranks(_)) | None => error,
+                    Some(_) => error.context(format!("rank {number}")),
+                })
+            };
             threads::run(world as usize, rank).map(|_| ())
         }
         None if once => train_on(args, &digits, None),

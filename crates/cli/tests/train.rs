@@ -122,9 +122,32 @@ fn ranks_share_a_step_and_change_no_bit() {
     // Micro-batches give other bits than the whole batch.
     assert_ne!(expected[..16], *GOLDEN);
     let (_, problem) = run.refusal(&["--max-steps", "1", "--ranks", "3"]);
+    assert!(problem.contains("error: rank "), "{problem}");
     assert!(problem.contains("a step of 1 batches can have as many ranks, got 3"), "{problem}");
     let (_, problem) = run.refusal(&["--max-steps", "1", "--micro-batches", "7"]);
     assert!(problem.contains("a batch of 64 images has no 7 equal parts"), "{problem}");
+}
+
+/// The last step of an epoch has fewer micro-batches, except with 12.
+#[test]
+fn a_run_leaves_one_file_for_every_number_of_ranks() {
+    let run = Run::new();
+    std::fs::write(run.path("few.csv"), FEW).unwrap();
+    for (micro_batches, batch_size, worlds) in
+        [("4", "16", 1..=4), ("8", "16", 1..=8), ("12", "24", 5..=5)]
+    {
+        let common = ["--data", "few.csv", "--epochs", "2", "--micro-batches", micro_batches];
+        let common = [&common[..], &["--batch-size", batch_size, "--save"]].concat();
+        let expected = run.digest(&[], &[&common[..], &["alone"]].concat());
+        let alone = std::fs::read(run.path("alone")).unwrap();
+        for world in worlds {
+            let world = world.to_string();
+            let rest = ["shared", "--ranks", &world];
+            assert_eq!(run.digest(&[], &[&common[..], &rest].concat()), expected, "{world}");
+            let shared = std::fs::read(run.path("shared")).unwrap();
+            assert!(shared == alone, "the file of {world} ranks, {micro_batches} micro-batches");
+        }
+    }
 }
 
 #[test]
@@ -147,7 +170,7 @@ fn ledgers_of_ranks_are_compared_with_that_of_one_process() {
     let (status, report) = diff("four", "faster");
     assert_eq!(status, Some(1), "{report}");
     let named = "At the end of step 0, ";
-    assert!(report.contains(named) && report.contains("parameter `conv1.bias`"), "{report}");
+    assert!(report.contains(named) && report.contains("parameter `conv1.weight`"), "{report}");
     let files = ["--ledger", "run.jsonl", "--ranks", "2", "--micro-batches", "2"];
     let (_, problem) = run.refusal(&files);
     assert!(problem.contains("each of 2 ranks needs one of its own: name a folder"), "{problem}");

@@ -88,7 +88,7 @@ impl Mpi {
         if let Err(error) = &result
             && SimpleCommunicator::world().size() > 1
         {
-            end_job(&end.failed, &error.to_string());
+            end_job(&end.failed, &format!("{error:#}"));
         }
         result
     }

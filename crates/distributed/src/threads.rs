@@ -207,7 +207,7 @@ where
         let work = move || {
             let end = catch_unwind(AssertUnwindSafe(|| rank(transport)));
             if let Ok(Err(error)) = &end {
-                shared.fail(number, &error.to_string());
+                shared.fail(number, &format!("{error:#}"));
             }
             // After the grace period the receiver is gone.
             let _ = send.send((number, end));

@@ -1,12 +1,15 @@
 //! What ranks cost: a training by `accumulate` alone and on one rank, by turns. With `--ranks N` also on
-//! N threads that are ranks, which share the cores.
+//! N threads that are ranks, which share the cores. The second ratio is of processor time.
 //!
 //! `cargo bench --package samebits --bench ranks`
 
 #![allow(clippy::print_stdout, reason = "a benchmark tells its reader")]
 
+mod clock;
+
 use std::time::Instant;
 
+use clock::processor_seconds;
 use samebits::data::{DataLoader, Table};
 use samebits::distributed::{Threads, threads};
 use samebits::functional::cross_entropy;
@@ -56,24 +59,33 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--ranks").skip(1);
     let most = arguments.next().and_then(|world| world.parse().ok()).unwrap_or(1);
     for world in 1..=most {
-        let (mut alone, mut shared, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut alone, mut shared) = (Vec::new(), Vec::new());
+        let (mut ratios, mut busy_ratios) = (Vec::new(), Vec::new());
         for round in 0..=ROUNDS {
+            let began = processor_seconds();
             let single = seconds(None)?;
+            let middle = processor_seconds();
             let several = threads::run(world, |transport| seconds(Some(transport)))?;
+            let busy = processor_seconds() - middle;
             let several = several.into_iter().fold(0.0, f64::max);
             // The first round warms up.
             if round > 0 {
                 alone.push(single);
                 shared.push(several);
                 ratios.push(several / single);
+                busy_ratios.push(busy / (middle - began));
             }
         }
         let [alone, shared] = [&mut alone, &mut shared].map(|times| median(times) * 1e3);
         let ratio = median(&mut ratios);
+        let busy = median(&mut busy_ratios);
         println!(
-            "{world} ranks: alone {alone:.1} ms, ranks {shared:.1} ms, ratio {ratio:.3} ({:.3} to {:.3})",
+            "{world} ranks: alone {alone:.1} ms, ranks {shared:.1} ms, ratio {ratio:.3} ({:.3} to \
+             {:.3}), of processor time {busy:.3} ({:.3} to {:.3})",
             ratios[ROUNDS / 4],
-            ratios[ROUNDS * 3 / 4]
+            ratios[ROUNDS * 3 / 4],
+            busy_ratios[ROUNDS / 4],
+            busy_ratios[ROUNDS * 3 / 4],
         );
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! A training in a job under `mpirun`: each process runs the case that the first argument names, on
-//! the checkpoint that the second one names.
+//! the checkpoint that the second one names. A fault happens at the micro-batch of its rank that the
+//! third one counts.
 //!
 //! `cargo xtask mpi` starts the jobs, and sees how they end and what they leave.
 
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use on_ranks::{Data, Encoder, FEATURES, Net, Run, bytes, loss, net, run};
+use on_ranks::{Data, FEATURES, Net, Run, bytes, encoder, loss, net};
 use samebits::data::Dataset as _;
 use samebits::distributed::{Mpi, Transport as _};
 use samebits::nn::Module;
@@ -33,17 +34,18 @@ fn main() {
         println!("{} samples of {FEATURES} features; start it by cargo xtask mpi", Data.len());
         return;
     };
-    let end = Mpi::run(|transport| train(transport, &case, &PathBuf::from(path)));
+    // In the second epoch, if the rank has one batch in a step.
+    let at = arguments.next().and_then(|at| at.parse().ok()).unwrap_or(5);
+    let end = Mpi::run(|transport| train(transport, &case, at, &PathBuf::from(path)));
     if let Err(error) = end {
         println!("ended alone: {error}");
         std::process::exit(3);
     }
 }
 
-fn train(transport: Mpi, case: &str, path: &Path) -> Result<()> {
+fn train(transport: Mpi, case: &str, at: u64, path: &Path) -> Result<()> {
     if case == "encoder" {
-        let run = run(Encoder::new(&mut Generator::new(3))?, MICRO_BATCHES, 4);
-        return fit(run, transport, path, |model, batch| model.loss(batch));
+        return fit(encoder(MICRO_BATCHES)?, transport, path, |model, batch| model.loss(batch));
     }
     let odd = transport.rank() == ODD;
     let seed = if odd && case == "unlike" { 6 } else { 5 };
@@ -55,8 +57,7 @@ fn train(transport: Mpi, case: &str, path: &Path) -> Result<()> {
     let mut count = 0;
     fit(own, transport.timeout(Duration::from_secs(3)), path, |model, batch| {
         count += 1;
-        // In the second epoch, if the rank has one batch in a step.
-        if odd && count == 5 {
+        if odd && count == at {
             go_wrong(case)?;
         }
         loss(model, batch)

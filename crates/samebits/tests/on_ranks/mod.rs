@@ -87,9 +87,11 @@ pub(crate) fn bytes<M: Module>(run: &Run<M>) -> Vec<u8> {
     run.state().unwrap().to_bytes().unwrap()
 }
 
+/// A transformer with dropout and batch norm.
 #[derive(Module)]
 pub(crate) struct Encoder {
     pub(crate) layer: TransformerEncoderLayer,
+    pub(crate) norm: BatchNorm1d,
     pub(crate) last: Linear,
 }
 
@@ -97,7 +99,7 @@ impl Encoder {
     pub(crate) fn new(generator: &mut Generator) -> samebits::Result<Encoder> {
         draw_from(generator, || {
             let layer = TransformerEncoderLayer::new(4, 2)?;
-            Ok(Encoder { layer, last: Linear::new(8, 3)? })
+            Ok(Encoder { layer, norm: BatchNorm1d::new(8)?, last: Linear::new(8, 3)? })
         })
     }
 
@@ -105,6 +107,10 @@ impl Encoder {
         let (x, classes) = tensors(batch)?;
         let n = x.shape()[0];
         let x = self.layer.forward(&x.reshape([n, 2, 4])?)?.reshape([n, 8])?;
-        Ok(cross_entropy(&self.last.forward(&x)?, &classes)?)
+        Ok(cross_entropy(&self.last.forward(&self.norm.forward(&x)?)?, &classes)?)
     }
+}
+
+pub(crate) fn encoder(micro_batches: u64) -> Result<Run<Encoder>> {
+    Ok(run(Encoder::new(&mut Generator::new(3))?, micro_batches, 4))
 }
