@@ -16,7 +16,7 @@ use samebits::numerics::exact::ExactSum;
 use samebits::ops::{IndexAdd, Matmul};
 use samebits::optim::{Adam, Optimizer};
 use samebits::registry::{Kernel, dispatch_variant, register};
-use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::{Op, Tensor as Value};
 use samebits::{DType, Determinism, Device, DeviceKind, Generator, Result, Tensor, determinism};
 use samebits_ledger::diff::{Cause, Options, Report, diff};
 use workspace_tests::{indices, normal_of};
@@ -81,7 +81,7 @@ const PLAN: Plan = Plan {
 fn plant() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let kernel = |variant, level, applies: fn(&Matmul, &()) -> bool| Kernel {
+        let kernel = |variant, level, applies: fn(&Matmul, &<Matmul as Op>::Plan) -> bool| Kernel {
             variant,
             device: DeviceKind::Cpu,
             dtypes: &[DType::F32],
@@ -90,13 +90,13 @@ fn plant() {
             applies,
             run: product,
         };
-        register(kernel("sloppy", Determinism::NotGuaranteed, |_, ()| SLOPPY.get()));
-        register(kernel("wrapped", Determinism::Portable, |_, ()| WRAPPED.get()));
+        register(kernel("sloppy", Determinism::NotGuaranteed, |_, _| SLOPPY.get()));
+        register(kernel("wrapped", Determinism::Portable, |_, _| WRAPPED.get()));
     });
 }
 
 /// Computes the product, with one bit flipped if a plant asks for it.
-fn product(op: &Matmul, (): &()) -> Result<Value> {
+fn product(op: &Matmul, _: &<Matmul as Op>::Plan) -> Result<Value> {
     let right = dispatch_variant(op, "blocked")?;
     let lowered = SLOPPY.get() && determinism::required() == Determinism::NotGuaranteed;
     if !BROKEN.get() && !lowered {

@@ -17,21 +17,11 @@ use crate::reduce::column_totals;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
-/// The shape `[n, channels, spatial]` of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch {
-    /// The number of samples.
-    pub n: usize,
-    /// The number of channels.
-    pub channels: usize,
-    /// The number of elements per sample and channel.
-    pub spatial: usize,
-}
+pub use samebits_tensor_core::geometry::Batch;
 
-impl Batch {
-    fn expect_size(&self, op: &'static str, what: &'static str, got: usize) -> Result<()> {
-        expect_size(op, what, got, &[self.n, self.channels, self.spatial])
-    }
+/// Checks the number of elements of a batch.
+fn expect_batch(shape: Batch, what: &'static str, got: usize) -> Result<()> {
+    expect_size(BATCH, what, got, &[shape.n, shape.channels, shape.spatial])
 }
 
 const BATCH: &str = "batch_norm";
@@ -68,7 +58,7 @@ impl<T: Float> Scaled<T> {
 /// [`Error::Length`](crate::Error::Length) if `x` does not have the shape;
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<Normal>> {
-    shape.expect_size(BATCH, "x", x.len())?;
+    expect_batch(shape, "x", x.len())?;
     parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
         Ok(simd::dispatch(ChannelStatistics { x, shape, channel, eps }))
     })
@@ -96,8 +86,8 @@ pub fn batch_normalize<T: Float>(
     bias: &[T],
     out: &mut [T],
 ) -> Result<()> {
-    shape.expect_size(BATCH, "x", x.len())?;
-    shape.expect_size(BATCH, "out", out.len())?;
+    expect_batch(shape, "x", x.len())?;
+    expect_batch(shape, "out", out.len())?;
     expect_len(BATCH, "statistics", statistics.len(), shape.channels)?;
     for (what, slice) in [("weight", weight), ("bias", bias)] {
         expect_len(BATCH, what, slice.len(), shape.channels)?;
@@ -133,9 +123,9 @@ pub fn batch_norm_backward<T: Float>(
     eps: f64,
     grad_x: &mut [T],
 ) -> Result<(Vec<T>, Vec<T>)> {
-    shape.expect_size(BATCH, "grad", grad.len())?;
-    shape.expect_size(BATCH, "x", x.len())?;
-    shape.expect_size(BATCH, "grad_x", grad_x.len())?;
+    expect_batch(shape, "grad", grad.len())?;
+    expect_batch(shape, "x", x.len())?;
+    expect_batch(shape, "grad_x", grad_x.len())?;
     for (what, slice) in [("mean", mean), ("rstd", rstd), ("weight", weight)] {
         expect_len(BATCH, what, slice.len(), shape.channels)?;
     }

@@ -16,16 +16,7 @@ use crate::device::{Device, Float, expect_len, plane_threads, product};
 use crate::error::Result;
 use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
 
-/// The shape `[n, channels, spatial]` of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// The number of samples.
-    pub n: usize,
-    /// The number of channels.
-    pub channels: usize,
-    /// The number of elements per sample and channel.
-    pub spatial: usize,
-}
+pub use samebits_tensor_core::geometry::Batch;
 
 /// Mean, biased variance, and `1 / sqrt(variance + eps)`.
 #[derive(Debug)]
@@ -332,18 +323,29 @@ pub fn layer_norm_grad<T: Float>(
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
-impl Batch {
+/// The numbers of elements, threads and blocks of a batch.
+trait Counts {
+    fn elements(self, op: &'static str) -> Result<usize>;
+
+    /// Returns the number of threads of a kernel whose planes are the samples.
+    fn sample_threads(self, op: &'static str) -> Result<usize>;
+
+    /// Returns the number of blocks of a channel's tree, and the number of threads of the warps for
+    /// all of them.
+    fn blocks(self, op: &'static str) -> Result<(usize, usize)>;
+
+    fn raw(self) -> RawBatch;
+}
+
+impl Counts for Batch {
     fn elements(self, op: &'static str) -> Result<usize> {
         product(op, &[self.n, self.channels, self.spatial])
     }
 
-    /// Returns the number of threads of a kernel whose planes are the samples.
     fn sample_threads(self, op: &'static str) -> Result<usize> {
         plane_threads(op, self.n, product(op, &[self.channels, self.spatial])?)
     }
 
-    /// Returns the number of blocks of a channel's tree, and the number of threads of the warps for
-    /// all of them.
     fn blocks(self, op: &'static str) -> Result<(usize, usize)> {
         let blocks = product(op, &[self.n, self.spatial])?.div_ceil(BLOCK);
         Ok((blocks, product(op, &[self.channels, blocks, 32])?))

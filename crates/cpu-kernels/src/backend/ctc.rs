@@ -1,5 +1,5 @@
 use samebits_numerics::reduce;
-use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
+use samebits_tensor_core::ops::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Result, Tensor};
 
@@ -15,20 +15,19 @@ pub(super) fn register_all() {
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLoss, ()| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+        |op: &CtcLoss, plan| with_float!(op.log_probs.dtype(), T => loss::<T>(op, plan)),
     ));
     register(Kernel::portable(
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLossGrad, ()| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
+        |op: &CtcLossGrad, plan| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, plan)),
     ));
 }
 
-fn loss<T: Element>(op: &CtcLoss) -> Result<Tensor> {
+fn loss<T: Element>(op: &CtcLoss, plan: &CtcBatch) -> Result<Tensor> {
     let (log_probs, labels) = (op.log_probs.contiguous()?, op.targets.labels.contiguous()?);
-    let starts = op.targets.starts();
-    let mut losses = ctc::ctc_loss(batch::<T>(&log_probs, &labels, &starts, &op.targets)?)?;
+    let mut losses = ctc::ctc_loss(batch::<T>(&log_probs, &labels, plan, &op.targets)?)?;
     for loss in &mut losses {
         if op.zero_infinity && *loss == f64::INFINITY {
             *loss = 0.0;
@@ -50,9 +49,8 @@ fn loss<T: Element>(op: &CtcLoss) -> Result<Tensor> {
     }
 }
 
-fn gradient<T: Element>(op: &CtcLossGrad) -> Result<Tensor> {
+fn gradient<T: Element>(op: &CtcLossGrad, plan: &CtcBatch) -> Result<Tensor> {
     let (log_probs, labels) = (op.log_probs.contiguous()?, op.targets.labels.contiguous()?);
-    let starts = op.targets.starts();
     let grad = op.grad.contiguous()?;
     let grad = grad.as_slice::<T>()?;
     let lengths = &op.targets.target_lengths;
@@ -66,7 +64,7 @@ fn gradient<T: Element>(op: &CtcLossGrad) -> Result<Tensor> {
         }
     };
     let scale = memory::collected(CtcLossGrad::NAME, (0..n).map(scale))?;
-    let batch = batch::<T>(&log_probs, &labels, &starts, &op.targets)?;
+    let batch = batch::<T>(&log_probs, &labels, plan, &op.targets)?;
     filled(log_probs.shape(), |out| {
         Ok(ctc::ctc_loss_backward(batch, &scale, op.zero_infinity, out)?)
     })
@@ -75,15 +73,15 @@ fn gradient<T: Element>(op: &CtcLossGrad) -> Result<Tensor> {
 fn batch<'a, T: Element>(
     log_probs: &'a Tensor,
     labels: &'a Tensor,
-    starts: &'a [usize],
+    plan: &'a CtcBatch,
     targets: &'a CtcTargets,
 ) -> Result<Batch<'a, T>> {
     Ok(Batch {
         log_probs: log_probs.as_slice()?,
-        n: log_probs.shape()[1],
-        classes: log_probs.shape()[2],
+        n: plan.shape[1],
+        classes: plan.shape[2],
         labels: labels.as_slice()?,
-        starts,
+        starts: &plan.starts,
         target_lengths: &targets.target_lengths,
         input_lengths: &targets.input_lengths,
         blank: targets.blank,

@@ -1,7 +1,6 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::{IndexedElements, IndexedSlices, Split};
 use samebits_tensor_core::ops::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
-    indexed_shape,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor};
@@ -22,24 +21,21 @@ pub(super) fn register_all() {
 }
 
 fn register_reads() {
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
-        let (outer, size, inner) = outer_dim_inner(IndexSelect::NAME, op.x.shape(), op.dim)?;
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &IndexSelect, (split, shape)| {
         let (x, index) = (op.x.contiguous()?, op.index.contiguous()?);
-        let mut shape = x.shape().to_vec();
-        shape[op.dim] = index.numel();
-        let mut out = Tensor::scratch(&shape, x.dtype())?;
+        let mut out = Tensor::scratch(shape, x.dtype())?;
         with_bits!(x.dtype(), T => index::index_select::<T>(
             IndexSelect::NAME,
             out.as_mut_slice()?,
             x.as_slice()?,
-            [outer, size, inner],
+            (*split).into(),
             index.as_slice()?,
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather, plan| {
         let x = op.x.contiguous()?;
-        let (shape, index) = places(Gather::NAME, x.shape(), op.dim, &op.index)?;
+        let (shape, index) = places(Gather::NAME, plan, &op.index)?;
         let mut out = Tensor::scratch(op.index.shape(), x.dtype())?;
         with_bits!(x.dtype(), T => index::gather::<T>(
             out.as_mut_slice()?,
@@ -49,15 +45,14 @@ fn register_reads() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Index, plan| {
         let x = op.x.contiguous()?;
-        let (shape, index) = linear(Index::NAME, &x, &op.indices)?;
-        let out_shape = indexed_shape(Index::NAME, &x, &op.indices)?;
-        let mut out = Tensor::scratch(&out_shape, x.dtype())?;
+        let index = linear(Index::NAME, plan, &x, &op.indices)?;
+        let mut out = Tensor::scratch(&plan.shape, x.dtype())?;
         with_bits!(x.dtype(), T => index::take::<T>(
             out.as_mut_slice()?,
             x.as_slice()?,
-            shape,
+            [plan.rows, plan.width],
             &index,
         )?);
         Ok(out)
@@ -74,21 +69,21 @@ fn register_reads() {
 }
 
 fn register_assignments() {
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
-        let IndexCopy { input, dim, index, source } = op;
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy, &split| {
+        let IndexCopy { input, index, source, .. } = op;
         with_bits!(input.dtype(), T => {
-            to_slices(input, *dim, index, source, false, index::index_copy::<T>)
+            to_slices(input, split, index, source, false, index::index_copy::<T>)
         })
     }));
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
-        let Scatter { input, dim, index, source } = op;
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter, plan| {
+        let Scatter { input, index, source, .. } = op;
         with_bits!(input.dtype(), T => {
-            to_elements(Scatter::NAME, input, *dim, index, source, false, index::scatter::<T>)
+            to_elements(Scatter::NAME, plan, input, index, source, false, index::scatter::<T>)
         })
     }));
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut, plan| {
         with_bits!(op.input.dtype(), T => {
-            put(&op.input, &op.indices, &op.values, false, index::put::<T>)
+            put(plan, &op.input, &op.indices, &op.values, false, index::put::<T>)
         })
     }));
 }
@@ -96,41 +91,41 @@ fn register_assignments() {
 fn register_sums() {
     // Registered before the atomic variants, because it is the faster of the two: see
     // docs/benchmarks.md.
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd, ()| {
-        let IndexAdd { input, dim, index, source, alpha } = op;
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd, &split| {
+        let IndexAdd { input, index, source, alpha, .. } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => {
-            to_slices(input, *dim, index, source, fresh, |out, shape, index, source: &[T]| {
+            to_slices(input, split, index, source, fresh, |out, shape, index, source: &[T]| {
                 scatter::index_add_to(out, fresh, shape, index, source, *alpha as T)
             })
         })
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd, ()| {
-        let IndexAdd { input, dim, index, source, alpha } = op;
-        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd, &split| {
+        let IndexAdd { input, index, source, alpha, .. } = op;
+        to_slices(input, split, index, source, false, |out, shape, index, source| {
             scatter::index_add_fast(out, shape, index, source, *alpha as f32)
         })
     }));
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd, ()| {
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd, plan| {
         let IndexPutAdd { input, indices, values } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => {
-            put(input, indices, values, fresh, |out: &mut [T], shape, index, values| {
+            put(plan, input, indices, values, fresh, |out: &mut [T], shape, index, values| {
                 scatter::put_add_to(out, fresh, shape, index, values)
             })
         })
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd, ()| {
-        put(&op.input, &op.indices, &op.values, false, scatter::put_add_fast)
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd, plan| {
+        put(plan, &op.input, &op.indices, &op.values, false, scatter::put_add_fast)
     }));
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, ()| {
-        let IndexAdd { input, dim, index, source, alpha } = op;
-        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, &split| {
+        let IndexAdd { input, index, source, alpha, .. } = op;
+        to_slices(input, split, index, source, false, |out, shape, index, source| {
             scatter::integer::index_add(out, shape, index, source, *alpha as i64)
         })
     }));
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, ()| {
-        put(&op.input, &op.indices, &op.values, false, scatter::integer::put_add)
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, plan| {
+        put(plan, &op.input, &op.indices, &op.values, false, scatter::integer::put_add)
     }));
 }
 
@@ -154,16 +149,15 @@ fn start(input: &Tensor, fresh: bool) -> Result<Tensor> {
 /// slices. A `fresh` output has no meaningful content.
 pub(super) fn to_slices<T: Element>(
     input: &Tensor,
-    dim: usize,
+    split: Split,
     index: &Tensor,
     source: &Tensor,
     fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let (outer, size, inner) = outer_dim_inner("index", input.shape(), dim)?;
     let (index, source) = (index.contiguous()?, source.contiguous()?);
     let mut out = start(input, fresh)?;
-    f(out.as_mut_slice()?, [outer, size, inner], index.as_slice()?, source.as_slice()?)?;
+    f(out.as_mut_slice()?, split.into(), index.as_slice()?, source.as_slice()?)?;
     Ok(out)
 }
 
@@ -171,19 +165,15 @@ pub(super) fn to_slices<T: Element>(
 /// elements. A `fresh` output has no meaningful content.
 pub(super) fn to_elements<T: Element>(
     op: &'static str,
+    plan: &IndexedElements,
     input: &Tensor,
-    dim: usize,
     index: &Tensor,
     source: &Tensor,
     fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let mut source = source.clone();
-    for (d, &size) in index.shape().iter().enumerate() {
-        source = source.narrow(d, 0, size)?;
-    }
-    let source = source.contiguous()?;
-    let (shape, index) = places(op, input.shape(), dim, index)?;
+    let source = source.leading(index.shape())?.contiguous()?;
+    let (shape, index) = places(op, plan, index)?;
     let mut out = start(input, fresh)?;
     f(out.as_mut_slice()?, shape, index.as_slice()?, source.as_slice()?)?;
     Ok(out)
@@ -193,18 +183,16 @@ pub(super) fn to_elements<T: Element>(
 /// covers only a part of the tensor, it is converted to places in the flattened tensor.
 fn places(
     op: &'static str,
-    shape: &[usize],
-    dim: usize,
+    plan: &IndexedElements,
     index: &Tensor,
 ) -> Result<([usize; 3], Tensor)> {
-    let (outer, size, inner) = outer_dim_inner(op, shape, dim)?;
     let index = index.contiguous()?;
-    if (0..shape.len()).all(|d| d == dim || index.shape()[d] == shape[d]) {
-        return Ok(([outer, size, inner], index));
+    if plan.whole {
+        return Ok((plan.split.into(), index));
     }
-    scatter::check(op, index.as_slice()?, size)?;
-    let mut strides = Layout::contiguous(op, shape)?.strides().to_vec();
-    let stride = std::mem::take(&mut strides[dim]);
+    scatter::check(op, index.as_slice()?, plan.split.size)?;
+    let mut strides = plan.strides.clone();
+    let stride = std::mem::take(&mut strides[plan.dim]);
     let lines = Layout::strided(index.shape(), &strides, 0)?;
     let pairs = lines.positions().zip(index.as_slice::<i64>()?);
     let index = filled(index.shape(), |linear| {
@@ -213,39 +201,40 @@ fn places(
         }
         Ok(())
     })?;
-    Ok(([1, outer * size * inner, 1], index))
+    Ok((plan.flat().into(), index))
 }
 
 /// Runs `f(out, (rows, width), index, values)` on a copy of the input. A `fresh` output has no
 /// meaningful content.
 fn put<T: Element>(
+    plan: &IndexedSlices,
     input: &Tensor,
     indices: &[Tensor],
     values: &Tensor,
     fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 2], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let (shape, index) = linear(IndexPut::NAME, input, indices)?;
-    let values_shape = indexed_shape(IndexPut::NAME, input, indices)?;
-    let values = values.expand(&values_shape)?.contiguous()?;
+    let index = linear(IndexPut::NAME, plan, input, indices)?;
+    let values = values.expand(&plan.shape)?.contiguous()?;
     let mut out = start(input, fresh)?;
-    f(out.as_mut_slice()?, shape, &index, values.as_slice()?)?;
+    f(out.as_mut_slice()?, [plan.rows, plan.width], &index, values.as_slice()?)?;
     Ok(out)
 }
 
-/// Returns the shape (rows, width) and the rows that indices of the first dimensions name.
-fn linear(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<([usize; 2], Vec<i64>)> {
-    let (sizes, rest) = x.shape().split_at(indices.len());
-    let shape = indexed_shape(op, x, indices)?;
-    let index_shape = &shape[..shape.len() - rest.len()];
+/// Returns the rows that indices of the first dimensions name.
+fn linear(
+    op: &'static str,
+    plan: &IndexedSlices,
+    x: &Tensor,
+    indices: &[Tensor],
+) -> Result<Vec<i64>> {
     let broadcast = indices
         .iter()
-        .map(|index| index.expand(index_shape)?.contiguous())
+        .map(|index| index.expand(plan.index_shape())?.contiguous())
         .collect::<Result<Vec<_>>>()?;
     let slices =
         broadcast.iter().map(|index| index.as_slice::<i64>()).collect::<Result<Vec<_>>>()?;
-    let index = index::linear_index(op, &slices, sizes)?;
-    Ok(([sizes.iter().product(), rest.iter().product()], index))
+    Ok(index::linear_index(op, &slices, &x.shape()[..indices.len()])?)
 }
 
 fn nonzero<T: Element>(x: &Tensor, is_nonzero: impl Fn(T) -> bool) -> Result<Tensor> {

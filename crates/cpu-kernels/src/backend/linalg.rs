@@ -1,3 +1,4 @@
+use samebits_tensor_core::geometry::Matrices;
 use samebits_tensor_core::ops::{Qr, QrGrad, Svd};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Result, Tensor};
@@ -13,29 +14,32 @@ pub(super) fn register_all() {
         "householder",
         FLOATS,
         F64,
-        |op: &Qr, ()| with_float!(op.x.dtype(), T => qr::<T>(op)),
+        |op: &Qr, (matrices, shapes)| with_float!(op.x.dtype(), T => qr::<T>(op, *matrices, shapes)),
     ));
     register(Kernel::portable(
         "substitution",
         FLOATS,
         F64,
-        |op: &QrGrad, ()| with_float!(op.q.dtype(), T => qr_grad::<T>(op)),
+        |op: &QrGrad, &matrices| with_float!(op.q.dtype(), T => qr_grad::<T>(op, matrices)),
     ));
     register(Kernel::portable(
         "jacobi",
         FLOATS,
         F64,
-        |op: &Svd, ()| with_float!(op.x.dtype(), T => svd::<T>(op)),
+        |op: &Svd, (matrices, shapes)| with_float!(op.x.dtype(), T => svd::<T>(op, *matrices, shapes)),
     ));
 }
 
-fn qr<T: Element>(op: &Qr) -> Result<(Tensor, Tensor)> {
+fn qr<T: Element>(
+    op: &Qr,
+    matrices: Matrices,
+    [shape_q, shape_r]: &[Vec<usize>; 2],
+) -> Result<(Tensor, Tensor)> {
     let x = op.x.contiguous()?;
-    let (count, [m, n]) = matrices(&x);
-    let [shape_q, shape_r] = op.output_shapes()?;
+    let Matrices { count, rows: m, columns: n } = matrices;
     let columns = shape_q[shape_q.len() - 1];
     let x = x.as_slice::<T>()?;
-    let (mut q, mut r) = (scratch::<T>(&shape_q)?, scratch::<T>(&shape_r)?);
+    let (mut q, mut r) = (scratch::<T>(shape_q)?, scratch::<T>(shape_r)?);
     let work = x.len().saturating_mul(m.min(n)).saturating_add(q.numel());
     let outs = [
         (q.as_mut_slice()?, m.saturating_mul(columns)),
@@ -47,10 +51,10 @@ fn qr<T: Element>(op: &Qr) -> Result<(Tensor, Tensor)> {
     Ok((q, r))
 }
 
-fn qr_grad<T: Element>(op: &QrGrad) -> Result<Tensor> {
+fn qr_grad<T: Element>(op: &QrGrad, matrices: Matrices) -> Result<Tensor> {
     let (grad_q, grad_r) = (op.grad_q.contiguous()?, op.grad_r.contiguous()?);
     let (q, r) = (op.q.contiguous()?, op.r.contiguous()?);
-    let (count, [m, n]) = matrices(&q);
+    let Matrices { count, rows: m, columns: n } = matrices;
     let (tall, square) = (m.saturating_mul(n), n.saturating_mul(n));
     let (grad_q, grad_r) = (grad_q.as_slice::<T>()?, grad_r.as_slice::<T>()?);
     let (q_values, r_values) = (q.as_slice::<T>()?, r.as_slice::<T>()?);
@@ -68,14 +72,17 @@ fn qr_grad<T: Element>(op: &QrGrad) -> Result<Tensor> {
     })
 }
 
-fn svd<T: Element>(op: &Svd) -> Result<(Tensor, Tensor, Tensor)> {
+fn svd<T: Element>(
+    op: &Svd,
+    matrices: Matrices,
+    [shape_u, shape_s, shape_v]: &[Vec<usize>; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
     let x = op.x.contiguous()?;
-    let (count, [m, n]) = matrices(&x);
+    let Matrices { count, rows: m, columns: n } = matrices;
     let k = m.min(n);
-    let [shape_u, shape_s, shape_v] = op.output_shapes()?;
     let x = x.as_slice::<T>()?;
-    let mut u = scratch::<T>(&shape_u)?;
-    let (mut s, mut v) = (scratch::<T>(&shape_s)?, scratch::<T>(&shape_v)?);
+    let mut u = scratch::<T>(shape_u)?;
+    let (mut s, mut v) = (scratch::<T>(shape_s)?, scratch::<T>(shape_v)?);
     let outs = [
         (u.as_mut_slice()?, m.saturating_mul(k)),
         (s.as_mut_slice()?, k),
@@ -85,14 +92,6 @@ fn svd<T: Element>(op: &Svd) -> Result<(Tensor, Tensor, Tensor)> {
         linalg::svd(&x[i * m * n..][..m * n], [m, n], u, s, v)
     })?;
     Ok((u, s, v))
-}
-
-/// Returns the number of matrices, and their rows and columns.
-fn matrices(x: &Tensor) -> (usize, [usize; 2]) {
-    match x.shape() {
-        [batch @ .., m, n] => (batch.iter().product(), [*m, *n]),
-        _ => unreachable!("the operation checked the rank"),
-    }
 }
 
 /// Returns an uninitialised tensor, whose elements the caller must all write.

@@ -1,9 +1,9 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
     CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Result, Tensor};
+use samebits_tensor_core::{Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::loss::{self, Targets};
@@ -12,17 +12,17 @@ const ROWS: &str =
     "rows are independent; each sum runs in f64 over a tree that depends on the length alone";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax, ()| {
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax, split| {
         with_float!(op.x.dtype(), T => {
-            along_last::<T>(&[&op.x], op.dim, |inputs, width, out| {
-                loss::log_softmax(inputs[0], width, out)
+            along_last::<T>(&[&op.x], op.dim, |inputs, out| {
+                loss::log_softmax(inputs[0], split.size, out)
             })
         })
     }));
-    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad, ()| {
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad, split| {
         with_float!(op.grad.dtype(), T => {
-            along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, width, out| {
-                loss::log_softmax_backward(inputs[0], inputs[1], width, out)
+            along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, out| {
+                loss::log_softmax_backward(inputs[0], inputs[1], split.size, out)
             })
         })
     }));
@@ -31,26 +31,26 @@ pub(super) fn register_all() {
         FLOATS,
         "each loss is one f64 product; \
          their sum runs in f64 over a tree that depends on their number alone",
-        |op: &NllLoss, ()| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op)),
+        |op: &NllLoss, &split| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, split)),
     ));
     register(Kernel::portable(
         "each",
         FLOATS,
         "each element is written independently",
-        |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+        |op: &NllLossGrad, &split| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op, split)),
     ));
     register(Kernel::portable(
         "rows",
         FLOATS,
         ROWS,
-        |op: &CrossEntropyGrad, ()| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op)),
+        |op: &CrossEntropyGrad, &split| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op, split)),
     ));
 }
 
-fn nll_loss<T: Element>(op: &NllLoss) -> Result<Tensor> {
+fn nll_loss<T: Element>(op: &NllLoss, split: Split) -> Result<Tensor> {
     let (x, target) = (op.log_probs.contiguous()?, op.target.contiguous()?);
     let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
-    let targets = targets(x.shape(), &target, weight.as_ref(), op.ignore_index)?;
+    let targets = targets(split, &target, weight.as_ref(), op.ignore_index)?;
     let x = x.as_slice::<T>()?;
     if op.reduction == Reduction::None {
         return filled(target.shape(), |out| Ok(loss::nll_loss(x, targets, out)?));
@@ -60,19 +60,19 @@ fn nll_loss<T: Element>(op: &NllLoss) -> Result<Tensor> {
     Ok(Tensor::scalar(T::from_f64(value).canonical()))
 }
 
-fn nll_loss_grad<T: Element>(op: &NllLossGrad) -> Result<Tensor> {
+fn nll_loss_grad<T: Element>(op: &NllLossGrad, split: Split) -> Result<Tensor> {
     let (grad, target) = (op.grad.contiguous()?, op.target.contiguous()?);
     let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
-    let targets = targets(&op.input_shape, &target, weight.as_ref(), op.ignore_index)?;
+    let targets = targets(split, &target, weight.as_ref(), op.ignore_index)?;
     let (grad, divisor) = upstream(grad.as_slice::<T>()?, op.reduction, targets)?;
     filled(&op.input_shape, |out| Ok(loss::nll_loss_backward(grad, divisor, targets, out)?))
 }
 
-fn cross_entropy_grad<T: Element>(op: &CrossEntropyGrad) -> Result<Tensor> {
+fn cross_entropy_grad<T: Element>(op: &CrossEntropyGrad, split: Split) -> Result<Tensor> {
     let (grad, target) = (op.grad.contiguous()?, op.target.contiguous()?);
     let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
     let y = op.log_probs.contiguous()?;
-    let targets = targets(y.shape(), &target, weight.as_ref(), op.ignore_index)?;
+    let targets = targets(split, &target, weight.as_ref(), op.ignore_index)?;
     let (grad, divisor) = upstream(grad.as_slice::<T>()?, op.reduction, targets)?;
     filled(y.shape(), |out| {
         Ok(loss::cross_entropy_backward(grad, divisor, targets, y.as_slice()?, out)?)
@@ -94,15 +94,15 @@ fn upstream<T: Element>(
 }
 
 fn targets<'a, T: Element>(
-    input: &[usize],
+    split: Split,
     target: &'a Tensor,
     weight: Option<&'a Tensor>,
     ignore_index: i64,
 ) -> Result<Targets<'a, T>> {
     Ok(Targets {
         classes: target.as_slice()?,
-        count: input[1],
-        inner: input[2..].iter().product(),
+        count: split.size,
+        inner: split.inner,
         weight: weight.map(Tensor::as_slice).transpose()?,
         ignore_index,
     })
@@ -112,15 +112,14 @@ fn targets<'a, T: Element>(
 fn along_last<T: Element>(
     inputs: &[&Tensor],
     dim: usize,
-    kernel: impl FnOnce(&[&[T]], usize, &mut [T]) -> crate::Result<()>,
+    kernel: impl FnOnce(&[&[T]], &mut [T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let last = inputs[0].rank() - 1;
-    let (_, width, _) = outer_dim_inner(LogSoftmax::NAME, inputs[0].shape(), dim)?;
     let dense = inputs
         .iter()
         .map(|x| x.transpose(dim, last)?.contiguous())
         .collect::<Result<Vec<Tensor>>>()?;
     let slices = dense.iter().map(Tensor::as_slice).collect::<Result<Vec<&[T]>>>()?;
-    let out = filled(dense[0].shape(), |out| Ok(kernel(&slices, width, out)?))?;
+    let out = filled(dense[0].shape(), |out| Ok(kernel(&slices, out)?))?;
     out.transpose(dim, last)?.contiguous()
 }

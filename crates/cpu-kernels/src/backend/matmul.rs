@@ -1,3 +1,4 @@
+use samebits_tensor_core::geometry::Products;
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Error, Layout, Op, Result, Tensor};
@@ -11,18 +12,14 @@ pub(super) fn register_all() {
         "blocked",
         FLOATS,
         "each element is a chain of fma in ascending k within blocks of a fixed length",
-        |op: &Matmul, ()| {
+        |op: &Matmul, Products { batch, shape, .. }| {
             with_float!(op.a.dtype(), T => {
-                let batch = op.batch()?;
-                let last = |x: &Tensor, back: usize| x.shape()[x.rank() - back];
-                let mut shape = batch.clone();
-                shape.extend([last(&op.a, 2), last(&op.b, 1)]);
-                filled(&shape, |out| {
+                filled(shape, |out| {
                     if out.is_empty() {
                         // If the batch is empty, even the first matrix may lie outside its slice.
                         return Ok(());
                     }
-                    let (a, b) = (Operand::new(&op.a, &batch)?, Operand::new(&op.b, &batch)?);
+                    let (a, b) = (Operand::new(&op.a, batch)?, Operand::new(&op.b, batch)?);
                     let matrix = |operand: &Operand, x| {
                         Matrix::with_strides(
                             x, operand.rows, operand.columns, operand.row_stride, operand.column_stride,

@@ -1,3 +1,4 @@
+use samebits_tensor_core::geometry::{Batch, Rows};
 use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
 };
@@ -6,7 +7,7 @@ use samebits_tensor_core::{Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::memory;
-use crate::norm::{self, Batch, Scaled};
+use crate::norm::{self, Scaled};
 use samebits_numerics::reduce::Normal;
 
 const TREE: &str =
@@ -17,36 +18,39 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNorm, ()| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
+        |op: &BatchNorm, &shape| with_float!(op.input.dtype(), T => batch_norm::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNormGrad, ()| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
+        |op: &BatchNormGrad, &shape| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "each",
         FLOATS,
         "each element is its own fixed sequence of correctly rounded operations",
-        |op: &BatchNormInference, ()| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
+        |op: &BatchNormInference, &shape| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNorm, ()| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
+        |op: &LayerNorm, &rows| with_float!(op.input.dtype(), T => layer_norm::<T>(op, rows)),
     ));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNormGrad, ()| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+        |op: &LayerNormGrad, _| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
     ));
 }
 
-fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (x, shape) = batch(&op.input)?;
+fn batch_norm<T: Element>(
+    op: &BatchNorm,
+    shape: Batch,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let x = op.input.contiguous()?;
     let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps)?;
     let column = |of: fn(&Normal) -> f64| {
         let rounded = statistics.iter().map(|s| T::from_f64(of(s)).canonical());
@@ -71,8 +75,11 @@ fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Ten
     Ok((out, channels(&mean)?, channels(&var)?, channels(&rstd)?))
 }
 
-fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Tensor)> {
-    let (x, shape) = batch(&op.input)?;
+fn batch_norm_grad<T: Element>(
+    op: &BatchNormGrad,
+    shape: Batch,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.input.contiguous()?;
     let grad = op.grad.contiguous()?;
     let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
     let weight = op.weight.contiguous()?;
@@ -90,8 +97,8 @@ fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Te
     Ok((grad_x, channels(&grad_weight)?, channels(&grad_bias)?))
 }
 
-fn batch_norm_inference<T: Element>(op: &BatchNormInference) -> Result<Tensor> {
-    let (x, shape) = batch(&op.input)?;
+fn batch_norm_inference<T: Element>(op: &BatchNormInference, shape: Batch) -> Result<Tensor> {
+    let x = op.input.contiguous()?;
     let given = op.mean.to_vec::<T>()?.into_iter().zip(op.var.to_vec::<T>()?);
     let statistics: Vec<_> = given
         .map(|(mean, var)| {
@@ -114,13 +121,12 @@ fn batch_norm_inference<T: Element>(op: &BatchNormInference) -> Result<Tensor> {
     })
 }
 
-fn layer_norm<T: Element>(op: &LayerNorm) -> Result<(Tensor, Tensor, Tensor)> {
+fn layer_norm<T: Element>(op: &LayerNorm, rows: Rows) -> Result<(Tensor, Tensor, Tensor)> {
     let x = op.input.contiguous()?;
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
-    let rows = x.numel() / weight.numel();
     let mut out = Tensor::scratch(x.shape(), x.dtype())?;
-    let mut mean = Tensor::scratch(&[rows], x.dtype())?;
-    let mut rstd = Tensor::scratch(&[rows], x.dtype())?;
+    let mut mean = Tensor::scratch(&[rows.count], x.dtype())?;
+    let mut rstd = Tensor::scratch(&[rows.count], x.dtype())?;
     norm::layer_norm::<T>(
         x.as_slice()?,
         weight.as_slice()?,
@@ -148,12 +154,4 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
     )?;
     let like_weight = |values: &[T]| Tensor::from_slice(values, op.weight.shape());
     Ok((grad_x, like_weight(&grad_weight)?, like_weight(&grad_bias)?))
-}
-
-/// Returns the dense input as `[n, channels, spatial]`.
-fn batch(x: &Tensor) -> Result<(Tensor, Batch)> {
-    let dense = x.contiguous()?;
-    let shape = dense.shape();
-    let batch = Batch { n: shape[0], channels: shape[1], spatial: shape[2..].iter().product() };
-    Ok((dense, batch))
 }

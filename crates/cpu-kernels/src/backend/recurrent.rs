@@ -18,25 +18,25 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCell, ()| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
+        |op: &LstmCell, &shape| with_float!(op.cell.dtype(), T => lstm::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCellGrad, ()| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
+        |op: &LstmCellGrad, &shape| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCell, ()| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
+        |op: &GruCell, &shape| with_float!(op.hidden.dtype(), T => gru::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCellGrad, ()| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
+        |op: &GruCellGrad, &shape| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op, shape)),
     ));
     let mut by_sequence = Kernel::portable(
         "by-sequence",
@@ -61,7 +61,7 @@ fn shares_sequences(op: &RecurrentLayer, (): &()) -> bool {
     weights > 0 && (op.batch_sizes[0] >= threads() || weights <= 1 << 16)
 }
 
-fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
+fn lstm<T: Element>(op: &LstmCell, [_, size]: [usize; 2]) -> Result<(Tensor, Tensor, Tensor)> {
     let (x, h, cell) = (op.gates_x.contiguous()?, op.gates_h.contiguous()?, op.cell.contiguous()?);
     let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
     let mut hidden = Tensor::scratch(cell.shape(), cell.dtype())?;
@@ -74,7 +74,7 @@ fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
         bias_h: None,
     };
     recurrent::lstm_cell(
-        cell.shape()[1],
+        size,
         gates,
         cell.as_slice()?,
         hidden.as_mut_slice()?,
@@ -84,14 +84,14 @@ fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
     Ok((hidden, next_cell, activations))
 }
 
-fn lstm_grad<T: Element>(op: &LstmCellGrad) -> Result<(Tensor, Tensor)> {
+fn lstm_grad<T: Element>(op: &LstmCellGrad, [_, size]: [usize; 2]) -> Result<(Tensor, Tensor)> {
     let (grad_hidden, grad_cell) = (op.grad_hidden.contiguous()?, op.grad_cell.contiguous()?);
     let activations = op.activations.contiguous()?;
     let (cell, next_cell) = (op.cell.contiguous()?, op.next_cell.contiguous()?);
     let mut grad_gates = Tensor::scratch(activations.shape(), cell.dtype())?;
     let mut grad_previous = Tensor::scratch(cell.shape(), cell.dtype())?;
     recurrent::lstm_cell_backward::<T>(
-        cell.shape()[1],
+        size,
         [grad_hidden.as_slice()?, grad_cell.as_slice()?],
         activations.as_slice()?,
         [cell.as_slice()?, next_cell.as_slice()?],
@@ -101,12 +101,11 @@ fn lstm_grad<T: Element>(op: &LstmCellGrad) -> Result<(Tensor, Tensor)> {
     Ok((grad_gates, grad_previous))
 }
 
-fn gru<T: Element>(op: &GruCell) -> Result<(Tensor, Tensor)> {
+fn gru<T: Element>(op: &GruCell, [n, size]: [usize; 2]) -> Result<(Tensor, Tensor)> {
     let (x, h, hidden) =
         (op.gates_x.contiguous()?, op.gates_h.contiguous()?, op.hidden.contiguous()?);
     let bias_x = op.bias_x.as_ref().map(Tensor::contiguous).transpose()?;
     let bias_h = op.bias_h.as_ref().map(Tensor::contiguous).transpose()?;
-    let &[n, size] = hidden.shape() else { unreachable!("the operation checked its rank") };
     let mut next = Tensor::scratch(&[n, size], hidden.dtype())?;
     let mut activations = Tensor::scratch(&[n, 4 * size], hidden.dtype())?;
     let gates = Gates {
@@ -125,10 +124,12 @@ fn gru<T: Element>(op: &GruCell) -> Result<(Tensor, Tensor)> {
     Ok((next, activations))
 }
 
-fn gru_grad<T: Element>(op: &GruCellGrad) -> Result<(Tensor, Tensor, Tensor)> {
+fn gru_grad<T: Element>(
+    op: &GruCellGrad,
+    [n, size]: [usize; 2],
+) -> Result<(Tensor, Tensor, Tensor)> {
     let (grad, hidden) = (op.grad.contiguous()?, op.hidden.contiguous()?);
     let activations = op.activations.contiguous()?;
-    let &[n, size] = hidden.shape() else { unreachable!("the operation checked its rank") };
     let mut grad_x = Tensor::scratch(&[n, 3 * size], hidden.dtype())?;
     let mut grad_h = Tensor::scratch(&[n, 3 * size], hidden.dtype())?;
     let mut grad_previous = Tensor::scratch(&[n, size], hidden.dtype())?;

@@ -14,13 +14,13 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 pub(super) fn register_all() {
     // Registered before the atomic variants, because it is the faster of the two: see
     // docs/benchmarks.md.
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd, ()| {
-        let ScatterAdd { input, dim, index, source } = op;
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd, plan| {
+        let ScatterAdd { input, index, source, .. } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => to_elements(
             ScatterAdd::NAME,
+            plan,
             input,
-            *dim,
             index,
             source,
             fresh,
@@ -29,16 +29,16 @@ pub(super) fn register_all() {
             },
         ))
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterAdd, ()| {
-        let ScatterAdd { input, dim, index, source } = op;
-        to_elements(ScatterAdd::NAME, input, *dim, index, source, false, scatter::scatter_add_fast)
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterAdd, plan| {
+        let ScatterAdd { input, index, source, .. } = op;
+        to_elements(ScatterAdd::NAME, plan, input, index, source, false, scatter::scatter_add_fast)
     }));
-    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &ScatterReduce, ()| {
-        let ScatterReduce { input, dim, index, source, kind, include_self } = op;
+    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &ScatterReduce, plan| {
+        let ScatterReduce { input, index, source, kind, include_self, .. } = op;
         with_float!(input.dtype(), T => to_elements(
             ScatterReduce::NAME,
+            plan,
             input,
-            *dim,
             index,
             source,
             false,
@@ -47,12 +47,12 @@ pub(super) fn register_all() {
             },
         ))
     }));
-    let mut atomic = Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterReduce, ()| {
-        let ScatterReduce { input, dim, index, source, kind, include_self } = op;
+    let mut atomic = Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterReduce, plan| {
+        let ScatterReduce { input, index, source, kind, include_self, .. } = op;
         to_elements(
             ScatterReduce::NAME,
+            plan,
             input,
-            *dim,
             index,
             source,
             false,
@@ -63,10 +63,10 @@ pub(super) fn register_all() {
     });
     atomic.applies = |op, _| matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Mean);
     register(atomic);
-    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &IndexReduce, ()| {
-        let IndexReduce { input, dim, index, source, kind, include_self } = op;
+    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &IndexReduce, &split| {
+        let IndexReduce { input, index, source, kind, include_self, .. } = op;
         with_float!(input.dtype(), T => {
-            to_slices(input, *dim, index, source, false, |out: &mut [T], shape, index, source| {
+            to_slices(input, split, index, source, false, |out: &mut [T], shape, index, source| {
                 scatter::index_reduce(out, shape, index, source, *kind, *include_self)
             })
         })
@@ -75,16 +75,16 @@ pub(super) fn register_all() {
 }
 
 fn register_integers() {
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterAdd, ()| {
-        let ScatterAdd { input, dim, index, source } = op;
-        to_elements(ScatterAdd::NAME, input, *dim, index, source, false, integer::scatter_add)
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterAdd, plan| {
+        let ScatterAdd { input, index, source, .. } = op;
+        to_elements(ScatterAdd::NAME, plan, input, index, source, false, integer::scatter_add)
     }));
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterReduce, ()| {
-        let ScatterReduce { input, dim, index, source, kind, include_self } = op;
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterReduce, plan| {
+        let ScatterReduce { input, index, source, kind, include_self, .. } = op;
         to_elements(
             ScatterReduce::NAME,
+            plan,
             input,
-            *dim,
             index,
             source,
             false,
@@ -93,9 +93,9 @@ fn register_integers() {
             },
         )
     }));
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexReduce, ()| {
-        let IndexReduce { input, dim, index, source, kind, include_self } = op;
-        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexReduce, &split| {
+        let IndexReduce { input, index, source, kind, include_self, .. } = op;
+        to_slices(input, split, index, source, false, |out, shape, index, source| {
             integer::index_reduce(out, shape, index, source, *kind, *include_self)
         })
     }));

@@ -1,4 +1,4 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
@@ -11,14 +11,13 @@ pub(super) fn register_all() {
         "copy",
         &DType::ALL,
         "each element is copied",
-        |op: &Cat, ()| with_bits!(op.dtype(), T => cat::<T>(op)),
+        |op: &Cat, (split, shape)| with_bits!(op.dtype(), T => cat::<T>(op, *split, shape)),
     ));
 }
 
-fn cat<T: Element>(op: &Cat) -> Result<Tensor> {
-    let shape = op.output_shape()?;
-    let mut out = Tensor::scratch(&shape, op.dtype())?;
-    let (_, size, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
+fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
+    let mut out = Tensor::scratch(shape, op.dtype())?;
+    let Split { size, inner, .. } = split;
     let row = size * inner;
     let inputs = op.inputs.iter().map(dense_or_same).collect::<Result<Vec<_>>>()?;
     let parts = inputs

@@ -1,5 +1,5 @@
 use samebits_tensor_core::Tensor;
-use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad};
+use samebits_tensor_core::ops::{CtcBatch, CtcLoss, CtcLossGrad};
 use samebits_tensor_core::registry::register;
 
 use super::loss::reduction;
@@ -14,51 +14,47 @@ pub(super) fn register_all() {
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLoss, ()| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+        |op: &CtcLoss, plan| with_float!(op.log_probs.dtype(), T => loss::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, _| gradient::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, plan| gradient::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLossGrad, ()| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, Variant::Deterministic)),
+        |op: &CtcLossGrad, plan| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, plan, Variant::Deterministic)),
     ));
 }
 
-fn loss<T: Real>(op: &CtcLoss) -> Tensors<Tensor> {
+fn loss<T: Real>(op: &CtcLoss, plan: &CtcBatch) -> Tensors<Tensor> {
     on(op, |gpu| {
         let log_probs = gpu.input::<T>(&op.log_probs)?;
         let labels = gpu.input(&op.targets.labels)?;
-        let starts = op.targets.starts();
-        let shape = op.log_probs.shape();
         let batch = Batch {
             log_probs: &log_probs,
-            shape: [shape[0], shape[1], shape[2]],
+            shape: plan.shape,
             labels: &labels,
             count: op.targets.labels.numel(),
-            starts: &starts,
+            starts: &plan.starts,
             target_lengths: &op.targets.target_lengths,
             input_lengths: &op.targets.input_lengths,
             blank: op.targets.blank,
         };
         let (reduction, scalar) = reduction(op.reduction);
         let out = ctc::ctc_loss(gpu.device, batch, reduction, op.zero_infinity)?;
-        gpu.tensor(out, if scalar { &[] } else { &shape[1..2] })
+        gpu.tensor(out, if scalar { &[] } else { &plan.shape[1..2] })
     })
 }
 
-fn gradient<T: Real>(op: &CtcLossGrad, variant: Variant) -> Tensors<Tensor> {
+fn gradient<T: Real>(op: &CtcLossGrad, plan: &CtcBatch, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, log_probs) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.log_probs)?);
         let labels = gpu.input(&op.targets.labels)?;
-        let starts = op.targets.starts();
-        let shape = op.log_probs.shape();
         let batch = Batch {
             log_probs: &log_probs,
-            shape: [shape[0], shape[1], shape[2]],
+            shape: plan.shape,
             labels: &labels,
             count: op.targets.labels.numel(),
-            starts: &starts,
+            starts: &plan.starts,
             target_lengths: &op.targets.target_lengths,
             input_lengths: &op.targets.input_lengths,
             blank: op.targets.blank,
@@ -66,6 +62,6 @@ fn gradient<T: Real>(op: &CtcLossGrad, variant: Variant) -> Tensors<Tensor> {
         let (reduction, _) = reduction(op.reduction);
         let zero_infinity = op.zero_infinity;
         let out = ctc::ctc_loss_grad(gpu.device, &grad, batch, reduction, zero_infinity, variant)?;
-        gpu.tensor(out, shape)
+        gpu.tensor(out, &plan.shape)
     })
 }

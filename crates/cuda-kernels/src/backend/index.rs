@@ -1,10 +1,9 @@
-use samebits_tensor_core::layout::{PerDim, outer_dim_inner};
+use samebits_tensor_core::geometry::{IndexedElements, IndexedSlices, Split};
 use samebits_tensor_core::ops::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
-    indexed_shape,
 };
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{DType, Layout, Op, Tensor};
+use samebits_tensor_core::{DType, Op, Tensor};
 
 use super::elementwise::comparable;
 use super::memory::Input;
@@ -23,22 +22,19 @@ pub(super) const EXACT: &str = "the sum is exact and rounded once";
 pub(super) const ASCENDING: &str = "added in ascending source order";
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect, (split, shape)| {
         on(op, |gpu| {
-            let rows = rows(IndexSelect::NAME, op.x.shape(), op.dim, op.index.numel())?;
-            let index = gpu.input(&op.index)?;
-            let mut shape = op.x.shape().to_vec();
-            shape[op.dim] = rows.n;
+            let (rows, index) = (rows(*split, op.index.numel()), gpu.input(&op.index)?);
             with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
-                gpu.typed(out, &shape, op.x.dtype())
+                gpu.typed(out, shape, op.x.dtype())
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Gather, plan| {
         on(op, |gpu| {
-            let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
+            let (rows, index) = elements(&gpu, Gather::NAME, plan, &op.index)?;
             with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::gather(gpu.device, &x, &index, rows)?;
@@ -46,20 +42,19 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Index, plan| {
         on(op, |gpu| {
-            let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
+            let (rows, index) = joined(&gpu, Index::NAME, plan, &op.x, &op.indices)?;
             with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
-                gpu.typed(out, &shape, op.x.dtype())
+                gpu.typed(out, &plan.shape, op.x.dtype())
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy, &split| {
         on(op, |gpu| {
-            let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
-            let index = gpu.input(&op.index)?;
+            let (rows, index) = (rows(split, op.index.numel()), gpu.input(&op.index)?);
             with_word!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&op.source)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &source, rows)?;
@@ -67,22 +62,21 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &Scatter, plan| {
         on(op, |gpu| {
-            let shape = op.input.shape();
-            let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
-            let source = part(&op.source, &op.index)?;
+            let (rows, index) = elements(&gpu, Scatter::NAME, plan, &op.index)?;
+            let source = op.source.leading(op.index.shape())?;
             with_word!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&source)?);
                 scatter::scatter(gpu.device, &mut out, &index, &source, rows)?;
-                gpu.typed(out, shape, op.input.dtype())
+                gpu.typed(out, op.input.shape(), op.input.dtype())
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexPut, plan| {
         on(op, |gpu| {
-            let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
-            let values = op.values.expand(&shape)?;
+            let (rows, index) = joined(&gpu, IndexPut::NAME, plan, &op.input, &op.indices)?;
+            let values = op.values.expand(&plan.shape)?;
             with_word!(op.input.dtype(), T => {
                 let (mut out, values) = (gpu.copy::<T>(&op.input)?, gpu.input(&values)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &values, rows)?;
@@ -100,31 +94,31 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(atomic(F32, ARRIVAL, |op, _| index_add::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &IndexAdd, ()| {
-        index_add::<f32>(op, Variant::Deterministic)
+    register(atomic(F32, ARRIVAL, |op, &split| index_add::<f32>(op, split, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexAdd, &split| {
+        index_add::<f32>(op, split, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd, ()| {
-        index_add::<f64>(op, Variant::Deterministic)
+    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd, &split| {
+        index_add::<f64>(op, split, Variant::Deterministic)
     }));
-    register(portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, ()| {
-        index_add::<i64>(op, Variant::Deterministic)
+    register(portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, &split| {
+        index_add::<i64>(op, split, Variant::Deterministic)
     }));
-    register(atomic(F32, ARRIVAL, |op, _| index_put_add::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &IndexPutAdd, ()| {
-        index_put_add::<f32>(op, Variant::Deterministic)
+    register(atomic(F32, ARRIVAL, |op, plan| index_put_add::<f32>(op, plan, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexPutAdd, plan| {
+        index_put_add::<f32>(op, plan, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd, ()| {
-        index_put_add::<f64>(op, Variant::Deterministic)
+    register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd, plan| {
+        index_put_add::<f64>(op, plan, Variant::Deterministic)
     }));
-    register(portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, ()| {
-        index_put_add::<i64>(op, Variant::Deterministic)
+    register(portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, plan| {
+        index_put_add::<i64>(op, plan, Variant::Deterministic)
     }));
 }
 
-fn index_add<T: Stored + Summed>(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_add<T: Stored + Summed>(op: &IndexAdd, split: Split, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
+        let rows = rows(split, op.index.numel());
         let mut out = gpu.copy::<T>(&op.input)?;
         let (index, source) = (gpu.input(&op.index)?, gpu.input(&op.source)?);
         let alpha = T::from_f64(op.alpha);
@@ -133,11 +127,15 @@ fn index_add<T: Stored + Summed>(op: &IndexAdd, variant: Variant) -> Tensors<Ten
     })
 }
 
-fn index_put_add<T: Stored + Summed>(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_put_add<T: Stored + Summed>(
+    op: &IndexPutAdd,
+    plan: &IndexedSlices,
+    variant: Variant,
+) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
+        let (rows, index) = joined(&gpu, IndexPutAdd::NAME, plan, &op.input, &op.indices)?;
         let mut out = gpu.copy::<T>(&op.input)?;
-        let values = gpu.input(&op.values.expand(&shape)?)?;
+        let values = gpu.input(&op.values.expand(&plan.shape)?)?;
         let one = T::from_f64(1.0);
         scatter::index_add(gpu.device, &mut out, &index, &values, rows, one, variant)?;
         gpu.tensor(out, op.input.shape())
@@ -145,14 +143,9 @@ fn index_put_add<T: Stored + Summed>(op: &IndexPutAdd, variant: Variant) -> Tens
 }
 
 /// Returns the view of a tensor along one dimension, with `n` places in the index.
-pub(super) fn rows(
-    op: &'static str,
-    shape: &[usize],
-    dim: usize,
-    n: usize,
-) -> Result<Rows, Failure> {
-    let (outer, size, inner) = outer_dim_inner(op, shape, dim)?;
-    Ok(Rows { outer, size, n, inner })
+pub(super) fn rows(split: Split, n: usize) -> Rows {
+    let Split { outer, size, inner } = split;
+    Rows { outer, size, n, inner }
 }
 
 /// An index in device memory: that of a tensor, or a computed one.
@@ -172,54 +165,47 @@ impl std::ops::Deref for Places {
     }
 }
 
-/// Returns an index of elements of a tensor of `shape`, and the view it addresses. If the index
-/// covers only a part of the tensor, it is converted to places in the flattened tensor.
+/// Returns an index of elements, and the view it addresses. If the index covers only a part of the
+/// tensor, it is converted to places in the flattened tensor.
 pub(super) fn elements(
     gpu: &Gpu<'_>,
     op: &'static str,
-    shape: &[usize],
-    dim: usize,
+    plan: &IndexedElements,
     index: &Tensor,
 ) -> Result<(Rows, Places), Failure> {
-    let rows = rows(op, shape, dim, index.shape()[dim])?;
-    let given = gpu.input(index)?;
-    if (0..shape.len()).all(|d| d == dim || index.shape()[d] == shape[d]) {
-        return Ok((rows, Places::Given(given)));
+    if plan.whole {
+        let n = index.shape()[plan.dim];
+        return Ok((rows(plan.split, n), Places::Given(gpu.input(index)?)));
     }
-    let strides = Layout::contiguous(op, shape)?;
-    let strides = strides.strides();
-    let size = shape[dim];
-    let places = places::part_places(gpu.device, op, &given, index.shape(), strides, dim, size)?;
-    let flat = Rows { outer: 1, size: shape.iter().product(), n: index.numel(), inner: 1 };
-    Ok((flat, Places::Computed(places)))
+    let places = flat_places(gpu, op, plan, index)?;
+    Ok((rows(plan.flat(), index.numel()), Places::Computed(places)))
 }
 
-/// Returns the part of a source that an index of elements covers.
-pub(super) fn part(source: &Tensor, index: &Tensor) -> Result<Tensor, Failure> {
-    let mut source = source.clone();
-    for (dim, &size) in index.shape().iter().enumerate() {
-        source = source.narrow(dim, 0, size)?;
-    }
-    Ok(source)
+/// Returns an index of elements as places in the flattened tensor.
+pub(super) fn flat_places(
+    gpu: &Gpu<'_>,
+    op: &'static str,
+    plan: &IndexedElements,
+    index: &Tensor,
+) -> Result<Buffer<i64>, Failure> {
+    let (given, size) = (gpu.input(index)?, plan.split.size);
+    let (shape, strides) = (index.shape(), &plan.strides[..]);
+    Ok(places::part_places(gpu.device, op, &given, shape, strides, plan.dim, size)?)
 }
 
-/// Returns the view and the rows that several indices of the first dimensions name together, and
-/// the shape of the selected part.
+/// Returns the view and the rows that several indices of the first dimensions name together.
 fn joined(
     gpu: &Gpu<'_>,
     op: &'static str,
+    plan: &IndexedSlices,
     x: &Tensor,
     indices: &[Tensor],
-) -> Result<(Rows, Buffer<i64>, PerDim), Failure> {
-    let (sizes, rest) = x.shape().split_at(indices.len());
-    let shape = indexed_shape(op, x, indices)?;
-    let index_shape = &shape[..shape.len() - rest.len()];
+) -> Result<(Rows, Buffer<i64>), Failure> {
     let given = indices
         .iter()
-        .map(|index| gpu.input(&index.expand(index_shape)?))
+        .map(|index| gpu.input(&index.expand(plan.index_shape())?))
         .collect::<Result<Vec<Input<i64>>, Failure>>()?;
-    let n = index_shape.iter().product();
+    let (sizes, n) = (&x.shape()[..indices.len()], plan.index_shape().iter().product());
     let found = places::joined_places(gpu.device, op, &given, sizes, n)?;
-    let rows = Rows { outer: 1, size: sizes.iter().product(), n, inner: rest.iter().product() };
-    Ok((rows, found, shape))
+    Ok((Rows { outer: 1, size: plan.rows, n, inner: plan.width }, found))
 }

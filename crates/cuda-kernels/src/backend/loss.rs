@@ -1,9 +1,9 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::Tensor;
+use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
     CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Tensor};
 
 use super::{ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
@@ -18,62 +18,60 @@ pub(super) fn register_all() {
         "rows",
         FLOATS,
         ROWS,
-        |op: &LogSoftmax, ()| with_float!(op.x.dtype(), T => log_softmax::<T>(op)),
+        |op: &LogSoftmax, &split| with_float!(op.x.dtype(), T => log_softmax::<T>(op, split)),
     ));
     register(portable(
         "rows",
         FLOATS,
         ROWS,
-        |op: &LogSoftmaxGrad, ()| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op)),
+        |op: &LogSoftmaxGrad, &split| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op, split)),
     ));
     register(Kernel {
-        applies: |op: &NllLoss, ()| op.reduction != Reduction::None,
-        ..atomic(F32, ARRIVAL, |op, _| nll_loss::<f32>(op, Variant::Atomic))
+        applies: |op: &NllLoss, _| op.reduction != Reduction::None,
+        ..atomic(F32, ARRIVAL, |op, &split| nll_loss::<f32>(op, split, Variant::Atomic))
     });
     register(portable(
         "tree",
         FLOATS,
         "each loss is one f64 product; \
          their sum runs in f64 over a tree that depends on their number alone",
-        |op: &NllLoss, ()| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic)),
+        |op: &NllLoss, &split| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, split, Variant::Deterministic)),
     ));
     register(portable(
         "each",
         FLOATS,
         "each element is written independently",
-        |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+        |op: &NllLossGrad, &split| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op, split)),
     ));
     register(portable(
         "rows",
         FLOATS,
         ROWS,
-        |op: &CrossEntropyGrad, ()| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op)),
+        |op: &CrossEntropyGrad, &split| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op, split)),
     ));
 }
 
-fn log_softmax<T: Real>(op: &LogSoftmax) -> Tensors<Tensor> {
+fn log_softmax<T: Real>(op: &LogSoftmax, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = outer_dim_inner(LogSoftmax::NAME, op.x.shape(), op.dim)?.into();
         let x = gpu.input::<T>(&op.x)?;
-        gpu.tensor(loss::log_softmax(gpu.device, &x, shape)?, op.x.shape())
+        gpu.tensor(loss::log_softmax(gpu.device, &x, split.into())?, op.x.shape())
     })
 }
 
-fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad) -> Tensors<Tensor> {
+fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = outer_dim_inner(LogSoftmaxGrad::NAME, op.y.shape(), op.dim)?.into();
         let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
-        gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, shape)?, op.y.shape())
+        gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, split.into())?, op.y.shape())
     })
 }
 
-fn nll_loss<T: Real>(op: &NllLoss, variant: Variant) -> Tensors<Tensor> {
+fn nll_loss<T: Real>(op: &NllLoss, split: Split, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (log_probs, target) = (gpu.input::<T>(&op.log_probs)?, gpu.input(&op.target)?);
         let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
         let targets = Targets {
             classes: &target,
-            shape: outer_dim_inner(NllLoss::NAME, op.log_probs.shape(), 1)?.into(),
+            shape: split.into(),
             weight: weight.as_deref(),
             ignore_index: op.ignore_index,
         };
@@ -83,12 +81,12 @@ fn nll_loss<T: Real>(op: &NllLoss, variant: Variant) -> Tensors<Tensor> {
     })
 }
 
-fn nll_loss_grad<T: Real>(op: &NllLossGrad) -> Tensors<Tensor> {
-    on(op, |gpu| gpu.tensor(nll_gradient::<T>(&gpu, op)?, &op.input_shape))
+fn nll_loss_grad<T: Real>(op: &NllLossGrad, split: Split) -> Tensors<Tensor> {
+    on(op, |gpu| gpu.tensor(nll_gradient::<T>(&gpu, op, split)?, &op.input_shape))
 }
 
 /// Computes the gradient in two steps, those of [`NllLossGrad`] and of the softmax.
-fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad) -> Tensors<Tensor> {
+fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
         let nll = NllLossGrad {
             grad: op.grad.clone(),
@@ -98,18 +96,24 @@ fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad) -> Tensors<Tensor> {
             reduction: op.reduction,
             input_shape: op.log_probs.shape().to_vec(),
         };
-        let (grad, y) = (nll_gradient::<T>(&gpu, &nll)?, gpu.input(&op.log_probs)?);
-        let shape = outer_dim_inner(CrossEntropyGrad::NAME, op.log_probs.shape(), 1)?.into();
-        gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, shape)?, op.log_probs.shape())
+        let (grad, y) = (nll_gradient::<T>(&gpu, &nll, split)?, gpu.input(&op.log_probs)?);
+        gpu.tensor(
+            loss::log_softmax_grad(gpu.device, &grad, &y, split.into())?,
+            op.log_probs.shape(),
+        )
     })
 }
 
-fn nll_gradient<T: Real>(gpu: &Gpu<'_>, op: &NllLossGrad) -> Result<Buffer<T>, Failure> {
+fn nll_gradient<T: Real>(
+    gpu: &Gpu<'_>,
+    op: &NllLossGrad,
+    split: Split,
+) -> Result<Buffer<T>, Failure> {
     let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
     let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
     let targets = Targets {
         classes: &target,
-        shape: outer_dim_inner(NllLossGrad::NAME, &op.input_shape, 1)?.into(),
+        shape: split.into(),
         weight: weight.as_deref(),
         ignore_index: op.ignore_index,
     };

@@ -1,3 +1,4 @@
+use samebits_tensor_core::geometry::Products;
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Layout, Op, Tensor};
@@ -16,40 +17,37 @@ pub(super) fn register_all() {
     vendor::register_all();
     // Applies only if splitting k pays: with few outputs and a long k.
     register(Kernel {
-        applies: |op: &Matmul, ()| {
-            let [m, n, k] = sizes(op);
+        applies: |_: &Matmul, products| {
+            let [m, n, k] = products.sizes();
             k >= 2048 && m.saturating_mul(n) <= 1 << 18
         },
-        ..atomic(F32, "partial sums are added in the order in which blocks arrive", |op, _| {
-            product(op, matmul_atomic)
-        })
+        ..atomic(
+            F32,
+            "partial sums are added in the order in which blocks arrive",
+            |op, products| product(op, products, matmul_atomic),
+        )
     });
     register(portable(
         "tiled",
         FLOATS,
         CHAIN,
-        |op: &Matmul, ()| with_float!(op.a.dtype(), T => product::<T>(op, matmul)),
+        |op: &Matmul, products| with_float!(op.a.dtype(), T => product::<T>(op, products, matmul)),
     ));
 }
 
 fn product<T: Stored>(
     op: &Matmul,
+    products: &Products,
     kernel: impl FnOnce(&Device, Matrix<'_, T>, Matrix<'_, T>, [usize; 3]) -> Result<Buffer<T>>,
 ) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let batch = op.batch()?;
         let (a, b) = (storage::<T>(&op.a)?, storage::<T>(&op.b)?);
-        let (offsets_a, offsets_b) = (offsets(&op.a, &batch)?, offsets(&op.b, &batch)?);
-        let [m, n, k] = sizes(op);
+        let (offsets_a, offsets_b) =
+            (offsets(&op.a, &products.batch)?, offsets(&op.b, &products.batch)?);
         let left = matrix(&op.a, &a, &offsets_a);
-        let out = kernel(gpu.device, left, matrix(&op.b, &b, &offsets_b), [m, n, k])?;
-        gpu.tensor(out, &[&batch[..], &[m, n]].concat())
+        let out = kernel(gpu.device, left, matrix(&op.b, &b, &offsets_b), products.sizes())?;
+        gpu.tensor(out, &products.shape)
     })
-}
-
-fn sizes(op: &Matmul) -> [usize; 3] {
-    let (a, b) = (op.a.shape(), op.b.shape());
-    [a[a.len() - 2], b[b.len() - 1], a[a.len() - 1]]
 }
 
 fn matrix<'a, T>(x: &Tensor, data: &'a Buffer<T>, offsets: &'a [usize]) -> Matrix<'a, T> {
@@ -82,16 +80,15 @@ mod vendor {
             "cublas",
             FLOATS,
             why,
-            |op: &Matmul, ()| with_float!(op.a.dtype(), T => product::<T>(op, cublas::matmul)),
+            |op: &Matmul, products| with_float!(op.a.dtype(), T => product::<T>(op, products, cublas::matmul)),
         );
         register(Kernel { level: Determinism::RunToRun, applies, ..kernel });
     }
 
-    fn applies(op: &Matmul, (): &()) -> bool {
+    fn applies(op: &Matmul, products: &Products) -> bool {
         let fits = || -> Result<bool, Failure> {
-            let batch = op.batch()?;
-            let (a, b) = (offsets(&op.a, &batch)?, offsets(&op.b, &batch)?);
-            Ok(cublas::takes(strides(&op.a), &a, strides(&op.b), &b, sizes(op)))
+            let (a, b) = (offsets(&op.a, &products.batch)?, offsets(&op.b, &products.batch)?);
+            Ok(cublas::takes(strides(&op.a), &a, strides(&op.b), &b, products.sizes()))
         };
         cublas::find().is_ok() && fits().unwrap_or(false)
     }

@@ -1,4 +1,5 @@
 use samebits_tensor_core::Tensor;
+use samebits_tensor_core::geometry::{Batch, Rows};
 use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
 };
@@ -6,7 +7,7 @@ use samebits_tensor_core::registry::register;
 
 use super::{EACH, FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
 use crate::launch::Buffer;
-use crate::norm::{self, Batch, Gradients};
+use crate::norm::{self, Gradients};
 
 const TREE: &str =
     "statistics run in f64 over a tree that depends on the length alone; the rest is elementwise";
@@ -16,37 +17,37 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNorm, ()| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
+        |op: &BatchNorm, &shape| with_float!(op.input.dtype(), T => batch_norm::<T>(op, shape)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNormGrad, ()| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
+        |op: &BatchNormGrad, &shape| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op, shape)),
     ));
     register(portable(
         "each",
         FLOATS,
         EACH,
-        |op: &BatchNormInference, ()| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
+        |op: &BatchNormInference, &shape| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op, shape)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNorm, ()| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
+        |op: &LayerNorm, &rows| with_float!(op.input.dtype(), T => layer_norm::<T>(op, rows)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNormGrad, ()| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+        |op: &LayerNormGrad, &rows| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op, rows)),
     ));
 }
 
-fn batch_norm<T: Real>(op: &BatchNorm) -> Tensors<(Tensor, Tensor, Tensor, Tensor)> {
+fn batch_norm<T: Real>(op: &BatchNorm, shape: Batch) -> Tensors<(Tensor, Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
-        let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
+        let x = gpu.input::<T>(&op.input)?;
         let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
         let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
         let out = norm::batch_normalize(gpu.device, &x, shape, &found.scaled, &weight, &bias)?;
@@ -60,12 +61,11 @@ fn batch_norm<T: Real>(op: &BatchNorm) -> Tensors<(Tensor, Tensor, Tensor, Tenso
     })
 }
 
-fn batch_norm_grad<T: Real>(op: &BatchNormGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn batch_norm_grad<T: Real>(op: &BatchNormGrad, shape: Batch) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
         let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
         let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
         let weight = gpu.input(&op.weight)?;
-        let shape = batch(&op.input);
         let statistics: [&Buffer<T>; 2] = [&mean, &rstd];
         let found =
             norm::batch_norm_grad(gpu.device, &grad, &x, shape, statistics, &weight, op.eps)?;
@@ -73,9 +73,9 @@ fn batch_norm_grad<T: Real>(op: &BatchNormGrad) -> Tensors<(Tensor, Tensor, Tens
     })
 }
 
-fn batch_norm_inference<T: Real>(op: &BatchNormInference) -> Tensors<Tensor> {
+fn batch_norm_inference<T: Real>(op: &BatchNormInference, shape: Batch) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
+        let x = gpu.input::<T>(&op.input)?;
         let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
         let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
         let given = norm::given_statistics(gpu.device, &mean, &var, op.eps)?;
@@ -84,10 +84,10 @@ fn batch_norm_inference<T: Real>(op: &BatchNormInference) -> Tensors<Tensor> {
     })
 }
 
-fn layer_norm<T: Real>(op: &LayerNorm) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn layer_norm<T: Real>(op: &LayerNorm, rows: Rows) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
         let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
-        let shape = rows(&op.input, &op.weight);
+        let shape = [rows.count, rows.width];
         let x = gpu.input::<T>(&op.input)?;
         let (out, mean, rstd) = norm::layer_norm(gpu.device, &x, shape, &weight, &bias, op.eps)?;
         Ok((
@@ -98,12 +98,12 @@ fn layer_norm<T: Real>(op: &LayerNorm) -> Tensors<(Tensor, Tensor, Tensor)> {
     })
 }
 
-fn layer_norm_grad<T: Real>(op: &LayerNormGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn layer_norm_grad<T: Real>(op: &LayerNormGrad, rows: Rows) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
         let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
         let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
         let weight = gpu.input(&op.weight)?;
-        let shape = rows(&op.input, &op.weight);
+        let shape = [rows.count, rows.width];
         let statistics: [&Buffer<T>; 2] = [&mean, &rstd];
         let found =
             norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, statistics, op.eps)?;
@@ -122,15 +122,4 @@ fn gradients<T: Real>(
         gpu.tensor(found.weight, weight.shape())?,
         gpu.tensor(found.bias, weight.shape())?,
     ))
-}
-
-/// Returns the input as `[n, channels, spatial]`.
-fn batch(x: &Tensor) -> Batch {
-    let shape = x.shape();
-    Batch { n: shape[0], channels: shape[1], spatial: shape[2..].iter().product() }
-}
-
-/// Returns the input as rows of the weight's size.
-fn rows(x: &Tensor, weight: &Tensor) -> [usize; 2] {
-    [x.numel() / weight.numel(), weight.numel()]
 }

@@ -1,10 +1,9 @@
+use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{Op, Tensor};
 
 use super::memory::Input;
 use super::{EACH, FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
-use crate::error::CudaError;
 use crate::recurrent::{self, Gates};
 
 pub(super) fn register_all() {
@@ -12,31 +11,30 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCell, ()| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
+        |op: &LstmCell, &shape| with_float!(op.cell.dtype(), T => lstm::<T>(op, shape)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCellGrad, ()| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
+        |op: &LstmCellGrad, &shape| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op, shape)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCell, ()| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
+        |op: &GruCell, &shape| with_float!(op.hidden.dtype(), T => gru::<T>(op, shape)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCellGrad, ()| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
+        |op: &GruCellGrad, &shape| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op, shape)),
     ));
 }
 
-fn lstm<T: Real>(op: &LstmCell) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn lstm<T: Real>(op: &LstmCell, shape: [usize; 2]) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
-        let shape = shape::<LstmCell>(&op.cell)?;
         let (x, h, cell) =
             (gpu.input(&op.gates_x)?, gpu.input(&op.gates_h)?, gpu.input::<T>(&op.cell)?);
         let bias = bias(&gpu, &op.bias)?;
@@ -51,9 +49,8 @@ fn lstm<T: Real>(op: &LstmCell) -> Tensors<(Tensor, Tensor, Tensor)> {
     })
 }
 
-fn lstm_grad<T: Real>(op: &LstmCellGrad) -> Tensors<(Tensor, Tensor)> {
+fn lstm_grad<T: Real>(op: &LstmCellGrad, shape: [usize; 2]) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let shape = shape::<LstmCellGrad>(&op.cell)?;
         let (grad_hidden, grad_cell) =
             (gpu.input::<T>(&op.grad_hidden)?, gpu.input(&op.grad_cell)?);
         let activations = gpu.input(&op.activations)?;
@@ -72,9 +69,8 @@ fn lstm_grad<T: Real>(op: &LstmCellGrad) -> Tensors<(Tensor, Tensor)> {
     })
 }
 
-fn gru<T: Real>(op: &GruCell) -> Tensors<(Tensor, Tensor)> {
+fn gru<T: Real>(op: &GruCell, [n, size]: [usize; 2]) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let [n, size] = shape::<GruCell>(&op.hidden)?;
         let (x, h, hidden) =
             (gpu.input(&op.gates_x)?, gpu.input(&op.gates_h)?, gpu.input::<T>(&op.hidden)?);
         let (bias_x, bias_h) = (bias(&gpu, &op.bias_x)?, bias(&gpu, &op.bias_h)?);
@@ -84,9 +80,8 @@ fn gru<T: Real>(op: &GruCell) -> Tensors<(Tensor, Tensor)> {
     })
 }
 
-fn gru_grad<T: Real>(op: &GruCellGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn gru_grad<T: Real>(op: &GruCellGrad, [n, size]: [usize; 2]) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
-        let [n, size] = shape::<GruCellGrad>(&op.hidden)?;
         let (grad, hidden) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.hidden)?);
         let activations = gpu.input(&op.activations)?;
         let (grad_x, grad_h, grad_previous) =
@@ -96,14 +91,6 @@ fn gru_grad<T: Real>(op: &GruCellGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
             gpu.tensor(grad_h, &[n, 3 * size])?,
             gpu.tensor(grad_previous, &[n, size])?,
         ))
-    })
-}
-
-/// Returns the number of rows and units of a state.
-fn shape<O: Op>(state: &Tensor) -> Result<[usize; 2], Failure> {
-    state.shape().try_into().map_err(|_| {
-        let message = format!("expected a state of shape [n, size], got {:?}", state.shape());
-        CudaError::invalid(O::NAME, message).into()
     })
 }
 

@@ -6,21 +6,27 @@
 //! and the kernels on plain slices of every device take it.
 
 mod bags;
+mod batch;
 mod bins;
 mod conv;
 mod grid_sample;
 mod interpolate;
+mod matrices;
 mod padding;
+mod places;
 mod planes;
 mod pooling;
 mod split;
 
 pub use bags::BagBounds;
+pub use batch::{Batch, Rows};
 pub use bins::bin_edges;
 pub use conv::{ConvParams, ConvPass, ConvSizes, Convolution};
 pub use grid_sample::{GridMode, GridPadding, GridParams, Sampling};
 pub use interpolate::{InterpolateMode, Resize, ResizedAxis, Taps, cubic_weights};
+pub use matrices::{Matrices, Products};
 pub use padding::{PadMode, PaddedAxis, Padding};
+pub use places::{IndexedElements, IndexedSlices};
 pub use planes::{Axis, Planes};
 pub use pooling::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,

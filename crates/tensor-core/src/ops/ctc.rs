@@ -16,9 +16,18 @@ pub struct CtcTargets {
     pub blank: usize,
 }
 
+/// The sizes of a batch of label sequences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CtcBatch {
+    /// The shape `[steps, n, classes]` of the log-probabilities.
+    pub shape: [usize; 3],
+    /// The start of each sequence in the flattened labels.
+    pub starts: Vec<usize>,
+}
+
 impl CtcTargets {
     /// Returns the start of each sequence in the flattened labels.
-    pub fn starts(&self) -> Vec<usize> {
+    fn starts(&self) -> Vec<usize> {
         if let &[n, width] = self.labels.shape() {
             return (0..n).map(|i| i * width).collect();
         }
@@ -33,7 +42,7 @@ impl CtcTargets {
             .collect()
     }
 
-    fn check(&self, op: &'static str, log_probs: &Tensor) -> Result<()> {
+    fn check(&self, op: &'static str, log_probs: &Tensor) -> Result<CtcBatch> {
         expect_float(op, "the log-probabilities", log_probs)?;
         expect_dtype(op, "the targets", &self.labels, DType::I64)?;
         let &[steps, n, classes] = log_probs.shape() else {
@@ -67,7 +76,8 @@ impl CtcTargets {
                 format!("an input length of {long} exceeds the {steps} steps"),
             ));
         }
-        self.check_labels(op, n)
+        self.check_labels(op, n)?;
+        Ok(CtcBatch { shape: [steps, n, classes], starts: self.starts() })
     }
 
     fn check_labels(&self, op: &'static str, n: usize) -> Result<()> {
@@ -127,7 +137,7 @@ pub struct CtcLoss {
 
 impl Op for CtcLoss {
     const NAME: &'static str = "ctc_loss";
-    type Plan = ();
+    type Plan = CtcBatch;
     type Output = Tensor;
 
     crate::inputs![log_probs, targets.labels];
@@ -139,7 +149,7 @@ impl Op for CtcLoss {
         zero_infinity
     ];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<CtcBatch> {
         self.targets.check(Self::NAME, &self.log_probs)
     }
 }
@@ -163,7 +173,7 @@ pub struct CtcLossGrad {
 impl Op for CtcLossGrad {
     const NAME: &'static str = "ctc_loss";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    type Plan = CtcBatch;
     type Output = Tensor;
 
     crate::inputs![grad, log_probs, targets.labels];
@@ -175,11 +185,12 @@ impl Op for CtcLossGrad {
         zero_infinity
     ];
 
-    fn plan(&self) -> Result<()> {
-        self.targets.check(Self::NAME, &self.log_probs)?;
+    fn plan(&self) -> Result<CtcBatch> {
+        let batch = self.targets.check(Self::NAME, &self.log_probs)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.log_probs.dtype())?;
-        let n = self.log_probs.shape()[1];
-        let shape: &[usize] = if self.reduction == Reduction::None { &[n] } else { &[] };
-        expect_shape(Self::NAME, "the gradient", &self.grad, shape)
+        let n = &batch.shape[1..2];
+        let shape = if self.reduction == Reduction::None { n } else { &[] };
+        expect_shape(Self::NAME, "the gradient", &self.grad, shape)?;
+        Ok(batch)
     }
 }

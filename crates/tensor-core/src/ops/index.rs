@@ -1,6 +1,7 @@
 //! Reading, assigning and adding at indexed places.
 
 use super::{expect_dtype, expect_number, expect_shape};
+use crate::geometry::{IndexedElements, IndexedSlices, Split};
 use crate::layout::{PerDim, broadcast, numel};
 use crate::{DType, Error, Op, Result, Tensor};
 
@@ -17,18 +18,20 @@ pub struct IndexSelect {
 
 impl Op for IndexSelect {
     const NAME: &'static str = "index_select";
-    type Plan = ();
+    /// The tensor along the dimension, and the shape of the result.
+    type Plan = (Split, PerDim);
     type Output = Tensor;
 
     crate::inputs![x, index];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
-        self.x.size(Self::NAME, self.dim)?;
+    fn plan(&self) -> Result<(Split, PerDim)> {
+        let split = Split::new(Self::NAME, self.x.shape(), self.dim)?;
         check_index(Self::NAME, &self.index)?;
-        let mut shape = self.x.shape().to_vec();
+        let mut shape = PerDim::from(self.x.shape());
         shape[self.dim] = self.index.numel();
-        numel(Self::NAME, &shape).map(|_| ())
+        numel(Self::NAME, &shape)?;
+        Ok((split, shape))
     }
 }
 
@@ -53,13 +56,13 @@ pub struct IndexAdd {
 
 impl Op for IndexAdd {
     const NAME: &'static str = "index_add";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim, alpha];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_number(Self::NAME, "the input", &self.input)?;
         let (alpha, dtype) = (self.alpha, self.input.dtype());
         let whole = alpha.fract() == 0.0 && alpha.abs() < -(i64::MIN as f64);
@@ -89,13 +92,13 @@ pub struct IndexCopy {
 
 impl Op for IndexCopy {
     const NAME: &'static str = "index_copy";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
 }
@@ -114,13 +117,13 @@ pub struct Gather {
 
 impl Op for Gather {
     const NAME: &'static str = "gather";
-    type Plan = ();
+    type Plan = IndexedElements;
     type Output = Tensor;
 
     crate::inputs![x, index];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<IndexedElements> {
         check_elements(Self::NAME, &self.x, self.dim, &self.index)
     }
 }
@@ -141,15 +144,16 @@ pub struct Scatter {
 
 impl Op for Scatter {
     const NAME: &'static str = "scatter";
-    type Plan = ();
+    type Plan = IndexedElements;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
-        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
-        check_source(Self::NAME, &self.input, &self.index, &self.source)
+    fn plan(&self) -> Result<IndexedElements> {
+        let places = check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)?;
+        Ok(places)
     }
 }
 
@@ -165,13 +169,13 @@ pub struct Index {
 
 impl Op for Index {
     const NAME: &'static str = "index";
-    type Plan = ();
+    type Plan = IndexedSlices;
     type Output = Tensor;
 
     crate::inputs![x, indices];
 
-    fn plan(&self) -> Result<()> {
-        indexed_shape(Self::NAME, &self.x, &self.indices).map(|_| ())
+    fn plan(&self) -> Result<IndexedSlices> {
+        slices(Self::NAME, &self.x, &self.indices)
     }
 }
 
@@ -189,12 +193,12 @@ pub struct IndexPut {
 
 impl Op for IndexPut {
     const NAME: &'static str = "index_put";
-    type Plan = ();
+    type Plan = IndexedSlices;
     type Output = Tensor;
 
     crate::inputs![input, values, indices];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<IndexedSlices> {
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
     }
 }
@@ -212,12 +216,12 @@ pub struct IndexPutAdd {
 
 impl Op for IndexPutAdd {
     const NAME: &'static str = "index_put";
-    type Plan = ();
+    type Plan = IndexedSlices;
     type Output = Tensor;
 
     crate::inputs![input, values, indices];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<IndexedSlices> {
         expect_number(Self::NAME, "the input", &self.input)?;
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
     }
@@ -251,29 +255,28 @@ impl Op for Nonzero {
 /// There is no index, there are more indices than dimensions, one is not i64, or they cannot be
 /// broadcast together.
 pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<PerDim> {
-    if indices.is_empty() || indices.len() > x.rank() {
-        return Err(Error::invalid(
-            op,
-            format!("{} index tensors for a tensor of shape {:?}", indices.len(), x.shape()),
-        ));
-    }
-    let mut shape = PerDim::new();
-    for index in indices {
-        expect_dtype(op, "every index", index, DType::I64)?;
-        shape = broadcast(op, &shape, index.shape())?;
-    }
-    shape.extend_from_slice(&x.shape()[indices.len()..]);
-    numel(op, &shape)?;
-    Ok(shape)
+    slices(op, x, indices).map(|slices| slices.shape)
 }
 
-fn check_put(op: &'static str, input: &Tensor, indices: &[Tensor], values: &Tensor) -> Result<()> {
-    let shape = indexed_shape(op, input, indices)?;
-    expect_dtype(op, "the values", values, input.dtype())?;
-    if broadcast(op, &shape, values.shape())? == shape {
-        return Ok(());
+fn slices(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<IndexedSlices> {
+    for index in indices {
+        expect_dtype(op, "every index", index, DType::I64)?;
     }
-    expect_shape(op, "the values", values, &shape)
+    IndexedSlices::new(op, x.shape(), indices.iter().map(Tensor::shape))
+}
+
+fn check_put(
+    op: &'static str,
+    input: &Tensor,
+    indices: &[Tensor],
+    values: &Tensor,
+) -> Result<IndexedSlices> {
+    let slices = slices(op, input, indices)?;
+    expect_dtype(op, "the values", values, input.dtype())?;
+    if broadcast(op, &slices.shape, values.shape())? != slices.shape {
+        expect_shape(op, "the values", values, &slices.shape)?;
+    }
+    Ok(slices)
 }
 
 fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
@@ -294,13 +297,14 @@ pub(super) fn check_slices(
     dim: usize,
     index: &Tensor,
     source: &Tensor,
-) -> Result<()> {
-    input.size(op, dim)?;
+) -> Result<Split> {
+    let split = Split::new(op, input.shape(), dim)?;
     check_index(op, index)?;
     expect_dtype(op, "the source", source, input.dtype())?;
     let mut expected = input.shape().to_vec();
     expected[dim] = index.numel();
-    expect_shape(op, "the source", source, &expected)
+    expect_shape(op, "the source", source, &expected)?;
+    Ok(split)
 }
 
 /// Checks an index of elements.
@@ -309,23 +313,9 @@ pub(super) fn check_elements(
     input: &Tensor,
     dim: usize,
     index: &Tensor,
-) -> Result<()> {
-    input.size(op, dim)?;
+) -> Result<IndexedElements> {
     expect_dtype(op, "the index", index, DType::I64)?;
-    let fits = index.rank() == input.rank()
-        && (0..input.rank()).all(|d| d == dim || index.shape()[d] <= input.shape()[d]);
-    if fits {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        op,
-        format!(
-            "an index of shape {:?} for a tensor of shape {:?}: expected the same rank and, but \
-             along dimension {dim}, no larger sizes",
-            index.shape(),
-            input.shape()
-        ),
-    ))
+    IndexedElements::new(op, input.shape(), dim, index.shape())
 }
 
 /// Checks the source that goes with an index of elements.

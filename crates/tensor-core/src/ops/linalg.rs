@@ -1,6 +1,8 @@
 //! Decompositions of matrices.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::geometry::Matrices;
+use crate::layout::numel;
 use crate::{Error, Op, Result, Tensor};
 
 /// The parts of a QR decomposition to compute.
@@ -25,34 +27,26 @@ pub struct Qr {
     pub mode: QrMode,
 }
 
-impl Qr {
-    /// Returns the shapes of Q and R.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if the input is not a matrix.
-    pub fn output_shapes(&self) -> Result<[Vec<usize>; 2]> {
-        let (batch, m, n) = matrix(Self::NAME, &self.x)?;
-        let k = if self.mode == QrMode::Complete { m } else { m.min(n) };
-        let shape = |rows, columns| [batch, &[rows, columns]].concat();
-        Ok([shape(m, k), shape(k, n)])
-    }
-}
-
 impl Op for Qr {
     const NAME: &'static str = "qr";
-    type Plan = ();
+    /// The matrices, and the shapes of Q and R.
+    type Plan = (Matrices, [Vec<usize>; 2]);
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![mode];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<(Matrices, [Vec<usize>; 2])> {
         expect_float(Self::NAME, "the matrix", &self.x)?;
-        for shape in self.output_shapes()? {
-            crate::layout::numel(Self::NAME, &shape)?;
+        let matrices = Matrices::new(Self::NAME, self.x.shape())?;
+        let Matrices { rows: m, columns: n, .. } = matrices;
+        let k = if self.mode == QrMode::Complete { m } else { m.min(n) };
+        let batch = batch(&self.x);
+        let shapes = [[batch, &[m, k]].concat(), [batch, &[k, n]].concat()];
+        for shape in &shapes {
+            numel(Self::NAME, shape)?;
         }
-        Ok(())
+        Ok((matrices, shapes))
     }
 }
 
@@ -79,21 +73,22 @@ pub struct QrGrad {
 impl Op for QrGrad {
     const NAME: &'static str = "qr";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    type Plan = Matrices;
     type Output = Tensor;
 
     crate::inputs![grad_q, grad_r, q, r];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Matrices> {
         expect_float(Self::NAME, "Q", &self.q)?;
-        let (batch, m, n) = matrix(Self::NAME, &self.q)?;
+        let matrices = Matrices::new(Self::NAME, self.q.shape())?;
+        let Matrices { rows: m, columns: n, .. } = matrices;
         if m < n {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("Q must have at least as many rows as columns, got {m} and {n}"),
             ));
         }
-        let square = [batch, &[n, n]].concat();
+        let square = [batch(&self.q), &[n, n]].concat();
         for (what, x, shape) in [
             ("the gradient of Q", &self.grad_q, self.q.shape()),
             ("the gradient of R", &self.grad_r, &square[..]),
@@ -102,7 +97,7 @@ impl Op for QrGrad {
             expect_dtype(Self::NAME, what, x, self.q.dtype())?;
             expect_shape(Self::NAME, what, x, shape)?;
         }
-        Ok(())
+        Ok(matrices)
     }
 }
 
@@ -117,37 +112,25 @@ pub struct Svd {
     pub x: Tensor,
 }
 
-impl Svd {
-    /// Returns the shapes of U, S and V.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if the input is not a matrix.
-    pub fn output_shapes(&self) -> Result<[Vec<usize>; 3]> {
-        let (batch, m, n) = matrix(Self::NAME, &self.x)?;
-        let k = m.min(n);
-        let shape = |rest: &[usize]| [batch, rest].concat();
-        Ok([shape(&[m, k]), shape(&[k]), shape(&[n, k])])
-    }
-}
-
 impl Op for Svd {
     const NAME: &'static str = "svd";
-    type Plan = ();
+    /// The matrices, and the shapes of U, S and V.
+    type Plan = (Matrices, [Vec<usize>; 3]);
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![x];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<(Matrices, [Vec<usize>; 3])> {
         expect_float(Self::NAME, "the matrix", &self.x)?;
-        self.output_shapes().map(|_| ())
+        let matrices = Matrices::new(Self::NAME, self.x.shape())?;
+        let Matrices { rows: m, columns: n, .. } = matrices;
+        let k = m.min(n);
+        let shape = |rest: &[usize]| [batch(&self.x), rest].concat();
+        Ok((matrices, [shape(&[m, k]), shape(&[k]), shape(&[n, k])]))
     }
 }
 
-/// Returns the batch dimensions, rows and columns.
-fn matrix<'a>(op: &'static str, x: &'a Tensor) -> Result<(&'a [usize], usize, usize)> {
-    match x.shape() {
-        [batch @ .., m, n] => Ok((batch, *m, *n)),
-        shape => Err(Error::invalid(op, format!("expected a matrix, got shape {shape:?}"))),
-    }
+/// Returns the batch dimensions of matrices.
+fn batch(x: &Tensor) -> &[usize] {
+    &x.shape()[..x.rank() - 2]
 }

@@ -1,7 +1,7 @@
 //! Softmax and the negative log-likelihood.
 
 use super::{expect_dtype, expect_float, expect_shape};
-use crate::layout::numel;
+use crate::geometry::Split;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// `x − log Σ exp(x)` along one dimension.
@@ -15,15 +15,15 @@ pub struct LogSoftmax {
 
 impl Op for LogSoftmax {
     const NAME: &'static str = "log_softmax";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        self.x.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.x.shape(), self.dim)
     }
 }
 
@@ -41,17 +41,17 @@ pub struct LogSoftmaxGrad {
 impl Op for LogSoftmaxGrad {
     const NAME: &'static str = "log_softmax";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![grad, y];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the result", &self.y, self.grad.dtype())?;
         expect_shape(Self::NAME, "the result", &self.y, self.grad.shape())?;
-        self.y.size(Self::NAME, self.dim).map(|_| ())
+        Split::new(Self::NAME, self.y.shape(), self.dim)
     }
 }
 
@@ -96,13 +96,13 @@ impl NllLoss {
 
 impl Op for NllLoss {
     const NAME: &'static str = "nll_loss";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![log_probs, target, weight];
     crate::parameters![ignore_index, reduction];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the log-probabilities", &self.log_probs)?;
         check_classes(
             Self::NAME,
@@ -135,13 +135,13 @@ pub struct NllLossGrad {
 impl Op for NllLossGrad {
     const NAME: &'static str = "nll_loss";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![grad, target, weight];
     crate::parameters![ignore_index, reduction, input_shape];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_gradient(Self::NAME, &self.grad, &self.target, self.reduction)?;
         let (shape, dtype) = (&self.input_shape, self.grad.dtype());
@@ -170,13 +170,13 @@ pub struct CrossEntropyGrad {
 impl Op for CrossEntropyGrad {
     const NAME: &'static str = "cross_entropy";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![grad, log_probs, target, weight];
     crate::parameters![ignore_index, reduction];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the log-probabilities", &self.log_probs, self.grad.dtype())?;
         expect_gradient(Self::NAME, &self.grad, &self.target, self.reduction)?;
@@ -205,14 +205,14 @@ fn expect_gradient(
     expect_shape(op, "the gradient", grad, shape)
 }
 
+/// Checks targets and weights for scores of shape `input`, which it splits at the classes.
 fn check_classes(
     op: &'static str,
     input: &[usize],
     dtype: DType,
     target: &Tensor,
     weight: Option<&Tensor>,
-) -> Result<()> {
-    numel(op, input)?;
+) -> Result<Split> {
     expect_dtype(op, "the target", target, DType::I64)?;
     let [n, classes, inner @ ..] = input else {
         return Err(Error::invalid(
@@ -227,5 +227,5 @@ fn check_classes(
         expect_dtype(op, "the weight", weight, dtype)?;
         expect_shape(op, "the weight", weight, &[*classes])?;
     }
-    Ok(())
+    Split::new(op, input, 1)
 }

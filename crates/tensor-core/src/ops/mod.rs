@@ -33,7 +33,7 @@ pub use crate::geometry::{
 };
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
-pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
+pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Unary,
     UnaryKind, Where,

@@ -1,6 +1,7 @@
 //! Normalisation.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::geometry::{Batch, Rows};
 use crate::{Error, Op, Pass, Result, Tensor};
 
 /// Batch normalisation with the batch's own statistics.
@@ -27,24 +28,24 @@ pub struct BatchNorm {
 
 impl Op for BatchNorm {
     const NAME: &'static str = "batch_norm";
-    type Plan = ();
+    type Plan = Batch;
     type Output = (Tensor, Tensor, Tensor, Tensor);
 
     crate::inputs![input, weight, bias];
     crate::parameters![eps];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Batch> {
         expect_eps(Self::NAME, self.eps)?;
-        let channels = check_channels(Self::NAME, &self.input)?;
-        check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, channels)?;
-        check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, channels)?;
-        if self.input.numel() / channels.max(1) == 0 {
+        let batch = check_channels(Self::NAME, &self.input)?;
+        check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, batch)?;
+        check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, batch)?;
+        if batch.n * batch.spatial == 0 || batch.channels == 0 {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("needs a value per channel, got shape {:?}", self.input.shape()),
             ));
         }
-        Ok(())
+        Ok(batch)
     }
 }
 
@@ -69,23 +70,23 @@ pub struct BatchNormGrad {
 impl Op for BatchNormGrad {
     const NAME: &'static str = "batch_norm";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Batch;
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![grad, input, weight, mean, rstd];
     crate::parameters![eps];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Batch> {
         expect_eps(Self::NAME, self.eps)?;
-        let channels = check_channels(Self::NAME, &self.input)?;
+        let batch = check_channels(Self::NAME, &self.input)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
         for (what, x) in
             [("the weight", &self.weight), ("the mean", &self.mean), ("rstd", &self.rstd)]
         {
-            check_per_channel(Self::NAME, what, x, &self.input, channels)?;
+            check_per_channel(Self::NAME, what, x, &self.input, batch)?;
         }
-        Ok(())
+        Ok(batch)
     }
 }
 
@@ -109,24 +110,24 @@ pub struct BatchNormInference {
 
 impl Op for BatchNormInference {
     const NAME: &'static str = "batch_norm_inference";
-    type Plan = ();
+    type Plan = Batch;
     type Output = Tensor;
 
     crate::inputs![input, weight, bias, mean, var];
     crate::parameters![eps];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Batch> {
         expect_eps(Self::NAME, self.eps)?;
-        let channels = check_channels(Self::NAME, &self.input)?;
+        let batch = check_channels(Self::NAME, &self.input)?;
         for (what, x) in [
             ("the weight", &self.weight),
             ("the bias", &self.bias),
             ("the mean", &self.mean),
             ("the variance", &self.var),
         ] {
-            check_per_channel(Self::NAME, what, x, &self.input, channels)?;
+            check_per_channel(Self::NAME, what, x, &self.input, batch)?;
         }
-        Ok(())
+        Ok(batch)
     }
 }
 
@@ -148,17 +149,18 @@ pub struct LayerNorm {
 
 impl Op for LayerNorm {
     const NAME: &'static str = "layer_norm";
-    type Plan = ();
+    type Plan = Rows;
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![input, weight, bias];
     crate::parameters![eps];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Rows> {
         expect_eps(Self::NAME, self.eps)?;
-        check_rows(Self::NAME, &self.input, &self.weight)?;
+        let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the bias", &self.bias, self.input.dtype())?;
-        expect_shape(Self::NAME, "the bias", &self.bias, self.weight.shape())
+        expect_shape(Self::NAME, "the bias", &self.bias, self.weight.shape())?;
+        Ok(rows)
     }
 }
 
@@ -182,22 +184,22 @@ pub struct LayerNormGrad {
 impl Op for LayerNormGrad {
     const NAME: &'static str = "layer_norm";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Rows;
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![grad, input, weight, mean, rstd];
     crate::parameters![eps];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Rows> {
         expect_eps(Self::NAME, self.eps)?;
         let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
         for (what, x) in [("the mean", &self.mean), ("rstd", &self.rstd)] {
             expect_dtype(Self::NAME, what, x, self.input.dtype())?;
-            expect_shape(Self::NAME, what, x, &[rows])?;
+            expect_shape(Self::NAME, what, x, &[rows.count])?;
         }
-        Ok(())
+        Ok(rows)
     }
 }
 
@@ -209,9 +211,9 @@ fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
     Err(Error::invalid(op, format!("eps should be at least 0, got {eps}")))
 }
 
-fn check_channels(op: &'static str, input: &Tensor) -> Result<usize> {
+fn check_channels(op: &'static str, input: &Tensor) -> Result<Batch> {
     expect_float(op, "the input", input)?;
-    input.size(op, 1)
+    Batch::new(op, input.shape())
 }
 
 fn check_per_channel(
@@ -219,23 +221,15 @@ fn check_per_channel(
     what: &'static str,
     x: &Tensor,
     input: &Tensor,
-    channels: usize,
+    batch: Batch,
 ) -> Result<()> {
     expect_dtype(op, what, x, input.dtype())?;
-    expect_shape(op, what, x, &[channels])
+    expect_shape(op, what, x, &[batch.channels])
 }
 
-/// Checks the shapes and returns the number of rows.
-fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<usize> {
+/// Checks the shapes and returns the rows of the input.
+fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<Rows> {
     expect_float(op, "the input", input)?;
     expect_dtype(op, "the weight", weight, input.dtype())?;
-    if weight.rank() == 0 || !input.shape().ends_with(weight.shape()) || weight.numel() == 0 {
-        return Err(Error::ShapeMismatch {
-            op,
-            what: "the last dimensions of the input",
-            expected: weight.shape().to_vec(),
-            got: input.shape().to_vec(),
-        });
-    }
-    Ok(input.numel() / weight.numel())
+    Rows::new(op, input.shape(), weight.shape())
 }

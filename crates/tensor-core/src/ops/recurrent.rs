@@ -23,16 +23,18 @@ pub struct LstmCell {
 
 impl Op for LstmCell {
     const NAME: &'static str = "lstm_cell";
-    type Plan = ();
+    /// The number of rows, and of hidden units.
+    type Plan = [usize; 2];
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![gates_x, gates_h, cell, bias];
 
-    fn plan(&self) -> Result<()> {
-        let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let ([n, size], width) = check_state(Self::NAME, "the cell", &self.cell, 4)?;
         let gates = [("the gates of the input", &self.gates_x), ("the gates", &self.gates_h)];
         check_gates(Self::NAME, &self.cell, width, &gates)?;
-        check_bias(Self::NAME, &self.cell, width, &self.bias)
+        check_bias(Self::NAME, &self.cell, width, &self.bias)?;
+        Ok([n, size])
     }
 }
 
@@ -60,20 +62,22 @@ pub struct LstmCellGrad {
 impl Op for LstmCellGrad {
     const NAME: &'static str = "lstm_cell";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    /// The number of rows, and of hidden units.
+    type Plan = [usize; 2];
     type Output = (Tensor, Tensor);
 
     crate::inputs![grad_hidden, grad_cell, activations, cell, next_cell];
 
-    fn plan(&self) -> Result<()> {
-        let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let ([n, size], width) = check_state(Self::NAME, "the cell", &self.cell, 4)?;
         check_gates(Self::NAME, &self.cell, width, &[("the activations", &self.activations)])?;
         let states = [
             ("the gradient of the hidden state", &self.grad_hidden),
             ("the gradient of the cell", &self.grad_cell),
             ("the cell after", &self.next_cell),
         ];
-        check_gates(Self::NAME, &self.cell, width / 4, &states)
+        check_gates(Self::NAME, &self.cell, size, &states)?;
+        Ok([n, size])
     }
 }
 
@@ -99,17 +103,19 @@ pub struct GruCell {
 
 impl Op for GruCell {
     const NAME: &'static str = "gru_cell";
-    type Plan = ();
+    /// The number of rows, and of hidden units.
+    type Plan = [usize; 2];
     type Output = (Tensor, Tensor);
 
     crate::inputs![gates_x, gates_h, hidden, bias_x, bias_h];
 
-    fn plan(&self) -> Result<()> {
-        let width = check_state(Self::NAME, "the hidden state", &self.hidden, 3)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let ([n, size], width) = check_state(Self::NAME, "the hidden state", &self.hidden, 3)?;
         let gates = [("the gates of the input", &self.gates_x), ("the gates", &self.gates_h)];
         check_gates(Self::NAME, &self.hidden, width, &gates)?;
         check_bias(Self::NAME, &self.hidden, width, &self.bias_x)?;
-        check_bias(Self::NAME, &self.hidden, width, &self.bias_h)
+        check_bias(Self::NAME, &self.hidden, width, &self.bias_h)?;
+        Ok([n, size])
     }
 }
 
@@ -135,33 +141,37 @@ pub struct GruCellGrad {
 impl Op for GruCellGrad {
     const NAME: &'static str = "gru_cell";
     const PASS: crate::Pass = crate::Pass::Backward;
-    type Plan = ();
+    /// The number of rows, and of hidden units.
+    type Plan = [usize; 2];
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![grad, activations, hidden];
 
-    fn plan(&self) -> Result<()> {
-        let width = check_state(Self::NAME, "the hidden state", &self.hidden, 4)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let ([n, size], width) = check_state(Self::NAME, "the hidden state", &self.hidden, 4)?;
         check_gates(Self::NAME, &self.hidden, width, &[("the activations", &self.activations)])?;
-        check_gates(Self::NAME, &self.hidden, width / 4, &[("the gradient", &self.grad)])
+        check_gates(Self::NAME, &self.hidden, size, &[("the gradient", &self.grad)])?;
+        Ok([n, size])
     }
 }
 
-/// Checks a state and returns the width of its `gates` gates.
+/// Checks a state; returns its shape and the width of its `gates` gates.
 fn check_state(
     op: &'static str,
     what: &'static str,
     state: &Tensor,
     gates: usize,
-) -> Result<usize> {
+) -> Result<([usize; 2], usize)> {
     expect_float(op, what, state)?;
-    let [_, size] = *state.shape() else {
+    let [n, size] = *state.shape() else {
         return Err(Error::invalid(
             op,
             format!("expected {what} of shape [n, size], got {:?}", state.shape()),
         ));
     };
-    size.checked_mul(gates).ok_or_else(|| Error::invalid(op, format!("{what} is too wide")))
+    let width = size.checked_mul(gates);
+    let width = width.ok_or_else(|| Error::invalid(op, format!("{what} is too wide")))?;
+    Ok(([n, size], width))
 }
 
 fn check_gates(

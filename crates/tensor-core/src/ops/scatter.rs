@@ -2,6 +2,7 @@
 
 use super::expect_number;
 use super::index::{check_elements, check_slices, check_source};
+use crate::geometry::{IndexedElements, Split};
 use crate::{Op, Result, Tensor};
 
 /// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`; the sum is exact
@@ -20,16 +21,17 @@ pub struct ScatterAdd {
 
 impl Op for ScatterAdd {
     const NAME: &'static str = "scatter_add";
-    type Plan = ();
+    type Plan = IndexedElements;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<IndexedElements> {
         expect_number(Self::NAME, "the input", &self.input)?;
-        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
-        check_source(Self::NAME, &self.input, &self.index, &self.source)
+        let places = check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)?;
+        Ok(places)
     }
 }
 
@@ -69,16 +71,17 @@ pub struct ScatterReduce {
 
 impl Op for ScatterReduce {
     const NAME: &'static str = "scatter_reduce";
-    type Plan = ();
+    type Plan = IndexedElements;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim, kind, include_self];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<IndexedElements> {
         expect_number(Self::NAME, "the input", &self.input)?;
-        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
-        check_source(Self::NAME, &self.input, &self.index, &self.source)
+        let places = check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)?;
+        Ok(places)
     }
 }
 
@@ -101,13 +104,13 @@ pub struct IndexReduce {
 
 impl Op for IndexReduce {
     const NAME: &'static str = "index_reduce";
-    type Plan = ();
+    type Plan = Split;
     type Output = Tensor;
 
     crate::inputs![input, index, source];
     crate::parameters![dim, kind, include_self];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Split> {
         expect_number(Self::NAME, "the input", &self.input)?;
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }

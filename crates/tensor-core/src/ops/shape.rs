@@ -1,6 +1,7 @@
 //! Operations that only move elements.
 
 use super::{checked_shape, expect_dtype, expect_shape};
+use crate::geometry::Split;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// Tensors concatenated along a dimension.
@@ -14,11 +15,7 @@ pub struct Cat {
 
 impl Cat {
     /// Returns the shape of the result.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if there is no input or the result has too many elements.
-    pub fn output_shape(&self) -> Result<Vec<usize>> {
+    fn output_shape(&self) -> Result<Vec<usize>> {
         let Some(first) = self.inputs.first() else {
             return Err(Error::invalid(Self::NAME, "expected at least one tensor"));
         };
@@ -37,7 +34,8 @@ impl Cat {
 
 impl Op for Cat {
     const NAME: &'static str = "cat";
-    type Plan = ();
+    /// The result along the dimension, and its shape.
+    type Plan = (Split, Vec<usize>);
     type Output = Tensor;
 
     crate::inputs![inputs];
@@ -47,13 +45,14 @@ impl Op for Cat {
         self.inputs.first().map_or(DType::F32, Tensor::dtype)
     }
 
-    fn plan(&self) -> Result<()> {
-        let mut expected = self.output_shape()?;
+    fn plan(&self) -> Result<(Split, Vec<usize>)> {
+        let shape = self.output_shape()?;
+        let mut expected = shape.clone();
         for input in &self.inputs {
             expect_dtype(Self::NAME, "a further tensor", input, self.inputs[0].dtype())?;
             expected[self.dim] = input.size(Self::NAME, self.dim)?;
             expect_shape(Self::NAME, "a further tensor", input, &expected)?;
         }
-        Ok(())
+        Ok((Split::new(Self::NAME, &shape, self.dim)?, shape))
     }
 }

@@ -71,6 +71,16 @@ impl Tensor {
         Ok(self.with_layout(self.layout.narrow(dim, start, length)?))
     }
 
+    /// Selects the first elements of every dimension, as many as `shape` says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `shape` has more dimensions, or is larger in one.
+    pub fn leading(&self, shape: &[usize]) -> Result<Tensor> {
+        let narrow = |x: Tensor, (dim, &size)| x.narrow(dim, 0, size);
+        shape.iter().enumerate().try_fold(self.clone(), narrow)
+    }
+
     /// Selects every `step`-th element of dimension `dim`, from `start`.
     ///
     /// # Errors

@@ -1,0 +1,78 @@
+//! Batches and rows, as normalisations take them.
+
+use crate::layout::numel;
+use crate::{Error, Result};
+
+use super::Split;
+
+/// A batch of shape `[n, channels, ..]`.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::geometry::Batch;
+///
+/// let batch = Batch::new("batch_norm", &[2, 3, 4, 5])?;
+/// assert_eq!(batch, Batch { n: 2, channels: 3, spatial: 20 });
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The number of samples.
+    pub n: usize,
+    /// The number of channels.
+    pub channels: usize,
+    /// The number of elements per sample and channel.
+    pub spatial: usize,
+}
+
+impl Batch {
+    /// Checks the shape of a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if it has no dimension of channels, or too many elements.
+    pub fn new(op: &'static str, shape: &[usize]) -> Result<Batch> {
+        let Split { outer, size, inner } = Split::new(op, shape, 1)?;
+        Ok(Batch { n: outer, channels: size, spatial: inner })
+    }
+}
+
+/// A tensor as rows of its last dimensions.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::geometry::Rows;
+///
+/// assert_eq!(Rows::new("layer_norm", &[2, 3, 4], &[3, 4])?, Rows { count: 2, width: 12 });
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The number of rows.
+    pub count: usize,
+    /// The number of elements of a row, at least 1.
+    pub width: usize,
+}
+
+impl Rows {
+    /// Splits `shape` into rows of its last dimensions, which are `row`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeMismatch`] if the last dimensions are others, or if a row has no dimension or
+    /// no element; [`Error::InvalidArgument`] for too many elements.
+    pub fn new(op: &'static str, shape: &[usize], row: &[usize]) -> Result<Rows> {
+        let width = numel(op, row)?;
+        if row.is_empty() || !shape.ends_with(row) || width == 0 {
+            return Err(Error::ShapeMismatch {
+                op,
+                what: "the last dimensions of the input",
+                expected: row.to_vec(),
+                got: shape.to_vec(),
+            });
+        }
+        Ok(Rows { count: numel(op, shape)? / width, width })
+    }
+}
