@@ -6,7 +6,7 @@ use samebits::functional as f;
 use samebits::tensor_core::Tensor as Value;
 use workspace_tests::normal_of;
 
-use super::{cases, special};
+use super::{cases, on_devices, special};
 
 /// Counts the elements in bins, without rounding.
 fn counted(x: &[f64], bins: usize, min: f64, max: f64) -> Vec<f64> {
@@ -110,9 +110,11 @@ proptest! {
             [next(x, false), x, next(x, true)]
         });
         let x: Vec<f64> = near.chain(more).map(held).collect();
-        let tensor = Tensor::from_slice(&x, &[x.len()]).unwrap();
-        let found = f::histc(&f::to_dtype(&tensor, dtype).unwrap(), bins, min, max).unwrap();
-        let found = f::to_dtype(&found, DType::F64).unwrap().to_vec::<f64>().unwrap();
-        prop_assert_eq!(found, counted(&x, bins, min, max));
+        let found = on_devices(|device| {
+            let tensor = Tensor::from_slice(&x, &[x.len()]).unwrap().to(device).unwrap();
+            let found = f::histc(&f::to_dtype(&tensor, dtype).unwrap(), bins, min, max).unwrap();
+            vec![f::to_dtype(&found, DType::F64).unwrap().to_vec::<f64>().unwrap()]
+        });
+        prop_assert_eq!(&found[0], &counted(&x, bins, min, max));
     }
 }

@@ -69,7 +69,7 @@ fn a_family_has_a_thousand_cases() {
 }
 
 /// Returns the results of `f` on the CPU. A CUDA device, if the driver offers one, must give the same bits.
-fn on_devices(f: impl Fn(Device) -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+fn on_devices(mut f: impl FnMut(Device) -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     static CUDA: LazyLock<bool> = LazyLock::new(|| matches!(cuda::install(), Ok(1..)));
     let bits = |x: &[Vec<f64>]| -> Vec<Vec<u64>> {
         x.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()

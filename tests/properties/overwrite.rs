@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::ops::PoolParams;
-use samebits::{Result, Tensor};
+use samebits::{Device, Result, Tensor};
 
-use super::{cases, special};
+use super::{cases, on_devices, special};
 
 /// A tensor after the writes `(position, source)` in order: the last one is kept.
 struct Written {
@@ -18,7 +18,7 @@ struct Written {
 fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -> Result<Written> {
     let (rows, n) = (x.numel() / width, index.len());
     let ints: Vec<i64> = index.iter().map(|&i| i as i64).collect();
-    let indices = Tensor::from_slice(&ints, &[n])?;
+    let indices = Tensor::from_slice(&ints, &[n])?.to(x.device())?;
     let by_row = |x: &Tensor, n: usize| x.reshape([rows, n]);
     let along = |row: usize, i: usize| (row * width + index[i], row * n + i);
     let mut writes: Vec<_> = (0..rows)
@@ -37,7 +37,8 @@ fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -
             let ends: Vec<i64> = (0..n).map(from_end).collect();
             let y = by_row(x, width)?.transpose(0, 1)?;
             let source = by_row(source, n)?.transpose(0, 1)?;
-            let y = f::index_put(&y, &[Tensor::from_slice(&ends, &[n])?], &source, false)?;
+            let ends = Tensor::from_slice(&ends, &[n])?.to(x.device())?;
+            let y = f::index_put(&y, &[ends], &source, false)?;
             y.transpose(0, 1)?
         }
         3 => {
@@ -56,8 +57,7 @@ fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -
     Ok(Written { y: y.reshape([x.numel()])?, writes })
 }
 
-fn same(found: &Tensor, expected: &[f64]) -> std::result::Result<(), TestCaseError> {
-    let found = found.to_vec::<f64>().unwrap();
+fn same(found: &[f64], expected: &[f64]) -> std::result::Result<(), TestCaseError> {
     let equal = |(&a, &b): (&f64, &f64)| a == b || (a.is_nan() && b.is_nan());
     prop_assert!(
         found.len() == expected.len() && found.iter().zip(expected).all(equal),
@@ -66,8 +66,9 @@ fn same(found: &Tensor, expected: &[f64]) -> std::result::Result<(), TestCaseErr
     Ok(())
 }
 
-fn variable(values: &[f64]) -> Tensor {
-    Tensor::from_slice(values, &[values.len()]).unwrap().set_requires_grad(true).unwrap()
+fn variable(values: &[f64], device: Device) -> Tensor {
+    let x = Tensor::from_slice(values, &[values.len()]).unwrap().to(device).unwrap();
+    x.set_requires_grad(true).unwrap()
 }
 
 proptest! {
@@ -82,9 +83,23 @@ proptest! {
         numbers in proptest::collection::vec(special(), 90),
     ) {
         let (size, sources) = (rows * width, rows * index.len());
-        let (x, source) = (variable(&numbers[..size]), variable(&numbers[20..20 + sources]));
-        let (grad, outer) = (variable(&numbers[40..40 + size]), &numbers[60..60 + sources]);
-        let Written { y, writes } = write(kind, &x, &source, width, &index).unwrap();
+        let (grads, outer) = (&numbers[40..40 + size], &numbers[60..60 + sources]);
+        let mut writes = Vec::new();
+        let results = on_devices(|device| {
+            let x = variable(&numbers[..size], device);
+            let source = variable(&numbers[20..20 + sources], device);
+            let grad = variable(grads, device);
+            let written = write(kind, &x, &source, width, &index).unwrap();
+            let gradients = written.y.backward_from(grad.clone(), true).unwrap();
+            let slope = gradients.of(&source).unwrap();
+            let outer = Tensor::from_slice(outer, &[sources]).unwrap().to(device).unwrap();
+            let twice = slope.backward_from(outer, false).unwrap();
+            let of_x = gradients.of(&x).filter(|_| kind != 4);
+            let found = [Some(&written.y), Some(slope), twice.of(&grad), of_x];
+            let found = found.into_iter().flatten().map(|x| x.to_vec::<f64>().unwrap()).collect();
+            writes = written.writes;
+            found
+        });
 
         // The definition: one write after the other.
         let mut stays = vec![None; size];
@@ -93,10 +108,7 @@ proptest! {
         let own = |place: usize| if kind == 4 { 0.0 } else { own[place] };
         let expected: Vec<f64> =
             (0..size).map(|place| stays[place].map_or(own(place), |from| sent[from])).collect();
-        same(&y, &expected)?;
-
-        let gradients = y.backward_from(grad.clone(), true).unwrap();
-        let grads = &numbers[40..];
+        same(&results[0], &expected)?;
         let (mut to_source, mut to_grad) = (vec![0.0; sources], vec![0.0; size]);
         for (place, from) in stays.iter().enumerate() {
             if let Some(from) = *from {
@@ -104,16 +116,13 @@ proptest! {
                 to_grad[place] = outer[from];
             }
         }
-        let slope = gradients.of(&source).unwrap();
-        same(slope, &to_source)?;
+        same(&results[1], &to_source)?;
+        // The derivative of that gradient, too.
+        same(&results[2], &to_grad)?;
         if kind != 4 {
             let rest: Vec<f64> =
                 (0..size).map(|place| if stays[place].is_none() { grads[place] } else { 0.0 }).collect();
-            same(gradients.of(&x).unwrap(), &rest)?;
+            same(&results[3], &rest)?;
         }
-        // Its derivative, too.
-        let outer = Tensor::from_slice(outer, &[sources]).unwrap();
-        let twice = slope.backward_from(outer, false).unwrap();
-        same(twice.of(&grad).unwrap(), &to_grad)?;
     }
 }

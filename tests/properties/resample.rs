@@ -5,7 +5,7 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
-use super::{cases, positions, row_major, shape};
+use super::{cases, on_devices, positions, row_major, shape};
 
 /// Returns the source of output `o` in a padded dimension; `None` means the constant.
 fn source(o: i64, [before, after]: [i64; 2], size: i64, mode: PadMode) -> Option<i64> {
@@ -46,7 +46,7 @@ fn interpolate_mode() -> impl Strategy<Value = InterpolateMode> {
 }
 
 proptest! {
-    #![proptest_config(cases(5))]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn pad_is_right_or_an_error(
@@ -214,5 +214,32 @@ proptest! {
                 prop_assert!(y.abs() <= most * (1.0 + 1e-12), "{} beyond {}", y, most);
             }
         }
+    }
+    /// The place of an output is an integer quotient, and its gradient goes there.
+    #[test]
+    fn nearest_takes_exact_places(
+        n in 1usize..300,
+        size in 1usize..300,
+        exact in any::<bool>(),
+    ) {
+        let (mode, shift, scale) = match exact {
+            true => (InterpolateMode::NearestExact, n, 2),
+            false => (InterpolateMode::Nearest, 0, 1),
+        };
+        let values: Vec<f64> = (0..n).map(|i| i as f64).collect();
+        let weights: Vec<f64> = (0..size).map(|o| 1.0 + o as f64).collect();
+        let found = on_devices(|device| {
+            let x = Tensor::from_slice(&values, &[1, 1, n]).unwrap().to(device).unwrap();
+            let x = x.set_requires_grad(true).unwrap();
+            let y = f::interpolate(&x, Resize::Size(&[size]), mode).unwrap();
+            let grad = Tensor::from_slice(&weights, &[1, 1, size]).unwrap().to(device).unwrap();
+            let gradients = y.backward_from(grad, false).unwrap();
+            [&y, gradients.of(&x).unwrap()].map(|x| x.to_vec::<f64>().unwrap()).to_vec()
+        });
+        let places: Vec<usize> = (0..size).map(|o| (scale * o * n + shift) / (scale * size)).collect();
+        let mut slope = vec![0.0; n];
+        places.iter().zip(&weights).for_each(|(&place, weight)| slope[place] += weight);
+        prop_assert_eq!(&found[0], &places.iter().map(|&place| place as f64).collect::<Vec<_>>());
+        prop_assert_eq!(&found[1], &slope);
     }
 }
