@@ -53,7 +53,7 @@ pub(crate) struct Session<'a> {
     /// The device of computation, which affects no bit.
     device: Device,
     digits: &'a Digits,
-    pub(crate) trainer: Trainer<'a, Cnn, Sgd, Augmented, Stack>,
+    pub(crate) trainer: Trainer<'a, Cnn, Sgd, DataLoader<Augmented>>,
 }
 
 impl<'a> Session<'a> {

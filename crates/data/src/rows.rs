@@ -274,7 +274,7 @@ impl<T: Value> Rows<T> {
             values.push(convert(number).ok_or_else(|| {
                 let (op, path) = (self.op, self.source.path());
                 let place = Place::Offset(offset + (place * self.element.size()) as u64);
-                if let (true, Number::Float(value)) = (self.rounds, number) {
+                if let (true, element::Number::Float(value)) = (self.rounds, number) {
                     let wanted = format!("a number within the range of {}", T::NAME);
                     return Error::malformed(op, path, place, wanted, format!("{value:e}"));
                 }

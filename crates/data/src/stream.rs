@@ -1,6 +1,7 @@
 //! Sharded datasets, whose shards can only be read from front to back.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -342,6 +343,79 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
             state.workers.clear();
         }
         self.begin(&state)
+    }
+
+    /// Returns the state at the start of `epoch`.
+    pub fn start_of(&self, epoch: u64) -> StreamState {
+        self.config.state(epoch)
+    }
+
+    /// Continues from `state` with the lanes `own` alone, as one of several ranks that share the
+    /// lanes. Lanes take turns in rounds, and `state` must stand between two rounds; so does that of
+    /// [`start_of`](StreamLoader::start_of). [`StreamEpoch::next_before`] ends a round.
+    ///
+    /// The lanes of other ranks are left out: in [`StreamEpoch::state`] they count as ended. The
+    /// state of the whole stream has each lane's position from the rank that reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](StreamLoader::resume); [`Error::StateMismatch`] if `state` stands within a
+    /// round; [`Error::InvalidOption`] if `own` names other lanes than the stream has, if the loader
+    /// skips failing samples, or if it is below level `Portable` and `own` are not all lanes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{Lines, StreamLoader};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let paths = ["a", "b", "c"].map(|name| {
+    ///     let path = dir.path().join(name);
+    ///     std::fs::write(&path, format!("{name}1\n{name}2\n")).map(|()| path)
+    /// });
+    /// let paths = paths.into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// let loader = StreamLoader::builder(Lines::new(paths)).lanes(3).build()?;
+    /// // The second of two ranks.
+    /// let mut epoch = loader.resume_lanes(&loader.start_of(0), 1..3)?;
+    /// for round in 0..2 {
+    ///     let mut batches = Vec::new();
+    ///     while let Some(batch) = epoch.next_before((round + 1) * 3) {
+    ///         batches.extend(batch?.data);
+    ///     }
+    ///     assert_eq!(batches, [format!("b{}", round + 1), format!("c{}", round + 1)]);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resume_lanes(
+        &self,
+        state: &StreamState,
+        own: Range<usize>,
+    ) -> Result<StreamEpoch<D, C>> {
+        let (config, lanes) = (&self.config, self.config.lanes);
+        let cannot = |option, value: String, expected| {
+            Err(Error::option("stream loader: dealing out lanes", option, value, expected))
+        };
+        if own.start > own.end || own.end > lanes {
+            return cannot("lanes", format!("{own:?} of {lanes}"), "must be lanes of the stream");
+        }
+        if config.retry.most_skipped > 0 {
+            let skipped = config.retry.most_skipped.to_string();
+            return cannot("retry", skipped, "must not skip samples: other ranks would not know");
+        }
+        if own != (0..lanes) && config.level < Determinism::Portable {
+            let level = format!("{:?}", config.level);
+            let expected = "must be Portable: a worker's generator depends on ranks";
+            return cannot("level", level, expected);
+        }
+        if !state.turn.is_multiple_of(lanes as u64) {
+            let (expected, found) = (format!("a multiple of {lanes}"), state.turn.to_string());
+            return Err(Error::StateMismatch { field: "turn", expected, found });
+        }
+        let mut state = state.clone();
+        for (lane, position) in state.lanes.iter_mut().enumerate() {
+            position.ended |= !own.contains(&lane);
+        }
+        self.resume(&state)
     }
 
     fn begin(&self, state: &StreamState) -> Result<StreamEpoch<D, C>> {

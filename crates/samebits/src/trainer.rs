@@ -5,6 +5,7 @@ mod measure;
 mod micro;
 mod progress;
 mod record;
+mod source;
 mod state;
 mod step;
 mod tensors;
@@ -13,7 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::data::{Collate, DataLoader, Dataset, Deal, LoaderState};
 use crate::distributed::Ranks;
 use crate::ledger::{self, Ledger};
 use crate::nn::Module;
@@ -23,8 +23,10 @@ use crate::{Generator, Tensor, inherit, io};
 use ctrl_c::CtrlC;
 use measure::Measure;
 use progress::Progress;
+use source::{Share, Steps};
 use step::{Taken, Turn};
 
+pub use source::Loader;
 pub use state::TrainerState;
 pub use step::Losses;
 pub use tensors::{IntoTensors, StackTensors};
@@ -120,7 +122,7 @@ fn not_finite(loss: Option<f64>, parameter: Option<&str>) -> String {
 ///
 /// The guarantee is that of the operations in the function. Layers draw from a generator of the
 /// batch: the run's generator by `derive("micro-batch")`, then `fold_in` of the number of earlier
-/// steps and of the batch's number in its step.
+/// steps and of the batch's number in its step (of a stream: its lane).
 ///
 /// With [`accumulate`](Trainer::accumulate), each batch of a step starts from the buffers at the
 /// start of the step. The gradients are added in the order of [`TreeSum`](crate::optim::TreeSum),
@@ -129,12 +131,12 @@ fn not_finite(loss: Option<f64>, parameter: Option<&str>) -> String {
 /// first batch. The result does not depend on which rank computes which batch
 /// ([`ranks`](Trainer::ranks)).
 #[allow(missing_debug_implementations, reason = "it holds functions")]
-pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
+pub struct Trainer<'a, M, O, D: Loader> {
     /// The model.
     pub model: M,
     /// The optimiser, or several (see [`Optimizers`]).
     pub optimizer: O,
-    loader: DataLoader<D, C>,
+    loader: D,
     run: String,
     epochs: u64,
     max_steps: Option<u64>,
@@ -154,7 +156,7 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     ledger: Option<Ledger>,
     ranks: Option<Ranks>,
     generator: Generator,
-    position: Option<LoaderState>,
+    position: Option<D::State>,
     losses: Vec<f32>,
     metrics: Vec<f64>,
 }
@@ -218,15 +220,14 @@ pub enum Outcome {
     EarlyStopped,
 }
 
-impl<'a, M, O, D, C> Trainer<'a, M, O, D, C>
+impl<'a, M, O, D> Trainer<'a, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Creates a run of one epoch. Layers draw from `generator`.
-    pub fn new(model: M, optimizer: O, loader: DataLoader<D, C>, generator: Generator) -> Self {
+    pub fn new(model: M, optimizer: O, loader: D, generator: Generator) -> Self {
         Trainer {
             model,
             optimizer,
@@ -279,7 +280,8 @@ where
     }
 
     /// Takes one step per `batches` batches, along the mean of their gradients. The last step of an
-    /// epoch may have fewer.
+    /// epoch may have fewer. A [`StreamLoader`](crate::data::StreamLoader) needs as many lanes as a step
+    /// has batches, if more than one; its step is the next batch of every lane that has not ended.
     #[must_use]
     pub fn accumulate(mut self, batches: u64) -> Self {
         self.batches_per_step = batches;
@@ -446,7 +448,7 @@ where
     /// The errors of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`].
     /// The run is then at the end of its last step and can continue from there. A ledger keeps the
     /// records of the failed step; if the step is taken again, they are marked as abandoned.
-    pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome>
+    pub fn fit(&mut self, mut loss: impl FnMut(&M, D::Batch) -> Result<Tensor>) -> Result<Outcome>
     where
         O: Optimizer,
     {
@@ -501,7 +503,7 @@ where
     /// ```
     pub fn fit_steps<L: Losses>(
         &mut self,
-        mut step: impl FnMut(&mut M, &mut O, C::Batch) -> Result<L>,
+        mut step: impl FnMut(&mut M, &mut O, D::Batch) -> Result<L>,
     ) -> Result<Outcome> {
         if self.ranks.is_some() {
             let message = "ranks share the batches of a step of `fit`; a step of your own has one";
@@ -517,7 +519,7 @@ where
 
     fn run_steps(
         &mut self,
-        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D>) -> Result<Option<Taken>>,
     ) -> Result<Outcome> {
         let invalid = |message: &str| Err(Error::Invalid(message.to_owned()));
         if self.batches_per_step == 0 {
@@ -555,7 +557,7 @@ where
     fn epochs_left(
         &mut self,
         view: &View,
-        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D>) -> Result<Option<Taken>>,
     ) -> Result<Outcome> {
         // An epoch is finished once it has its metric.
         while (self.metrics.len() as u64) < self.epochs {
@@ -576,35 +578,35 @@ where
         Ok(Outcome::Finished)
     }
 
+    /// Returns the number of steps taken in `epoch`.
+    fn steps_of(&self, epoch: u64) -> u64 {
+        let place =
+            self.position.as_ref().map(|position| D::place(position, self.batches_per_step));
+        place.filter(|(of, _)| *of == epoch).map_or(0, |(_, steps)| steps)
+    }
+
     /// Takes the remaining steps of an epoch, or returns the reason for stopping early.
     fn steps_left(
         &mut self,
         epoch: u64,
         view: &View,
-        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D>) -> Result<Option<Taken>>,
     ) -> Result<Option<Outcome>> {
-        let in_epoch = self.loader.batches_in(epoch)?;
-        if in_epoch == 0 {
+        let in_epoch = self.loader.batches(epoch)?;
+        if in_epoch == Some(0) {
             return Err(Error::NoBatch { epoch });
         }
-        let own = self.ranks.as_ref().map(|ranks| ranks.owned(self.batches_per_step));
-        let deal = own.map(|own| Deal { per_step: self.batches_per_step, own });
-        let position = self.position.as_ref().filter(|position| position.epoch == epoch);
-        let mut batches = match (position, &deal) {
-            (Some(position), None) => self.loader.resume(position)?,
-            (Some(position), Some(deal)) => self.loader.resume_dealt(position, deal)?,
-            (None, None) => self.loader.epoch(epoch),
-            (None, Some(deal)) => self.loader.epoch_dealt(epoch, deal)?,
-        };
-        let begun = self.position.as_ref().filter(|position| position.epoch == epoch);
-        let [taken, steps] = [begun.map_or(0, |position| position.batch), in_epoch]
-            .map(|batches| batches.div_ceil(self.batches_per_step));
-        view.progress.epoch(epoch, self.epochs, taken, steps);
+        let per_step = self.batches_per_step;
+        let own = self.ranks.as_ref().map_or(0..per_step, |ranks| ranks.owned(per_step));
+        let share = Share { per_step, own, is_shared: self.ranks.is_some() };
+        let begun = self.position.as_ref().filter(|at| D::place(at, per_step).0 == epoch);
+        let mut batches = self.loader.begin(epoch, begun, share)?;
+        let steps = in_epoch.map(|batches| batches.div_ceil(per_step));
+        view.progress.epoch(epoch, self.epochs, self.steps_of(epoch), steps);
         loop {
             // Check this first: an epoch with all its steps ends with its metric even if the run is
             // to stop here.
-            let taken = self.position.as_ref().filter(|position| position.epoch == epoch);
-            if taken.is_some_and(|position| position.batch >= in_epoch) {
+            if batches.is_over() {
                 return Ok(None);
             }
             let steps = self.losses.len() as u64;
@@ -616,8 +618,12 @@ where
             if self.any_rank(flagged)? {
                 return Ok(Some(Outcome::Interrupted));
             }
-            let in_this = (epoch, in_epoch);
-            let Some(taken) = self.one_step(in_this, &mut batches, take)? else { return Ok(None) };
+            let Some(taken) = self.one_step(epoch, &mut batches, take)? else {
+                return match self.steps_of(epoch) {
+                    0 => Err(Error::NoBatch { epoch }),
+                    _ => Ok(None),
+                };
+            };
             let Taken { losses, loss, norm, gradients } = taken;
             self.record_step(loss, &gradients)?;
             view.progress.step(loss);

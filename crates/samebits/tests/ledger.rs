@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use samebits::data::{DataLoader, Memory, Stack, Stacked};
+use samebits::data::{DataLoader, Memory, Stacked};
 use samebits::functional::{cross_entropy, tanh};
 use samebits::ledger::{self, Detail, Digests, Error, Keep, Ledger};
 use samebits::nn::{Dropout, Layer, Module, ReLU, layer};
@@ -17,7 +17,7 @@ use samebits_ledger::diff::diff;
 use samebits_ledger::record::{Event, Operation, Phase};
 use samebits_ledger::{Record, digest};
 
-type Run<'a> = Trainer<'a, nn::Sequential, Adam, Memory<(Vec<f32>, i64)>, Stack>;
+type Run<'a> = Trainer<'a, nn::Sequential, Adam, DataLoader<Memory<(Vec<f32>, i64)>>>;
 
 /// Two epochs of two steps of two batches.
 fn run<'a>(seed: u64) -> Run<'a> {

@@ -1,7 +1,7 @@
 //! Snapshots of seeded trainings, and of reports and messages that a program prints.
 
 use samebits::cuda::vendor::WorkspaceConfig;
-use samebits::data::{DataLoader, Dataset, SampleContext, Stack, Stacked};
+use samebits::data::{DataLoader, Dataset, SampleContext, Stacked};
 use samebits::functional::cross_entropy;
 use samebits::io::Checkpoint;
 use samebits::nn::{BatchNorm2d, Conv2d, Dropout, Flatten, Layer, Linear, Module, ReLU};
@@ -43,8 +43,7 @@ fn training(
 ) {
     let loader = DataLoader::builder(Data).batch_size(16).shuffle(true).seed(42).workers(2);
     let loader = loader.build().unwrap();
-    let mut trainer: Trainer<'_, _, _, _, Stack> =
-        Trainer::new(model, optimizer, loader, Generator::new(42));
+    let mut trainer = Trainer::new(model, optimizer, loader, Generator::new(42));
     trainer = trainer.epochs(3).schedule(Per::Step, CosineAnnealingLr::new(18)).quiet();
     let loss = |model: &Model, (x, classes): (Stacked<f32>, Vec<i64>)| {
         let shape = [&[x.rows], shape].concat();

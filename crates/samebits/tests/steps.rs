@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use samebits::data::{self, DataLoader, Dataset, Memory, SampleContext, Stack, Stacked};
+use samebits::data::{self, DataLoader, Dataset, Memory, SampleContext, Stacked};
 use samebits::functional::{Reduction, binary_cross_entropy_with_logits, cross_entropy, randn};
 use samebits::nn::{BatchNorm1d, Dropout, Layer, Linear, Module, ReLU, Sequential, draw_from};
 use samebits::optim::{
@@ -12,7 +12,7 @@ use samebits::optim::{
     ReduceLrOnPlateau, RmsProp, Rule, Sgd,
 };
 use samebits::tensor_core::Tensor as Value;
-use samebits::trainer::{Error, Nan, Outcome, Per, Result, Step, Trainer};
+use samebits::trainer::{Error, Loader, Nan, Outcome, Per, Result, Step, Trainer};
 use samebits::{DType, Generator, Tensor, sequential};
 
 const FEATURES: usize = 4;
@@ -42,7 +42,7 @@ impl Dataset for Data {
 }
 
 type Batch = (Stacked<f32>, Vec<i64>);
-type Run = Trainer<'static, Sequential, AdamW, Data, Stack>;
+type Run = Trainer<'static, Sequential, AdamW, DataLoader<Data>>;
 
 fn model() -> Sequential {
     draw_from(&mut Generator::new(1), || -> samebits::Result<Sequential> {
@@ -73,8 +73,8 @@ fn loss(model: &Sequential, batch: Batch) -> Result<Tensor> {
     Ok(cross_entropy(&model.forward(&x)?, &classes)?)
 }
 
-fn bytes<M: Module, O: samebits::optim::Optimizers, D: Dataset, C: data::Collate<D::Item>>(
-    run: &Trainer<'_, M, O, D, C>,
+fn bytes<M: Module, O: samebits::optim::Optimizers, D: Loader>(
+    run: &Trainer<'_, M, O, D>,
 ) -> Vec<u8> {
     run.state().unwrap().to_bytes().unwrap()
 }
@@ -139,8 +139,10 @@ fn a_step_that_fails_in_the_middle_leaves_everything_as_it_was() {
     }
 }
 
+type Points = DataLoader<Memory<(Vec<f32>, f32)>>;
+
 /// Returns a run that fits a line through samples of one number; the third batch is NaN.
-fn line<'a>(dtype: DType) -> Trainer<'a, Linear, Sgd, Memory<(Vec<f32>, f32)>, Stack> {
+fn line<'a>(dtype: DType) -> Trainer<'a, Linear, Sgd, Points> {
     let samples = (0..8).map(|i| (vec![i as f32], if i == 4 { f32::NAN } else { 1.0 })).collect();
     let loader = DataLoader::builder(Memory::new(samples)).batch_size(2).build().unwrap();
     let mut model = Linear::options(1, 1).init_with(&mut Generator::new(4)).unwrap();
@@ -309,7 +311,7 @@ struct Gan {
     critic: Sequential,
 }
 
-type GanRun<'a> = Trainer<'a, Gan, (RmsProp, Adam), Data, Stack>;
+type GanRun<'a> = Trainer<'a, Gan, (RmsProp, Adam), DataLoader<Data>>;
 
 fn gan<'a>() -> GanRun<'a> {
     let make = || -> samebits::Result<Gan> {

@@ -100,7 +100,7 @@ impl Dataset for Text {
     }
 }
 
-type Run = Trainer<'static, Model, AdamW, Text, StackTensors>;
+type Run = Trainer<'static, Model, AdamW, DataLoader<Text, StackTensors>>;
 
 fn run(seed: u64) -> Run {
     let loader = DataLoader::builder_with(Text, StackTensors).batch_size(4).shuffle(true);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use samebits::data::{DataLoader, Dataset, SampleContext, Stack, Stacked};
+use samebits::data::{DataLoader, Dataset, SampleContext, Stacked};
 use samebits::functional::cross_entropy;
 use samebits::io::Checkpoint;
 use samebits::nn::{Dropout, Layer, Linear, Module};
@@ -35,7 +35,7 @@ impl Dataset for Data {
     }
 }
 
-type Run<'a> = Trainer<'a, Linear, AdamW, Data, Stack>;
+type Run<'a> = Trainer<'a, Linear, AdamW, DataLoader<Data>>;
 
 /// A run with a bit of everything.
 fn run<'a>(workers: usize) -> Run<'a> {

@@ -1,6 +1,8 @@
 //! A training ends in the bits of one rank, for any number of ranks and after any interruption.
 
 mod on_ranks;
+#[path = "training_on_ranks/streams.rs"]
+mod streams;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

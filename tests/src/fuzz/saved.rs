@@ -9,7 +9,7 @@ use samebits::nn::{BatchNorm1d, Layer as _, Linear, Module as _, Sequential, dra
 use samebits::optim::{Adagrad, Adam, AdamW, Optimizer, ReduceLrOnPlateau, RmsProp, Sgd};
 use samebits::trainer::{self, Trainer, TrainerState};
 use samebits::{DType, Generator, Tensor, sequential};
-use samebits_data::{DataLoader, Memory, Stack, Stacked};
+use samebits_data::{DataLoader, Memory, Stacked};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 use super::Draw;
@@ -123,7 +123,7 @@ fn model() -> Sequential {
     .expect("a small model")
 }
 
-type Run<O> = Trainer<'static, Sequential, O, Memory<(Vec<f32>, i64)>, Stack>;
+type Run<O> = Trainer<'static, Sequential, O, DataLoader<Memory<(Vec<f32>, i64)>>>;
 
 fn run<O: Optimizer>(optimizer: samebits::Result<O>, steps: u64) -> Run<O> {
     let samples = (0..9).map(|i| (vec![i as f32; FEATURES], i % 3)).collect();

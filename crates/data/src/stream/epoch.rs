@@ -53,20 +53,11 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamEpoch<D, C> {
         &self.state.skipped
     }
 
-    /// Returns the next turn of a lane that has not ended.
-    fn next_turn(&self) -> Option<u64> {
-        let lanes = self.state.lanes.len() as u64;
-        let turns = self.state.turn..self.state.turn.saturating_add(lanes);
-        turns.into_iter().find(|turn| !self.state.lanes[(turn % lanes) as usize].ended)
-    }
-}
-
-impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
-    type Item = Result<StreamBatch<C::Batch>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// Returns the next batch, if its lane's turn is below `limit`. With *lanes* lanes, round *r* has
+    /// the turns below *(r + 1) lanes*.
+    pub fn next_before(&mut self, limit: u64) -> Option<Result<StreamBatch<C::Batch>>> {
         while !self.ended {
-            let turn = self.next_turn();
+            let turn = self.next_turn().filter(|turn| *turn < limit);
             let run = match &mut self.run {
                 Ok(run) => run,
                 Err(error) => return error.take().map(Err),
@@ -112,6 +103,21 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
             }));
         }
         None
+    }
+
+    /// Returns the next turn of a lane that has not ended.
+    fn next_turn(&self) -> Option<u64> {
+        let lanes = self.state.lanes.len() as u64;
+        let turns = self.state.turn..self.state.turn.saturating_add(lanes);
+        turns.into_iter().find(|turn| !self.state.lanes[(turn % lanes) as usize].ended)
+    }
+}
+
+impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
+    type Item = Result<StreamBatch<C::Batch>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_before(u64::MAX)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The metric of an epoch.
 
 use super::micro::together;
-use super::{Error, Result, Trainer};
+use super::{Error, Loader, Result, Trainer};
 use crate::data::{Collate, DataLoader, Dataset, Deal};
 use crate::distributed::Ranks;
 use crate::nn::Module;
@@ -12,12 +12,11 @@ use crate::optim::{Mode, Optimizers};
 /// Function that measures a model, together with the other ranks if there are several.
 pub(super) type Measure<'a, M> = Box<dyn FnMut(&M, Option<&Ranks>) -> Result<f64> + Send + 'a>;
 
-impl<'a, M, O, D, C> Trainer<'a, M, O, D, C>
+impl<'a, M, O, D> Trainer<'a, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Measures the model after each epoch, without recording a graph. By default the metric is the
     /// mean loss of the epoch's steps. Every rank calls `metric`, which must return the same on all.
@@ -110,7 +109,7 @@ where
             }
             return Ok(metric);
         }
-        let batches = self.loader.batches_in(epoch)?.div_ceil(self.batches_per_step) as usize;
+        let batches = self.steps_of(epoch) as usize;
         let steps = &self.losses[self.losses.len().saturating_sub(batches)..];
         let sum = steps.iter().fold(0.0, |sum, &loss| sum + f64::from(loss));
         Ok(sum / steps.len().max(1) as f64)

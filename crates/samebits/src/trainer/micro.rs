@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::record::recorded;
+use super::source::{PartOf, Steps};
 use super::step::{Turn, number};
-use super::{Error, Result, Trainer};
-use crate::data::{Collate, Dataset};
+use super::{Error, Loader, Result, Trainer};
 use crate::distributed::{Held, Ranks, Scalar};
 use crate::nn::{Kind, Module, train_with};
 use crate::numerics::memory;
@@ -31,16 +31,25 @@ impl Part {
         self.buffers = no_grad(|| pairs.map(|(a, b)| a.add(b)).collect::<crate::Result<_>>())?;
         Ok(self)
     }
+
+    /// Adds two neighbours; micro-batches may be missing.
+    fn joined(earlier: Option<Part>, later: Option<Part>) -> crate::Result<Option<Part>> {
+        match (earlier, later) {
+            (Some(earlier), Some(later)) => earlier.plus(later).map(Some),
+            (earlier, later) => Ok(earlier.or(later)),
+        }
+    }
 }
 
 /// Results of this rank's micro-batches.
 struct Own {
-    sum: TreeSum<Part>,
+    /// Nothing stands for a micro-batch that is missing.
+    sum: TreeSum<Option<Part>>,
     /// The loss of each micro-batch.
     losses: Vec<f64>,
     /// True for each buffer that a micro-batch replaced, in visiting order.
     changed: Vec<bool>,
-    /// The integer buffers after micro-batch 0, in visiting order, on the rank that computes it.
+    /// The integer buffers after the first micro-batch, in visiting order.
     integers: Vec<Tensor>,
 }
 
@@ -58,15 +67,17 @@ pub(super) struct Whole {
 
 /// Message from each rank about its part of a step, sent before the elements.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct Told<P> {
     held: Vec<Held>,
     /// The losses, as bits.
     losses: Vec<u64>,
     /// True for each parameter that has a gradient, in visiting order.
     present: Vec<bool>,
     changed: Vec<bool>,
-    /// The elements of the integer buffers, on the rank that computes micro-batch 0.
+    /// The elements of the integer buffers after the rank's first micro-batch.
     integers: Vec<Vec<u8>>,
+    /// The rank's part of the position after the step.
+    part: P,
 }
 
 /// Returns the buffers of a model, in visiting order.
@@ -95,12 +106,11 @@ fn is_float(tensor: &Tensor) -> bool {
     tensor.dtype().is_float()
 }
 
-impl<M, O, D, C> Trainer<'_, M, O, D, C>
+impl<M, O, D> Trainer<'_, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Returns the generator of a micro-batch's layers: a function of its step and its number in
     /// the step.
@@ -111,47 +121,51 @@ where
     /// Computes the gradients of a step, and sets the buffers to their values after the step.
     pub(super) fn micro_batches(
         &mut self,
-        turn: Turn<'_, D, C>,
-        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+        turn: Turn<'_, D>,
+        loss: &mut impl FnMut(&M, D::Batch) -> Result<Tensor>,
     ) -> Result<Option<Whole>> {
         let start = buffers(&self.model);
-        let own = self.own_micro_batches(turn, &start, loss);
-        let whole = match &self.ranks {
-            Some(ranks) if ranks.world() > 1 => match self.exchanged(ranks, own, &start)? {
+        let Turn { steps, batches, .. } = turn;
+        let own = self.own_micro_batches(steps, batches, &start, loss);
+        let part = batches.part();
+        let (whole, parts) = match &self.ranks {
+            Some(ranks) if ranks.world() > 1 => match self.exchanged(ranks, own, part, &start)? {
                 Some(whole) => whole,
                 None => return Ok(None),
             },
             _ => {
                 let Own { sum, losses, changed, integers } = own?;
-                let sum = recorded(&self.ledger, Phase::Optimizer, || sum.finish(Part::plus))?;
-                let Some(Part { gradients, buffers }) = sum else { return Ok(None) };
-                Whole { gradients, losses, buffers, changed, integers }
+                let sum = recorded(&self.ledger, Phase::Optimizer, || sum.finish(Part::joined))?;
+                let Some(Part { gradients, buffers }) = sum.flatten() else { return Ok(None) };
+                (Whole { gradients, losses, buffers, changed, integers }, vec![part])
             }
         };
+        batches.pass(&parts)?;
         self.settle_buffers(&start, &whole)?;
         Ok(Some(whole))
     }
 
     fn own_micro_batches(
         &mut self,
-        turn: Turn<'_, D, C>,
+        steps: u64,
+        batches: &mut D::Steps,
         start: &[Tensor],
-        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+        loss: &mut impl FnMut(&M, D::Batch) -> Result<Tensor>,
     ) -> Result<Own> {
-        let Turn { first, in_epoch, steps, batches, .. } = turn;
         let per_step = self.batches_per_step;
         let own = self.ranks.as_ref().map_or(0..per_step, |ranks| ranks.owned(per_step));
-        let cut = |at: u64| first.saturating_add(at).min(in_epoch);
-        let count = cut(own.end) - cut(own.start);
         let mut changed = vec![false; start.len()];
         let (mut integers, mut losses) = (Vec::new(), Vec::new());
         let mut sum = TreeSum::starting_at(own.start);
         self.record_begin();
-        for batch in batches.by_ref().take(count as usize) {
+        while let Some(batch) = batches.next() {
             let batch = batch?;
-            let number_in_step = sum.next();
-            self.record_batch(steps, number_in_step, &batch.indices)?;
-            if number_in_step > own.start && !start.is_empty() {
+            let number_in_step = batch.number;
+            while sum.next() < number_in_step {
+                sum.push(None, Part::joined)?;
+            }
+            self.record_batch(steps, &batch)?;
+            if !losses.is_empty() && !start.is_empty() {
                 set_buffers(&mut self.model, start);
             }
             let mut generator = self.micro_batch_generator(steps, number_in_step);
@@ -165,21 +179,21 @@ where
                 *changed |= old.value().storage_address() != new.value().storage_address();
             }
             let (floats, others) = after.into_iter().partition(is_float);
-            if number_in_step == 0 {
+            if losses.is_empty() {
                 integers = others;
             }
             losses.push(loss);
-            let part = Part { gradients, buffers: floats };
-            recorded(&self.ledger, Phase::Optimizer, || sum.push(part, Part::plus))?;
+            let part = Some(Part { gradients, buffers: floats });
+            recorded(&self.ledger, Phase::Optimizer, || sum.push(part, Part::joined))?;
         }
-        if self.ranks.is_some() {
-            batches.pass_to(first.saturating_add(per_step));
+        while D::Steps::GAPS && sum.next() < own.end {
+            sum.push(None, Part::joined)?;
         }
         Ok(Own { sum, losses, changed, integers })
     }
 
     /// Sets the model's buffers after a step: each float buffer that a micro-batch replaced becomes
-    /// the mean of the micro-batches' results; the others come from micro-batch 0.
+    /// the mean of the micro-batches' results; the others come from the first one.
     fn settle_buffers(&mut self, start: &[Tensor], whole: &Whole) -> Result<()> {
         if start.is_empty() {
             return Ok(());
@@ -206,13 +220,18 @@ where
         &self,
         ranks: &Ranks,
         own: Result<Own>,
+        part: PartOf<D>,
         start: &[Tensor],
-    ) -> Result<Option<Whole>> {
+    ) -> Result<Option<(Whole, Vec<PartOf<D>>)>> {
         let parameters = self.model.parameters();
         let own = own.and_then(|own| {
             let nodes = own.sum.into_nodes();
-            let is_present =
-                |at: &Tensor| nodes.iter().any(|node| node.sum.gradients.of(at).is_some());
+            let is_present = |at: &Tensor| {
+                nodes
+                    .iter()
+                    .filter_map(|node| node.sum.as_ref())
+                    .any(|sum| sum.gradients.of(at).is_some())
+            };
             let integers = own.integers.iter().map(|tensor| tensor.value().to_bytes());
             let told = Told {
                 held: nodes.iter().map(Held::of).collect(),
@@ -220,6 +239,7 @@ where
                 present: parameters.iter().map(is_present).collect(),
                 changed: own.changed,
                 integers: integers.collect::<crate::Result<_>>()?,
+                part,
             };
             Ok((told, nodes))
         });
@@ -234,7 +254,7 @@ where
         if losses.is_empty() {
             return Ok(None);
         }
-        let any = |of: fn(&Told) -> &Vec<bool>, at: usize| {
+        let any = |of: fn(&Told<_>) -> &Vec<bool>, at: usize| {
             all.iter().any(|told| of(told).get(at).copied().unwrap_or(false))
         };
         let changed: Vec<bool> = (0..start.len()).map(|at| any(|told| &told.changed, at)).collect();
@@ -255,8 +275,10 @@ where
             let parts: Vec<Vec<Option<&Tensor>>> = nodes
                 .iter()
                 .map(|TreeNode { sum, .. }| {
-                    let gradient = |&at: &usize| sum.gradients.of(&parameters[at]);
-                    let buffers = moved.iter().map(|&at| sum.buffers.get(at));
+                    let sum = sum.as_ref();
+                    let gradient =
+                        |&at: &usize| sum.and_then(|sum| sum.gradients.of(&parameters[at]));
+                    let buffers = moved.iter().map(|&at| sum.and_then(|sum| sum.buffers.get(at)));
                     of_parameters.iter().map(gradient).chain(buffers).collect()
                 })
                 .collect();
@@ -272,19 +294,21 @@ where
                 buffers[at] = sum;
             }
         }
-        let integers = start.iter().filter(|x| !is_float(x)).zip(&all[0].integers);
+        let first = all.iter().find(|told| !told.losses.is_empty());
+        let integers = first.map_or(&[][..], |told| &told.integers);
+        let integers = start.iter().filter(|x| !is_float(x)).zip(integers);
         let integers = integers.map(|(like, bytes)| from_bytes(like, bytes));
         let integers = integers.collect::<Result<_>>()?;
-        Ok(Some(Whole { gradients, losses, buffers, changed, integers }))
+        let whole = Whole { gradients, losses, buffers, changed, integers };
+        Ok(Some((whole, all.into_iter().map(|told| told.part).collect())))
     }
 }
 
-impl<M, O, D, C> Trainer<'_, M, O, D, C>
+impl<M, O, D> Trainer<'_, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Returns true on every rank if the flag is set on any rank.
     pub(super) fn any_rank(&self, flag: bool) -> Result<bool> {
@@ -298,10 +322,7 @@ where
     pub(super) fn expect_ranks_alike(&self) -> Result<()> {
         let Some(ranks) = &self.ranks else { return Ok(()) };
         let (world, places) = (ranks.world(), self.batches_per_step);
-        let data = self.loader.start_of(0).map(|state| {
-            let (dataset, len, sampler) = (&state.dataset, state.dataset_len, &state.sampler);
-            format!("{dataset} of {len}, {sampler}, {:?}", state.seeding)
-        });
+        let data = self.loader.source();
         let digest = |bytes: Vec<u8>| {
             Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
         };
@@ -320,7 +341,7 @@ where
             self.schedule.as_ref().map(|(per, _)| per),
             self.metric.is_some(),
         );
-        let own = data.map_err(Error::from).and_then(|data| Ok((data, state?)));
+        let own = data.and_then(|data| Ok((data, state?)));
         let (data, state) = together(ranks, own)?.swap_remove(ranks.rank());
         ranks.agree(&[
             ("version of samebits", env!("CARGO_PKG_VERSION").to_owned()),

@@ -17,10 +17,14 @@ impl Progress {
         Progress(bar.with_finish(ProgressFinish::AndClear))
     }
 
-    /// Begins `epoch`, counted from 0, of `epochs`; `taken` of its `steps` are already taken.
-    pub(super) fn epoch(&self, epoch: u64, epochs: u64, taken: u64, steps: u64) {
+    /// Begins `epoch`, counted from 0, of `epochs`; `taken` of its `steps`, if their
+    /// number is known, are already taken.
+    pub(super) fn epoch(&self, epoch: u64, epochs: u64, taken: u64, steps: Option<u64>) {
         self.0.set_prefix(format!("{}/{epochs}", epoch + 1));
-        self.0.set_length(steps);
+        match steps {
+            Some(steps) => self.0.set_length(steps),
+            None => self.0.unset_length(),
+        }
         self.0.set_position(taken);
         self.0.reset_eta();
     }
@@ -38,7 +42,7 @@ mod tests {
     #[test]
     fn a_bar_shows_epoch_steps_and_loss() {
         let progress = Progress::new(true);
-        progress.epoch(2, 20, 3, 12);
+        progress.epoch(2, 20, 3, Some(12));
         progress.step(0.25);
         let Progress(bar) = &progress;
         assert_eq!((bar.prefix().as_str(), bar.message().as_str()), ("3/20", "loss 0.2500"));

@@ -1,7 +1,7 @@
 //! Recording of a run to its ledger.
 
-use super::{Result, Trainer};
-use crate::data::{Collate, Dataset};
+use super::source::Micro;
+use super::{Loader, Result, Trainer};
 use crate::ledger::Ledger;
 use crate::nn::Module;
 use crate::optim::Optimizers;
@@ -17,12 +17,11 @@ pub(super) fn recorded<R>(ledger: &Option<Ledger>, phase: Phase, f: impl FnOnce(
     }
 }
 
-impl<M, O, D, C> Trainer<'_, M, O, D, C>
+impl<M, O, D> Trainer<'_, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Names the parameters before a step, also on a rank that has no batch of it.
     pub(super) fn record_begin(&self) {
@@ -32,11 +31,12 @@ where
     }
 
     /// Records the next batch; a step may have several.
-    pub(super) fn record_batch(&self, step: u64, number: u64, indices: &[usize]) -> Result<()> {
+    pub(super) fn record_batch(&self, step: u64, micro: &Micro<D::Batch>) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        ledger.at(step, number)?;
-        let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
-        let indices = Tensor::from_slice(&indices, &[indices.len()])?;
+        ledger.at(step, micro.number)?;
+        let (count, columns) = (micro.indices.len(), micro.columns);
+        let shape = if columns == 1 { vec![count] } else { vec![count / columns, columns] };
+        let indices = Tensor::from_slice(&micro.indices, &shape)?;
         Ok(ledger.batch(&[], Some(&indices))?)
     }
 

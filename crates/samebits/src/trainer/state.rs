@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use super::micro::together;
 use super::step::Before;
-use super::{Error, Result, Trainer};
-use crate::data::{Collate, Dataset, LoaderState};
+use super::{Error, Loader, Result, Trainer};
+use crate::data::LoaderState;
 use crate::io::{Checkpoint, Tensors};
 use crate::nn::Module;
 use crate::optim::Optimizers;
 use crate::{Generator, Tensor};
 
-/// State of a run without its tensors.
+/// State of a run without its tensors. `S` is the position of its loader: [`Loader::State`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrainerState {
+pub struct TrainerState<S = LoaderState> {
     /// The description of the run; see [`Trainer::run`].
     pub run: String,
     /// The generator from which those of all micro-batches are derived.
     generator: Generator,
     /// The loader's position, once it has begun.
-    loader: Option<LoaderState>,
+    loader: Option<S>,
     /// The losses as bits, because JSON could change them or lose a NaN.
     losses: Vec<u32>,
     metrics: Vec<u64>,
@@ -32,19 +32,18 @@ const MODEL: &str = "model.";
 const OPTIMIZER: &str = "optimizer.";
 const PLATEAU: &str = "plateau.";
 
-impl<M, O, D, C> Trainer<'_, M, O, D, C>
+impl<M, O, D> Trainer<'_, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Returns the state of the run.
     ///
     /// # Errors
     ///
     /// If memory runs out.
-    pub fn state(&self) -> Result<Checkpoint<TrainerState>> {
+    pub fn state(&self) -> Result<Checkpoint<TrainerState<D::State>>> {
         let mut parts = vec![(MODEL.to_owned(), Ok(self.model.state_dict()))];
         self.optimizer.each("", &mut |path, optimizer| {
             parts.push((of_optimizer(path), optimizer.state()));
@@ -72,7 +71,7 @@ where
     ///
     /// [`Error::OtherRun`] if the run's description differs; if the tensors do not match, the error
     /// of the model or the optimiser, or [`Error::Invalid`]. The run is then unchanged.
-    pub fn load_state(&mut self, checkpoint: Checkpoint<TrainerState>) -> Result<()> {
+    pub fn load_state(&mut self, checkpoint: Checkpoint<TrainerState<D::State>>) -> Result<()> {
         let Checkpoint { state, tensors } = checkpoint;
         if state.run != self.run {
             return Err(Error::OtherRun { expected: self.run.clone(), found: state.run });

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::micro::Whole;
 use super::record::recorded;
-use super::{Error, Nan, Per, Result, Trainer};
-use crate::data::{Collate, Dataset, Epoch};
+use super::source::Steps;
+use super::{Error, Loader, Nan, Per, Result, Trainer};
 use crate::nn::{Kind, Module, train_with};
 use crate::numerics::nan::canonical;
 use crate::optim::{Optimizer, Optimizers, Snapshot, TreeSum, clip_grad_norm, first_not_finite};
@@ -13,15 +13,11 @@ use crate::tensor_core::observe::Phase;
 use crate::{DType, Gradients, Tensor};
 
 /// Inputs of a step.
-pub(super) struct Turn<'t, D: Dataset, C: Collate<D::Item>> {
-    /// The number of the epoch's first batch in the step.
-    pub(super) first: u64,
-    /// The number of batches in the epoch.
-    pub(super) in_epoch: u64,
+pub(super) struct Turn<'t, D: Loader> {
     pub(super) epoch: u64,
     /// The number of earlier steps.
     pub(super) steps: u64,
-    pub(super) batches: &'t mut Epoch<D, C>,
+    pub(super) batches: &'t mut D::Steps,
 }
 
 /// Result of a step.
@@ -140,34 +136,31 @@ impl Before {
     }
 }
 
-impl<M, O, D, C> Trainer<'_, M, O, D, C>
+impl<M, O, D> Trainer<'_, M, O, D>
 where
     M: Module,
     O: Optimizers,
-    D: Dataset,
-    C: Collate<D::Item>,
+    D: Loader,
 {
     /// Takes a step with `take`; afterwards either everything has changed or nothing. Takes no step
     /// if there is no batch.
     pub(super) fn one_step(
         &mut self,
-        (epoch, in_epoch): (u64, u64),
-        batches: &mut Epoch<D, C>,
-        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
+        epoch: u64,
+        batches: &mut D::Steps,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D>) -> Result<Option<Taken>>,
     ) -> Result<Option<Taken>> {
         let steps = self.losses.len() as u64;
-        let begun = self.position.as_ref().filter(|position| position.epoch == epoch);
-        let first = begun.map_or(0, |position| position.batch);
         let before = Before::of(&self.model, &self.optimizer)?;
         let mut whole = || {
             self.set_rates(epoch, steps)?;
-            let turn = Turn { first, in_epoch, epoch, steps, batches: &mut *batches };
+            let turn = Turn { epoch, steps, batches: &mut *batches };
             let Some(taken) = take(self, turn)? else { return Ok(None) };
             if self.nan == Nan::Stop {
                 let parameter = before.spoilt(&self.model)?;
                 self.expect_finite(epoch, &taken.losses, parameter)?;
             }
-            Ok(Some((taken, batches.state()?)))
+            Ok(Some((taken, batches.state())))
         };
         match whole() {
             Ok(Some((taken, position))) => {
@@ -209,8 +202,8 @@ where
     /// Takes a step of [`Trainer::fit`].
     pub(super) fn descend(
         &mut self,
-        turn: Turn<'_, D, C>,
-        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+        turn: Turn<'_, D>,
+        loss: &mut impl FnMut(&M, D::Batch) -> Result<Tensor>,
     ) -> Result<Option<Taken>>
     where
         O: Optimizer,
@@ -249,18 +242,19 @@ where
     /// Takes a step of [`Trainer::fit_steps`].
     pub(super) fn call<L: Losses>(
         &mut self,
-        turn: Turn<'_, D, C>,
-        step: &mut impl FnMut(&mut M, &mut O, C::Batch) -> Result<L>,
+        turn: Turn<'_, D>,
+        step: &mut impl FnMut(&mut M, &mut O, D::Batch) -> Result<L>,
     ) -> Result<Option<Taken>> {
         let Some(batch) = turn.batches.next() else { return Ok(None) };
         let batch = batch?;
         self.record_begin();
-        self.record_batch(turn.steps, 0, &batch.indices)?;
+        self.record_batch(turn.steps, &batch)?;
         let mut generator = self.micro_batch_generator(turn.steps, 0);
         let (model, optimizers) = (&mut self.model, &mut self.optimizer);
         let tensors = recorded(&self.ledger, Phase::Forward, || {
             train_with(&mut generator, || step(model, optimizers, batch.data))
         })?;
+        turn.batches.pass(&[turn.batches.part()])?;
         let mut losses = Vec::new();
         tensors.each(&mut |loss| losses.push(number(loss)));
         let losses = losses.into_iter().collect::<Result<Vec<f64>>>()?;

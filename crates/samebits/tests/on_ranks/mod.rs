@@ -1,6 +1,6 @@
 //! The training whose bits must not depend on the number of ranks.
 
-use samebits::data::{DataLoader, Dataset, SampleContext, Stack, Stacked};
+use samebits::data::{DataLoader, Dataset, SampleContext, Stacked};
 use samebits::functional::cross_entropy;
 use samebits::nn::{
     BatchNorm1d, Dropout, Layer, Linear, Module, TransformerEncoderLayer, draw_from,
@@ -67,7 +67,7 @@ pub(crate) fn loss(net: &Net, batch: Batch) -> Result<Tensor> {
     Ok(cross_entropy(&net.last.forward(&x)?, &classes)?)
 }
 
-pub(crate) type Run<M> = Trainer<'static, M, AdamW, Data, Stack>;
+pub(crate) type Run<M> = Trainer<'static, M, AdamW, DataLoader<Data>>;
 
 pub(crate) fn run<M: Module>(model: M, micro_batches: u64, batch: usize) -> Run<M> {
     let loader = DataLoader::builder(Data).batch_size(batch).shuffle(true).seed(9).build().unwrap();
