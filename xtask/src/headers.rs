@@ -2,7 +2,8 @@
 //! `#[repr(u32)]` enumerations, declared in Rust and written as CUDA to `kernels/include/declared`.
 //!
 //! Each family gives the header of its name, with `SbPad` for the structure `RawPad` and
-//! `SB_PAD_MODE_CONSTANT` for `PadMode::Constant`. Comments are copied.
+//! `SB_PAD_MODE_CONSTANT` for `PadMode::Constant`; `Kind` at the end of a name is dropped. Comments
+//! are copied.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,9 +15,10 @@ use anyhow::{Context, Result, bail, ensure};
 pub(crate) const FOLDER: &str = "kernels/include/declared";
 
 /// The sources that may hold declarations, and their names in Rust.
-const SOURCES: [(&str, &str); 2] = [
+const SOURCES: [(&str, &str); 3] = [
     ("crates/cuda-kernels/src", "crate"),
     ("crates/tensor-core/src/geometry", "samebits_tensor_core::geometry"),
+    ("crates/tensor-core/src/ops", "samebits_tensor_core::ops"),
 ];
 
 /// All declarations of Rust for CUDA.
@@ -58,6 +60,7 @@ impl Declarations {
         }
         for (declaration, _) in marked(text, "#[repr(u32)]") {
             let name = word_after(declaration, "enum ")?;
+            let name = name.strip_suffix("Kind").unwrap_or(name);
             let enumeration = enumeration(name, declaration)?;
             self.header(&header).push_str(&enumeration);
         }

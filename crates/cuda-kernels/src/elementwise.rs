@@ -19,79 +19,17 @@ use samebits_tensor_core::{bf16, f16};
 use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 
-/// A function of one element. For f32 the transcendental ones are correctly rounded.
+pub use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
+
+/// The functions of one element that no operation has. For f32 they are correctly rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the function of its name")]
-pub enum Unary {
-    Neg,
-    Abs,
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Sqrt,
-    /// `1 / sqrt(x)`, rounded once.
-    Rsqrt,
-    Sin,
-    Cos,
-    Erf,
+pub enum Special {
+    /// `1 − erf(x)`; there is no kernel for f64.
     Erfc,
-    Tanh,
-    Sigmoid,
     /// sin(πx).
     Sinpi,
     /// cos(πx).
     Cospi,
-    /// `max(x, 0)`; NaN stays NaN, and −0 becomes +0.
-    Relu,
-    Reciprocal,
-    Square,
-}
-
-impl Unary {
-    /// Returns true if there is a kernel for f64.
-    pub fn has_f64(self) -> bool {
-        self != Unary::Erfc
-    }
-}
-
-/// A function of two elements, each operation rounded once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the function of its name")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    /// The larger argument; NaN if either is NaN; the first of equal ones.
-    Maximum,
-    /// The smaller argument; NaN if either is NaN; the first of equal ones.
-    Minimum,
-    /// `a` to the power `b`: correctly rounded for f32, with an error below 1 ulp for f64.
-    Pow,
-    /// `a · b`, and a zero if `b` is 0, even for an infinite `a`.
-    Weigh,
-    /// `a` if `b > 0`, NaN if `b` is NaN, else +0.
-    ReluGrad,
-    /// `a · (1 − b·b)`, three roundings.
-    TanhGrad,
-    /// `a · ((1 − b) · b)`, three roundings.
-    SigmoidGrad,
-}
-
-/// A comparison of IEEE 754: all except `Ne` are false for NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the comparison of its name")]
-pub enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
 }
 
 /// The positions of a view's elements in its buffer: `offset + Σ index[d] · strides[d]`.
@@ -119,28 +57,55 @@ pub enum Pairing<'a> {
     },
 }
 
-/// Computes `f(x)` for each element.
+/// Computes `f(x)` for each element. For f32 the transcendental functions are correctly rounded.
 ///
 /// # Errors
 ///
-/// [`CudaError::InvalidArgument`] for [`Unary::Erfc`] of f64, which has no kernel.
-pub fn unary<T: Float>(device: &Device, kind: Unary, x: &Buffer<T>) -> Result<Buffer<T>> {
+/// [`CudaError::InvalidArgument`] for a function without a kernel.
+pub fn unary<T: Float>(device: &Device, kind: UnaryKind, x: &Buffer<T>) -> Result<Buffer<T>> {
     let (op, n) = ("unary", x.len());
     let mut out = device.uninitialised(op, n)?;
     macro_rules! launch {
         ($($kernel:ident)*) => {
             match kind {
-                $(Unary::$kernel => {
+                $(UnaryKind::$kernel => {
                     kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
                 })*
+                _ => return Err(without_kernel(op, kind)),
             }
         };
     }
     launch! {
         Neg Abs Sqrt Relu Reciprocal Square Exp Exp2 Expm1 Log Log2 Log10 Log1p Rsqrt Sin Cos Erf
-        Erfc Tanh Sigmoid Sinpi Cospi
+        Tanh Sigmoid
     }
     Ok(out)
+}
+
+/// Computes `f(x)` for each element, for a function that no operation has.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] for [`Special::Erfc`] of f64, which has no kernel.
+pub fn special<T: Float>(device: &Device, kind: Special, x: &Buffer<T>) -> Result<Buffer<T>> {
+    let (op, n) = ("unary", x.len());
+    let mut out = device.uninitialised(op, n)?;
+    macro_rules! launch {
+        ($($kernel:ident)*) => {
+            match kind {
+                $(Special::$kernel => {
+                    kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
+                })*
+            }
+        };
+    }
+    launch! { Erfc Sinpi Cospi }
+    Ok(out)
+}
+
+/// The error for a function that has no kernel for the type.
+fn without_kernel(op: &'static str, kind: impl std::fmt::Debug) -> CudaError {
+    CudaError::invalid(op, format!("{kind:?} has no kernel for this type"))
 }
 
 /// Computes `x · scale + shift` for each element, with two roundings.
@@ -163,10 +128,11 @@ pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> R
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`] or [`CudaError::InvalidArgument`] if the views do not fit the buffers.
+/// [`CudaError::Length`] or [`CudaError::InvalidArgument`] if the views do not fit the buffers, or
+/// the function has no kernel.
 pub fn binary<T: Float>(
     device: &Device,
-    kind: Binary,
+    kind: BinaryKind,
     a: &Buffer<T>,
     b: &Buffer<T>,
     pairing: Pairing<'_>,
@@ -177,10 +143,11 @@ pub fn binary<T: Float>(
     macro_rules! launch {
         ($($kernel:ident)*) => {
             match kind {
-                $(Binary::$kernel => {
+                $(BinaryKind::$kernel => {
                     kernels::$kernel { out: &mut out, left: a, right: b, p }
                         .threads(device, op, n)?;
                 })*
+                _ => return Err(without_kernel(op, kind)),
             }
         };
     }
@@ -195,7 +162,7 @@ pub fn binary<T: Float>(
 /// As [`binary`].
 pub fn compare<T: Comparable>(
     device: &Device,
-    kind: Compare,
+    kind: CompareKind,
     a: &Buffer<T>,
     b: &Buffer<T>,
     pairing: Pairing<'_>,
@@ -206,7 +173,7 @@ pub fn compare<T: Comparable>(
     macro_rules! launch {
         ($($kernel:ident)*) => {
             match kind {
-                $(Compare::$kernel => {
+                $(CompareKind::$kernel => {
                     kernels::$kernel { out: &mut out, left: a, right: b, p }
                         .threads(device, op, n)?;
                 })*

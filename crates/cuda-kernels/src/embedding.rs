@@ -55,14 +55,7 @@ pub fn embedding_grad<T: Summed + Float>(
     Ok(out)
 }
 
-/// The reduction of the rows of a bag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BagMode {
-    /// The sum; each row is multiplied with its weight if there are weights.
-    Sum,
-    /// The sum divided by the number of rows.
-    Mean,
-}
+pub use samebits_tensor_core::ops::BagMode;
 
 /// Rows of a table, grouped into bags.
 #[derive(Debug)]
@@ -137,7 +130,8 @@ impl Bags {
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for weights with a mean.
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for weights with a mean, and for
+/// [`BagMode::Max`].
 pub fn embedding_bag<T: Float>(
     device: &Device,
     table: &Buffer<T>,
@@ -417,6 +411,7 @@ fn keys_of(
     Ok(keys)
 }
 
+/// Checks a mode that adds, and its weights.
 fn check_weights<T>(
     op: &'static str,
     bags: &Bags,
@@ -424,6 +419,9 @@ fn check_weights<T>(
     weights: Option<&Buffer<T>>,
 ) -> Result<()> {
     match weights {
+        _ if mode == BagMode::Max => {
+            Err(CudaError::invalid(op, "maxima have functions of their own"))
+        }
         Some(_) if mode != BagMode::Sum => {
             Err(CudaError::invalid(op, "per-sample weights are for the sum only"))
         }

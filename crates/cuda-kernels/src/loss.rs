@@ -91,16 +91,7 @@ pub struct Targets<'a, T> {
     pub ignore_index: i64,
 }
 
-/// The reduction of the losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// None: each loss is returned.
-    None,
-    /// The sum.
-    Sum,
-    /// The sum divided by that of the weights.
-    Mean,
-}
+pub use samebits_tensor_core::ops::Reduction;
 
 /// Computes the negative log-likelihood of the targets.
 ///

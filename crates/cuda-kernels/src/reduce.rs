@@ -17,7 +17,7 @@ use samebits_numerics::reduce::norm_leaves_range;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
-use crate::elementwise::{Binary, Pairing, Unary, binary, fill, unary};
+use crate::elementwise::{BinaryKind, Pairing, UnaryKind, binary, fill, unary};
 use crate::error::{CudaError, Result};
 
 /// The number of terms of a block of the tree.
@@ -249,19 +249,19 @@ pub fn norm<T: Float>(
 ) -> Result<Buffer<T>> {
     let (op, shape) = ("norm", [outer, n, inner]);
     if p.is_infinite() {
-        let magnitudes = unary(device, Unary::Abs, x)?;
+        let magnitudes = unary(device, UnaryKind::Abs, x)?;
         return Ok(extreme(device, &magnitudes, shape, p < 0.0)?.0);
     }
     let (outputs, root) = (outer * inner, if p == 2.0 { 1 } else { 2 });
     if n > 0 && norm_leaves_range(p, if T::WIDE { 1074 } else { 149 }) {
-        let magnitudes = unary(device, Unary::Abs, x)?;
+        let magnitudes = unary(device, UnaryKind::Abs, x)?;
         let (most, _) = extreme(device, &magnitudes, shape, p < 0.0)?;
         let mut scales = device.uninitialised(op, outputs)?;
         kernels::NormScales { out: &mut scales, input: &most, n: outputs, exponent: p }
             .threads(device, op, outputs)?;
         let sums = sums(device, op, x, shape, Terms::ScaledPowers(&scales, p))?;
         let norms = roots::<f64>(device, &sums, root, p)?;
-        let norms = binary(device, Binary::Mul, &norms, &scales, Pairing::Dense(outputs))?;
+        let norms = binary(device, BinaryKind::Mul, &norms, &scales, Pairing::Dense(outputs))?;
         return finish(device, op, &norms, outputs, 1.0);
     }
     let (terms, root) = match p {

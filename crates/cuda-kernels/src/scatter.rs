@@ -33,7 +33,7 @@ use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
 
 mod reduce;
 
-pub use reduce::{ScatterReduce, scatter_reduce};
+pub use reduce::{ScatterReduceKind, scatter_reduce};
 
 /// A tensor viewed along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub trait Summed: Number {
         index: &Buffer<i64>,
         source: &Buffer<Self>,
         rows: Rows,
-        kind: (ScatterReduce, bool, Variant),
+        kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()>;
 }
 
@@ -188,7 +188,7 @@ impl Summed for f32 {
         index: &Buffer<i64>,
         source: &Buffer<f32>,
         rows: Rows,
-        kind: (ScatterReduce, bool, Variant),
+        kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()> {
         reduce::f32(device, op, out, index, source, rows, kind)
     }
@@ -228,7 +228,7 @@ impl Summed for f64 {
         index: &Buffer<i64>,
         source: &Buffer<f64>,
         rows: Rows,
-        kind: (ScatterReduce, bool, Variant),
+        kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()> {
         reduce::in_segments(device, op, out, index, source, rows, kind)
     }
@@ -261,9 +261,9 @@ impl Summed for i64 {
         index: &Buffer<i64>,
         source: &Buffer<i64>,
         rows: Rows,
-        kind: (ScatterReduce, bool, Variant),
+        kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()> {
-        if let (ScatterReduce::Sum, true, variant) = kind {
+        if let (ScatterReduceKind::Sum, true, variant) = kind {
             let mut reports = device.reports();
             let places = flat_places(device, op, index, rows, &mut reports)?;
             let flat = rows.flat(op)?;
@@ -312,7 +312,7 @@ pub fn scatter_add<T: Summed>(
     rows: Rows,
     variant: Variant,
 ) -> Result<()> {
-    scatter_reduce(device, out, index, source, rows, ScatterReduce::Sum, true, variant)
+    scatter_reduce(device, out, index, source, rows, ScatterReduceKind::Sum, true, variant)
 }
 
 /// Copies row `i` of the source to row `index[i]` of `out`.

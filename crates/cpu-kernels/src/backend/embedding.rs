@@ -21,51 +21,52 @@ pub(super) fn register_all() {
         "exact",
         FLOATS,
         EXACT,
-        |op: &EmbeddingGrad, ()| with_float!(op.grad.dtype(), T => table_grad(op, embedding::embedding_backward::<T>)),
+        |op: &EmbeddingGrad, &shape| with_float!(op.grad.dtype(), T => table_grad(op, shape, embedding::embedding_backward::<T>)),
     ));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingGrad, ()| {
-        table_grad(op, embedding::embedding_backward_fast)
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingGrad, &shape| {
+        table_grad(op, shape, embedding::embedding_backward_fast)
     }));
     register(Kernel::portable(
         "places",
         FLOATS,
         PLACES,
-        |op: &EmbeddingBag, ()| with_float!(op.weight.dtype(), T => bag::<T>(op)),
+        |op: &EmbeddingBag, &shape| with_float!(op.weight.dtype(), T => bag::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "exact",
         FLOATS,
         EXACT,
-        |op: &EmbeddingBagGrad, ()| with_float!(op.grad.dtype(), T => bag_grad(op, embedding::embedding_bag_backward::<T>)),
+        |op: &EmbeddingBagGrad, &shape| with_float!(op.grad.dtype(), T => bag_grad(op, shape, embedding::embedding_bag_backward::<T>)),
     ));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingBagGrad, ()| {
-        bag_grad(op, embedding::embedding_bag_backward_fast)
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingBagGrad, &shape| {
+        bag_grad(op, shape, embedding::embedding_bag_backward_fast)
     }));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &EmbeddingBagWeightsGrad, ()| with_float!(op.grad.dtype(), T => weights_grad::<T>(op)),
+        |op: &EmbeddingBagWeightsGrad, &shape| with_float!(op.grad.dtype(), T => weights_grad::<T>(op, shape)),
     ));
 }
 
 fn table_grad<T: Element>(
     op: &EmbeddingGrad,
+    shape: [usize; 2],
     f: impl FnOnce(&mut [T], [usize; 2], &[i64], &[T], Option<usize>, bool) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let (grad, index) = (op.grad.contiguous()?, op.index.contiguous()?);
-    let width = grad.shape().last().copied().unwrap_or(0);
-    let shape = [op.rows, width];
     filled(&shape, |out| {
         let (index, grad) = (index.as_slice()?, grad.as_slice()?);
         Ok(f(out, shape, index, grad, op.padding_idx, op.scale_grad_by_freq)?)
     })
 }
 
-fn bag<T: super::Element>(op: &EmbeddingBag) -> Result<(Tensor, Option<Tensor>)> {
+fn bag<T: super::Element>(
+    op: &EmbeddingBag,
+    [rows, width]: [usize; 2],
+) -> Result<(Tensor, Option<Tensor>)> {
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let weight = op.weight.contiguous()?;
-    let [rows, width] = [weight.shape()[0], weight.shape()[1]];
     let bounds = bounds(&index, &offsets, &op.params)?;
     let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
     let weights = dense(op.per_sample_weights.as_ref())?;
@@ -99,27 +100,32 @@ type BagGrad<T> = fn(
     bool,
 ) -> crate::Result<()>;
 
-fn bag_grad<T: Element>(op: &EmbeddingBagGrad, f: BagGrad<T>) -> Result<Tensor> {
+fn bag_grad<T: Element>(
+    op: &EmbeddingBagGrad,
+    [rows, width]: [usize; 2],
+    f: BagGrad<T>,
+) -> Result<Tensor> {
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let grad = op.grad.contiguous()?;
-    let width = grad.shape()[1];
     let bounds = bounds(&index, &offsets, &op.params)?;
-    let bags = Bags::new(op.rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
+    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
     let max_rows = dense(op.max_rows.as_ref())?;
     let max_rows = max_rows.as_ref().map(|max_rows| max_rows.as_slice()).transpose()?;
     let weights = dense(op.per_sample_weights.as_ref())?;
     let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
-    filled(&[op.rows, width], |out| {
+    filled(&[rows, width], |out| {
         let (grad, scale) = (grad.as_slice()?, op.scale_grad_by_freq);
         Ok(f(out, width, grad, &bags, op.params.mode, max_rows, weights, scale)?)
     })
 }
 
-fn weights_grad<T: super::Element>(op: &EmbeddingBagWeightsGrad) -> Result<Tensor> {
+fn weights_grad<T: super::Element>(
+    op: &EmbeddingBagWeightsGrad,
+    [rows, width]: [usize; 2],
+) -> Result<Tensor> {
     let named = |error: Error| error.called(EmbeddingBagWeightsGrad::NAME);
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
-    let [rows, width] = [weight.shape()[0], weight.shape()[1]];
     let bounds = bounds(&index, &offsets, &op.params).map_err(named)?;
     let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx);
     let bags = bags.map_err(|error| named(error.into()))?;

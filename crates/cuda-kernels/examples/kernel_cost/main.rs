@@ -14,7 +14,7 @@ use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cuda_kernels::conv_algorithms::{Algorithm, Tile};
 use samebits_cuda_kernels::elementwise::{
-    Binary, Pairing, Unary, View, affine, binary, cast, cat, copy, unary,
+    BinaryKind, Pairing, UnaryKind, View, affine, binary, cast, cat, copy, unary,
 };
 use samebits_cuda_kernels::loss::{log_softmax, log_softmax_grad};
 use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul_atomic, matmul_by};
@@ -144,7 +144,7 @@ fn elementwise() -> Vec<Case> {
         case("add 16M", n, sizes, 12 * n, ONE, |run, n, _| {
             let (a, b) = (run.floats(n)?, run.floats(n)?);
             run.begin()?;
-            binary(&run.device, Binary::Add, &a, &b, Pairing::Dense(n))?;
+            binary(&run.device, BinaryKind::Add, &a, &b, Pairing::Dense(n))?;
             Ok(())
         }),
         case("add a row, 16k x 1024", n, sizes, 8 * n, ONE, |run, n, _| {
@@ -155,7 +155,7 @@ fn elementwise() -> Vec<Case> {
                 a: View { strides: &[1024, 1], offset: 0 },
                 b: View { strides: &[0, 1], offset: 0 },
             };
-            binary(&run.device, Binary::Add, &a, &b, pairing)?;
+            binary(&run.device, BinaryKind::Add, &a, &b, pairing)?;
             Ok(())
         }),
         case("affine 16M", n, sizes, 8 * n, ONE, |run, n, _| {
@@ -167,13 +167,13 @@ fn elementwise() -> Vec<Case> {
         case("relu 16M", n, sizes, 8 * n, ONE, |run, n, _| {
             let x = run.floats(n)?;
             run.begin()?;
-            unary(&run.device, Unary::Relu, &x)?;
+            unary(&run.device, UnaryKind::Relu, &x)?;
             Ok(())
         }),
         case("exp 16M", n, sizes, 8 * n, ONE, |run, n, _| {
             let x = run.floats(n)?;
             run.begin()?;
-            unary(&run.device, Unary::Exp, &x)?;
+            unary(&run.device, UnaryKind::Exp, &x)?;
             Ok(())
         }),
         case("cast to f64 16M", n, sizes, 12 * n, ONE, |run, n, _| {

@@ -1,8 +1,7 @@
 use samebits_tensor_core::Tensor;
-use samebits_tensor_core::ops::{CtcBatch, CtcLoss, CtcLossGrad};
+use samebits_tensor_core::ops::{CtcBatch, CtcLoss, CtcLossGrad, Reduction};
 use samebits_tensor_core::registry::register;
 
-use super::loss::reduction;
 use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
 use crate::ctc::{self, Batch};
@@ -39,9 +38,8 @@ fn loss<T: Real>(op: &CtcLoss, plan: &CtcBatch) -> Tensors<Tensor> {
             input_lengths: &op.targets.input_lengths,
             blank: op.targets.blank,
         };
-        let (reduction, scalar) = reduction(op.reduction);
-        let out = ctc::ctc_loss(gpu.device, batch, reduction, op.zero_infinity)?;
-        gpu.tensor(out, if scalar { &[] } else { &plan.shape[1..2] })
+        let out = ctc::ctc_loss(gpu.device, batch, op.reduction, op.zero_infinity)?;
+        gpu.tensor(out, if op.reduction == Reduction::None { &plan.shape[1..2] } else { &[] })
     })
 }
 
@@ -59,8 +57,7 @@ fn gradient<T: Real>(op: &CtcLossGrad, plan: &CtcBatch, variant: Variant) -> Ten
             input_lengths: &op.targets.input_lengths,
             blank: op.targets.blank,
         };
-        let (reduction, _) = reduction(op.reduction);
-        let zero_infinity = op.zero_infinity;
+        let (reduction, zero_infinity) = (op.reduction, op.zero_infinity);
         let out = ctc::ctc_loss_grad(gpu.device, &grad, batch, reduction, zero_infinity, variant)?;
         gpu.tensor(out, &plan.shape)
     })

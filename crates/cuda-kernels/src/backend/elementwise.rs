@@ -1,47 +1,33 @@
 use samebits_tensor_core::layout::PerDim;
-use samebits_tensor_core::ops::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, Unary, UnaryKind, Where,
-};
-use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::ops::{Affine, Binary, Cast, Compare, Gelu, GeluGrad, Unary, Where};
+use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
 use super::{
-    EACH, F32, FLOATS, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, on, portable,
-    with_comparable, with_float, with_word,
+    EACH, FLOATS, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, on, portable, with_comparable,
+    with_float, with_word,
 };
 use crate::device::Word;
 use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View, gelu, integer};
 
 pub(super) fn register_all() {
-    let each = Kernel {
-        applies: |op: &Unary, ()| function(op.kind).is_some(),
-        ..portable("each", F32, EACH, unary)
-    };
-    register(each);
-    let each = Kernel {
-        applies: |op: &Unary, ()| function(op.kind).is_some_and(kernels::Unary::has_f64),
-        ..portable("each", &[DType::F64], EACH, unary)
-    };
-    register(each);
-    register(Kernel {
-        applies: |op: &Binary, _| pair(op.kind).is_some(),
-        ..portable("each", FLOATS, EACH, binary)
-    });
-    register(Kernel {
-        applies: |op: &Unary, ()| integer_function(op.kind).is_some(),
-        ..portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
-            on(op, |gpu| {
-                let kind = integer_function(op.kind).expect("the kernel applies");
-                let out = integer::unary(gpu.device, kind, &*gpu.input(&op.x)?)?;
-                gpu.tensor(out, op.x.shape())
+    register(portable("each", FLOATS, EACH, |op: &Unary, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                gpu.tensor(kernels::unary(gpu.device, op.kind, &x)?, op.x.shape())
             })
         })
-    });
-    register(Kernel {
-        applies: |op: &Binary, _| integer_pair(op.kind).is_some(),
-        ..portable("integers", INTEGERS, WRAPS, integer_binary)
-    });
+    }));
+    register(portable("each", FLOATS, EACH, binary));
+    register(portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
+        on(op, |gpu| {
+            let out = integer::unary(gpu.device, op.kind, &*gpu.input(&op.x)?)?;
+            gpu.tensor(out, op.x.shape())
+        })
+    }));
+    register(portable("integers", INTEGERS, WRAPS, integer_binary));
     register(portable("each", FLOATS, EACH, |op: &Affine, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
@@ -76,123 +62,34 @@ pub(super) fn register_all() {
     }));
 }
 
-fn unary(op: &Unary, (): &()) -> Tensors<Tensor> {
-    on(op, |gpu| {
-        let kind = function(op.kind).expect("the kernel applies");
-        with_float!(op.x.dtype(), T => {
-            let x = gpu.input::<T>(&op.x)?;
-            gpu.tensor(kernels::unary(gpu.device, kind, &x)?, op.x.shape())
-        })
-    })
-}
-
-fn function(kind: UnaryKind) -> Option<kernels::Unary> {
-    use kernels::Unary;
-    Some(match kind {
-        UnaryKind::Neg => Unary::Neg,
-        UnaryKind::Abs => Unary::Abs,
-        UnaryKind::Exp => Unary::Exp,
-        UnaryKind::Exp2 => Unary::Exp2,
-        UnaryKind::Expm1 => Unary::Expm1,
-        UnaryKind::Log => Unary::Log,
-        UnaryKind::Log2 => Unary::Log2,
-        UnaryKind::Log10 => Unary::Log10,
-        UnaryKind::Log1p => Unary::Log1p,
-        UnaryKind::Sqrt => Unary::Sqrt,
-        UnaryKind::Rsqrt => Unary::Rsqrt,
-        UnaryKind::Sin => Unary::Sin,
-        UnaryKind::Cos => Unary::Cos,
-        UnaryKind::Tanh => Unary::Tanh,
-        UnaryKind::Sigmoid => Unary::Sigmoid,
-        UnaryKind::Erf => Unary::Erf,
-        UnaryKind::Relu => Unary::Relu,
-        UnaryKind::Reciprocal => Unary::Reciprocal,
-        UnaryKind::Square => Unary::Square,
-        _ => return None,
-    })
-}
-
 fn binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let kind = pair(op.kind).expect("the kernel applies");
         with_float!(op.a.dtype(), T => {
             let out = Pair::<T>::new(&gpu, &op.a, &op.b, shape)?
-                .run(|a, b, pairing| kernels::binary(gpu.device, kind, a, b, pairing))?;
+                .run(|a, b, pairing| kernels::binary(gpu.device, op.kind, a, b, pairing))?;
             gpu.tensor(out, shape)
         })
     })
 }
 
-fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
-    use kernels::Binary;
-    Some(match kind {
-        BinaryKind::Add => Binary::Add,
-        BinaryKind::Sub => Binary::Sub,
-        BinaryKind::Mul => Binary::Mul,
-        BinaryKind::Div => Binary::Div,
-        BinaryKind::Maximum => Binary::Maximum,
-        BinaryKind::Minimum => Binary::Minimum,
-        BinaryKind::Pow => Binary::Pow,
-        BinaryKind::Weigh => Binary::Weigh,
-        BinaryKind::ReluGrad => Binary::ReluGrad,
-        BinaryKind::TanhGrad => Binary::TanhGrad,
-        BinaryKind::SigmoidGrad => Binary::SigmoidGrad,
-        _ => return None,
-    })
-}
-
-fn integer_function(kind: UnaryKind) -> Option<integer::Unary> {
-    Some(match kind {
-        UnaryKind::Neg => integer::Unary::Neg,
-        UnaryKind::Abs => integer::Unary::Abs,
-        UnaryKind::Relu => integer::Unary::Relu,
-        UnaryKind::Square => integer::Unary::Square,
-        _ => return None,
-    })
-}
-
 fn integer_binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let kind = integer_pair(op.kind).expect("the kernel applies");
         // An operand is only rejected if the result has elements.
-        if kind.is_partial() && !shape.contains(&0) {
-            integer::check(gpu.device, kind, &*gpu.input(&op.b)?)?;
+        if integer::is_partial(op.kind) && !shape.contains(&0) {
+            integer::check(gpu.device, op.kind, &*gpu.input(&op.b)?)?;
         }
         let out = Pair::<i64>::new(&gpu, &op.a, &op.b, shape)?
-            .run(|a, b, pairing| integer::binary(gpu.device, kind, a, b, pairing))?;
+            .run(|a, b, pairing| integer::binary(gpu.device, op.kind, a, b, pairing))?;
         gpu.tensor(out, shape)
-    })
-}
-
-fn integer_pair(kind: BinaryKind) -> Option<integer::Binary> {
-    use integer::Binary;
-    Some(match kind {
-        BinaryKind::Add => Binary::Add,
-        BinaryKind::Sub => Binary::Sub,
-        BinaryKind::Mul => Binary::Mul,
-        BinaryKind::Maximum => Binary::Maximum,
-        BinaryKind::Minimum => Binary::Minimum,
-        BinaryKind::FloorDivide => Binary::FloorDivide,
-        BinaryKind::Remainder => Binary::Remainder,
-        BinaryKind::Pow => Binary::Pow,
-        _ => return None,
     })
 }
 
 fn compare(op: &Compare, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let kind = match op.kind {
-            CompareKind::Eq => kernels::Compare::Eq,
-            CompareKind::Ne => kernels::Compare::Ne,
-            CompareKind::Lt => kernels::Compare::Lt,
-            CompareKind::Le => kernels::Compare::Le,
-            CompareKind::Gt => kernels::Compare::Gt,
-            CompareKind::Ge => kernels::Compare::Ge,
-        };
         let (a, b) = (comparable(&gpu, &op.a)?, comparable(&gpu, &op.b)?);
         with_comparable!(a.dtype(), T => {
             let out = Pair::<T>::new(&gpu, &a, &b, shape)?
-                .run(|a, b, pairing| kernels::compare(gpu.device, kind, a, b, pairing))?;
+                .run(|a, b, pairing| kernels::compare(gpu.device, op.kind, a, b, pairing))?;
             gpu.typed(out, shape, DType::Bool)
         })
     })

@@ -18,56 +18,52 @@ use crate::error::CudaError;
 const PLACES: &str = "added in ascending order of places";
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op, _| table_grad::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &EmbeddingGrad, ()| {
-        table_grad::<f32>(op, Variant::Deterministic)
+    register(atomic(F32, ARRIVAL, |op, &shape| table_grad::<f32>(op, shape, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingGrad, &shape| {
+        table_grad::<f32>(op, shape, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, PLACES, |op: &EmbeddingGrad, ()| {
-        table_grad::<f64>(op, Variant::Deterministic)
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingGrad, &shape| {
+        table_grad::<f64>(op, shape, Variant::Deterministic)
     }));
     register(portable(
         "places",
         FLOATS,
         "the rows of a bag are added in f64 in ascending order of places and rounded once",
-        |op: &EmbeddingBag, ()| with_float!(op.weight.dtype(), T => bag::<T>(op)),
+        |op: &EmbeddingBag, &shape| with_float!(op.weight.dtype(), T => bag::<T>(op, shape)),
     ));
-    register(atomic(F32, ARRIVAL, |op, _| bag_grad::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad, ()| {
-        bag_grad::<f32>(op, Variant::Deterministic)
+    register(atomic(F32, ARRIVAL, |op, &shape| bag_grad::<f32>(op, shape, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad, &shape| {
+        bag_grad::<f32>(op, shape, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, PLACES, |op: &EmbeddingBagGrad, ()| {
-        bag_grad::<f64>(op, Variant::Deterministic)
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingBagGrad, &shape| {
+        bag_grad::<f64>(op, shape, Variant::Deterministic)
     }));
     register(portable(
         "tree",
         FLOATS,
         "each weight is a scalar product over a tree that depends on the row's width alone",
-        |op: &EmbeddingBagWeightsGrad, ()| with_float!(op.weight.dtype(), T => weights_grad::<T>(op)),
+        |op: &EmbeddingBagWeightsGrad, &shape| with_float!(op.weight.dtype(), T => weights_grad::<T>(op, shape)),
     ));
 }
 
-fn weights_grad<T: Real>(op: &EmbeddingBagWeightsGrad) -> Tensors<Tensor> {
+fn weights_grad<T: Real>(
+    op: &EmbeddingBagWeightsGrad,
+    [rows, width]: [usize; 2],
+) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let bags = bags(
-            &gpu,
-            EmbeddingBagWeightsGrad::NAME,
-            op.weight.shape()[0],
-            &op.index,
-            &op.offsets,
-            &op.params,
-        )?;
+        let bags =
+            bags(&gpu, EmbeddingBagWeightsGrad::NAME, rows, &op.index, &op.offsets, &op.params)?;
         let (grad, weight) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.weight)?);
-        let (width, total) = (op.weight.shape()[1], op.index.numel());
+        let total = op.index.numel();
         let out =
             embedding::embedding_bag_weight_grad(gpu.device, &grad, &weight, width, &bags, total)?;
         gpu.tensor(out, op.index.shape())
     })
 }
 
-fn table_grad<T: Real>(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> {
+fn table_grad<T: Real>(op: &EmbeddingGrad, shape: [usize; 2], variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, index) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.index)?);
-        let shape = [op.rows, op.grad.shape().last().copied().unwrap_or(0)];
         let out = embedding::embedding_grad(
             gpu.device,
             &grad,
@@ -81,57 +77,51 @@ fn table_grad<T: Real>(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> 
     })
 }
 
-fn bag<T: Real>(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
+fn bag<T: Real>(op: &EmbeddingBag, [rows, width]: [usize; 2]) -> Tensors<(Tensor, Option<Tensor>)> {
     on(op, |gpu| {
-        let [rows, width] = [op.weight.shape()[0], op.weight.shape()[1]];
         let bags = bags(&gpu, EmbeddingBag::NAME, rows, &op.index, &op.offsets, &op.params)?;
         let shape = [bags.count(), width];
         let table = gpu.input::<T>(&op.weight)?;
-        let Some(mode) = mode(op.params.mode) else {
+        if op.params.mode == BagMode::Max {
             let (out, max_rows) = embedding::embedding_bag_max(gpu.device, &table, width, &bags)?;
             return Ok((gpu.tensor(out, &shape)?, Some(gpu.tensor(max_rows, &shape)?)));
-        };
-        let weights = weights(&gpu, op.per_sample_weights.as_ref(), &bags)?;
+        }
+        let (mode, weights) =
+            (op.params.mode, weights(&gpu, op.per_sample_weights.as_ref(), &bags)?);
         let out =
             embedding::embedding_bag(gpu.device, &table, width, &bags, mode, weights.as_deref())?;
         Ok((gpu.tensor(out, &shape)?, None))
     })
 }
 
-fn bag_grad<T: Real>(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor> {
+fn bag_grad<T: Real>(
+    op: &EmbeddingBagGrad,
+    shape: [usize; 2],
+    variant: Variant,
+) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = [op.rows, op.grad.shape()[1]];
         let grad = gpu.input::<T>(&op.grad)?;
-        let bags = bags(&gpu, EmbeddingBag::NAME, op.rows, &op.index, &op.offsets, &op.params)?;
+        let bags = bags(&gpu, EmbeddingBag::NAME, shape[0], &op.index, &op.offsets, &op.params)?;
         let scale = op.scale_grad_by_freq;
-        let out = match (mode(op.params.mode), &op.max_rows) {
-            (Some(mode), _) => {
+        let out = match (op.params.mode, &op.max_rows) {
+            (mode @ (BagMode::Sum | BagMode::Mean), _) => {
                 let weights = weights(&gpu, op.per_sample_weights.as_ref(), &bags)?;
                 let weights = weights.as_deref();
                 embedding::embedding_bag_grad(
                     gpu.device, &grad, shape[1], &bags, mode, weights, scale, variant,
                 )?
             }
-            (None, Some(max_rows)) => {
+            (BagMode::Max, Some(max_rows)) => {
                 let max_rows = gpu.input(max_rows)?;
                 embedding::embedding_bag_max_grad(gpu.device, &grad, &max_rows, shape, variant)?
             }
-            (None, None) => {
+            (BagMode::Max, None) => {
                 let message = "the gradient of maxima needs the rows that they came from";
                 return Err(CudaError::invalid("embedding_bag", message).into());
             }
         };
         gpu.tensor(out, &shape)
     })
-}
-
-/// Returns the mode of a sum; `None` for maxima.
-fn mode(mode: BagMode) -> Option<embedding::BagMode> {
-    match mode {
-        BagMode::Sum => Some(embedding::BagMode::Sum),
-        BagMode::Mean => Some(embedding::BagMode::Mean),
-        BagMode::Max => None,
-    }
 }
 
 /// Returns the weights of the places that belong to bags.

@@ -75,9 +75,10 @@ fn nll_loss<T: Real>(op: &NllLoss, split: Split, variant: Variant) -> Tensors<Te
             weight: weight.as_deref(),
             ignore_index: op.ignore_index,
         };
-        let (reduction, scalar) = reduction(op.reduction);
+        let reduction = op.reduction;
         let out = loss::nll_loss(gpu.device, &log_probs, targets, reduction, variant)?;
-        gpu.tensor(out, if scalar { &[] } else { op.target.shape() })
+        let each = reduction == Reduction::None;
+        gpu.tensor(out, if each { op.target.shape() } else { &[] })
     })
 }
 
@@ -117,15 +118,5 @@ fn nll_gradient<T: Real>(
         weight: weight.as_deref(),
         ignore_index: op.ignore_index,
     };
-    let (reduction, _) = reduction(op.reduction);
-    Ok(loss::nll_loss_grad(gpu.device, &grad, targets, reduction)?)
-}
-
-/// Returns the kernels' reduction, and true if its result is a scalar.
-pub(super) fn reduction(reduction: Reduction) -> (loss::Reduction, bool) {
-    match reduction {
-        Reduction::None => (loss::Reduction::None, false),
-        Reduction::Mean => (loss::Reduction::Mean, true),
-        Reduction::Sum => (loss::Reduction::Sum, true),
-    }
+    Ok(loss::nll_loss_grad(gpu.device, &grad, targets, op.reduction)?)
 }

@@ -111,13 +111,6 @@ fn reduce<T: Stored + Summed>(
 ) -> Result<Tensor, super::Failure> {
     let mut out = gpu.copy::<T>(input)?;
     let source = gpu.input(source)?;
-    let kind = match kind {
-        ScatterReduceKind::Sum => scatter::ScatterReduce::Sum,
-        ScatterReduceKind::Mean => scatter::ScatterReduce::Mean,
-        ScatterReduceKind::Prod => scatter::ScatterReduce::Prod,
-        ScatterReduceKind::Amax => scatter::ScatterReduce::Amax,
-        ScatterReduceKind::Amin => scatter::ScatterReduce::Amin,
-    };
     scatter::scatter_reduce(
         gpu.device,
         &mut out,

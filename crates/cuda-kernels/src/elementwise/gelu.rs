@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_tensor_core::ops::GeluForm;
 
-use super::{Binary, Pairing, Unary, View, affine, binary, fill, unary};
+use super::{BinaryKind, Pairing, UnaryKind, View, affine, binary, fill, unary};
 use crate::device::{Device, Float};
 use crate::error::Result;
 use crate::launch::Buffer;
@@ -23,7 +23,7 @@ const STEADY: f64 = 64.0;
 /// [`CudaError`](crate::CudaError) if the device fails.
 pub fn forward<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
     let share = half_around(device, &odd(device, form, x)?)?;
-    both(device, Binary::Weigh, x, &share)
+    both(device, BinaryKind::Weigh, x, &share)
 }
 
 /// Computes `found + …`: the terms of the gradient in the order that
@@ -40,8 +40,8 @@ pub fn backward<T: Float>(
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
     let x = &within(device, x, STEADY)?;
-    let mul = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Mul, a, b);
-    let add = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Add, a, b);
+    let mul = |a: &Buffer<T>, b: &Buffer<T>| both(device, BinaryKind::Mul, a, b);
+    let add = |a: &Buffer<T>, b: &Buffer<T>| both(device, BinaryKind::Add, a, b);
     let times = |x: &Buffer<T>, factor: f64| times(device, x, factor);
     let odd = odd(device, form, x)?;
     let inner = times(&mul(grad, x)?, 0.5)?;
@@ -52,15 +52,15 @@ pub fn backward<T: Float>(
     match form {
         GeluForm::Erf => {
             let z = times(x, FRAC_1_SQRT_2)?;
-            let square = unary(device, Unary::Neg, &unary(device, Unary::Square, &z)?)?;
-            let bell = times(&unary(device, Unary::Exp, &square)?, FRAC_2_SQRT_PI)?;
+            let square = unary(device, UnaryKind::Neg, &unary(device, UnaryKind::Square, &z)?)?;
+            let bell = times(&unary(device, UnaryKind::Exp, &square)?, FRAC_2_SQRT_PI)?;
             add(&sum, &times(&mul(&inner, &bell)?, FRAC_1_SQRT_2)?)
         }
         GeluForm::Tanh => {
-            let h = times(&both(device, Binary::TanhGrad, &inner, &odd)?, SCALE)?;
+            let h = times(&both(device, BinaryKind::TanhGrad, &inner, &odd)?, SCALE)?;
             let k = times(&h, CUBIC)?;
             let last = mul(&mul(&k, x)?, x)?;
-            let square = unary(device, Unary::Square, x)?;
+            let square = unary(device, UnaryKind::Square, x)?;
             sum = add(&add(&sum, &h)?, &mul(&k, &square)?)?;
             add(&add(&sum, &last)?, &last)
         }
@@ -70,11 +70,11 @@ pub fn backward<T: Float>(
 /// Computes the function between −1 and 1 that determines the share.
 fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
     match form {
-        GeluForm::Erf => unary(device, Unary::Erf, &times(device, x, FRAC_1_SQRT_2)?),
+        GeluForm::Erf => unary(device, UnaryKind::Erf, &times(device, x, FRAC_1_SQRT_2)?),
         GeluForm::Tanh => {
-            let cube = both(device, Binary::Mul, &unary(device, Unary::Square, x)?, x)?;
-            let inner = both(device, Binary::Add, x, &times(device, &cube, CUBIC)?)?;
-            unary(device, Unary::Tanh, &times(device, &inner, SCALE)?)
+            let cube = both(device, BinaryKind::Mul, &unary(device, UnaryKind::Square, x)?, x)?;
+            let inner = both(device, BinaryKind::Add, x, &times(device, &cube, CUBIC)?)?;
+            unary(device, UnaryKind::Tanh, &times(device, &inner, SCALE)?)
         }
     }
 }
@@ -91,8 +91,8 @@ fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer
         a: View { strides: &[1], offset: 0 },
         b: View { strides: &[0], offset: 0 },
     };
-    let above = binary(device, Binary::Maximum, x, &low?, splat)?;
-    binary(device, Binary::Minimum, &above, &high?, splat)
+    let above = binary(device, BinaryKind::Maximum, x, &low?, splat)?;
+    binary(device, BinaryKind::Minimum, &above, &high?, splat)
 }
 
 /// Multiplies with `factor`; the added -0 changes no number.
@@ -102,7 +102,7 @@ fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer
 
 fn both<T: Float>(
     device: &Device,
-    kind: Binary,
+    kind: BinaryKind,
     a: &Buffer<T>,
     b: &Buffer<T>,
 ) -> Result<Buffer<T>> {

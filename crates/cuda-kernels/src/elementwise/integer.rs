@@ -1,70 +1,43 @@
 //! Integer arithmetic, which wraps around.
 
-use super::{Pairing, pair};
+use super::{BinaryKind, Pairing, UnaryKind, pair, without_kernel};
 use crate::device::Device;
 use crate::error::Result;
 use crate::launch::kernels::elementwise as kernels;
 use crate::launch::{Buffer, Launch};
 
-/// A function of one integer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the function of its name")]
-pub enum Unary {
-    Neg,
-    Abs,
-    Relu,
-    Square,
+/// Returns the names of the function and of its second operand, if some operands have no result.
+fn refuses(kind: BinaryKind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        BinaryKind::FloorDivide => Some(("floor_divide", "divisor")),
+        BinaryKind::Remainder => Some(("remainder", "divisor")),
+        BinaryKind::Pow => Some(("pow", "exponent")),
+        _ => None,
+    }
 }
 
-/// A function of two integers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is the function of its name")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Maximum,
-    Minimum,
-    /// The quotient, rounded down.
-    FloorDivide,
-    /// The remainder of [`Binary::FloorDivide`], with the sign of the divisor.
-    Remainder,
-    /// `a` to the power `b`.
-    Pow,
-}
-
-impl Binary {
-    /// Returns the names of the function and of its second operand, if some operands have no
-    /// result.
-    fn refuses(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Binary::FloorDivide => Some(("floor_divide", "divisor")),
-            Binary::Remainder => Some(("remainder", "divisor")),
-            Binary::Pow => Some(("pow", "exponent")),
-            _ => None,
-        }
-    }
-
-    /// Returns true if [`check`] rejects some operands.
-    pub fn is_partial(self) -> bool {
-        self.refuses().is_some()
-    }
+/// Returns true if [`check`] rejects some operands.
+pub fn is_partial(kind: BinaryKind) -> bool {
+    refuses(kind).is_some()
 }
 
 /// Computes `f(x)` for each element.
 ///
 /// # Errors
 ///
-/// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory).
-pub fn unary(device: &Device, kind: Unary, x: &Buffer<i64>) -> Result<Buffer<i64>> {
+/// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory), or
+/// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a function without a
+/// kernel.
+pub fn unary(device: &Device, kind: UnaryKind, x: &Buffer<i64>) -> Result<Buffer<i64>> {
     let (op, n) = ("unary", x.len());
     let mut out = device.uninitialised(op, n)?;
     macro_rules! launch {
         ($($kernel:ident)*) => {
             match kind {
-                $(Unary::$kernel => {
+                $(UnaryKind::$kernel => {
                     kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
                 })*
+                _ => return Err(without_kernel(op, kind)),
             }
         };
     }
@@ -80,7 +53,7 @@ pub fn unary(device: &Device, kind: Unary, x: &Buffer<i64>) -> Result<Buffer<i64
 /// As [`super::binary`].
 pub fn binary(
     device: &Device,
-    kind: Binary,
+    kind: BinaryKind,
     a: &Buffer<i64>,
     b: &Buffer<i64>,
     pairing: Pairing<'_>,
@@ -91,10 +64,11 @@ pub fn binary(
     macro_rules! launch {
         ($($kernel:ident)*) => {
             match kind {
-                $(Binary::$kernel => {
+                $(BinaryKind::$kernel => {
                     kernels::$kernel { out: &mut out, left: a, right: b, p }
                         .threads(device, op, n)?;
                 })*
+                _ => return Err(without_kernel(op, kind)),
             }
         };
     }
@@ -108,11 +82,11 @@ pub fn binary(
 /// # Errors
 ///
 /// [`CudaError::Operand`](crate::CudaError::Operand) at the next synchronisation.
-pub fn check(device: &Device, kind: Binary, b: &Buffer<i64>) -> Result<()> {
-    let Some((op, what)) = kind.refuses() else {
+pub fn check(device: &Device, kind: BinaryKind, b: &Buffer<i64>) -> Result<()> {
+    let Some((op, what)) = refuses(kind) else {
         return Ok(());
     };
-    let (n, exponent) = (b.len(), u32::from(kind == Binary::Pow));
+    let (n, exponent) = (b.len(), u32::from(kind == BinaryKind::Pow));
     let mut reports = device.reports();
     kernels::RefusedOperand { operand: b, n, exponent, status: reports.noted() }
         .threads(device, op, n)?;

@@ -9,23 +9,7 @@ use crate::device::{Device, Number, expect_len};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
-/// The reduction by which [`scatter_reduce`] combines the elements that go to one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ScatterReduce {
-    /// The exact sum, rounded once; for f64, the sum in ascending source order; for i64, the sum
-    /// that wraps around.
-    Sum,
-    /// The sum as above, divided by the number of elements and rounded again; for i64, rounded
-    /// down.
-    Mean,
-    /// The product in ascending source order, each step rounded.
-    Prod,
-    /// The largest element; NaN counts as the largest, and of equal ones the first is taken.
-    Amax,
-    /// The smallest element; NaN counts as the smallest, and of equal ones the first is taken.
-    Amin,
-}
+pub use samebits_tensor_core::ops::ScatterReduceKind;
 
 /// Combines each source element with the others for the place that its index names, and with the
 /// old element if `include_self`. A place that no index names keeps its old element.
@@ -36,7 +20,8 @@ pub enum ScatterReduce {
 ///
 /// # Determinism
 ///
-/// See [`ScatterReduce`]. [`Variant::Atomic`] exists for f32, for sums with `include_self` and for
+/// See [`ScatterReduceKind`]; the sum of f64 is added in ascending source order, and that of i64 wraps
+/// around. [`Variant::Atomic`] exists for f32, for sums with `include_self` and for
 /// products; the other reductions are order-independent and have one form.
 ///
 /// # Errors
@@ -49,12 +34,12 @@ pub fn scatter_reduce<T: Summed>(
     index: &Buffer<i64>,
     source: &Buffer<T>,
     rows: Rows,
-    reduce: ScatterReduce,
+    reduce: ScatterReduceKind,
     include_self: bool,
     variant: Variant,
 ) -> Result<()> {
     let op = match reduce {
-        ScatterReduce::Sum if include_self => "scatter_add",
+        ScatterReduceKind::Sum if include_self => "scatter_add",
         _ => "scatter_reduce",
     };
     let (from, to) = (rows.source(op)?, rows.target(op)?);
@@ -72,12 +57,12 @@ pub(super) fn f32(
     index: &Buffer<i64>,
     source: &Buffer<f32>,
     rows: Rows,
-    (reduce, include_self, variant): (ScatterReduce, bool, Variant),
+    (reduce, include_self, variant): (ScatterReduceKind, bool, Variant),
 ) -> Result<()> {
     let atomic = variant == Variant::Atomic && include_self;
     let with_old = u32::from(include_self);
     let mut reports = device.reports();
-    if atomic && reduce == ScatterReduce::Sum {
+    if atomic && reduce == ScatterReduceKind::Sum {
         kernels::ScatterAddAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
             .threads(device, op, rows.source(op)?)?;
         return reports.collect(device, op, index, rows.size);
@@ -87,11 +72,11 @@ pub(super) fn f32(
     let flat = rows.flat(op)?;
     let (from, to) = (flat.n, flat.size);
     match reduce {
-        ScatterReduce::Sum if include_self => {
+        ScatterReduceKind::Sum if include_self => {
             let variant = Variant::Deterministic;
             f32::add_rows(device, op, out, places, source, flat, 1.0, variant, ignored)
         }
-        ScatterReduce::Sum | ScatterReduce::Mean => {
+        ScatterReduceKind::Sum | ScatterReduceKind::Mean => {
             let segments = Segments::new(device, op, places, from, to, ignored)?;
             kernels::IndexAddF32Rows {
                 out,
@@ -104,13 +89,13 @@ pub(super) fn f32(
                 with_old,
             }
             .threads(device, op, to)?;
-            if reduce == ScatterReduce::Sum {
+            if reduce == ScatterReduceKind::Sum {
                 return Ok(());
             }
             kernels::ReduceMean { out, counts: &segments.counts, size: to, with_old }
                 .threads(device, op, to)
         }
-        ScatterReduce::Prod if atomic => kernels::ReduceProdAtomic {
+        ScatterReduceKind::Prod if atomic => kernels::ReduceProdAtomic {
             out,
             source,
             index: places,
@@ -119,7 +104,7 @@ pub(super) fn f32(
             status: ignored,
         }
         .threads(device, op, from),
-        ScatterReduce::Prod => {
+        ScatterReduceKind::Prod => {
             let mut segments = Segments::new(device, op, places, from, to, ignored)?;
             segments.sort(device, op)?;
             kernels::ReduceProdRows {
@@ -133,11 +118,11 @@ pub(super) fn f32(
             }
             .threads(device, op, to)
         }
-        ScatterReduce::Amax | ScatterReduce::Amin => {
+        ScatterReduceKind::Amax | ScatterReduceKind::Amin => {
             if u32::try_from(from).is_err() {
                 return Err(CudaError::invalid(op, "more than 2^32 - 1 source elements"));
             }
-            let minimum = u32::from(reduce == ScatterReduce::Amin);
+            let minimum = u32::from(reduce == ScatterReduceKind::Amin);
             let mut best = device.zeros_for::<u64>(op, to)?;
             kernels::ReduceExtreme {
                 best: &mut best,
@@ -164,7 +149,7 @@ pub(super) fn in_segments<T: Number>(
     index: &Buffer<i64>,
     source: &Buffer<T>,
     rows: Rows,
-    (reduce, include_self, variant): (ScatterReduce, bool, Variant),
+    (reduce, include_self, variant): (ScatterReduceKind, bool, Variant),
 ) -> Result<()> {
     only_deterministic(op, variant)?;
     let mut reports = device.reports();

@@ -3,8 +3,8 @@
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::elementwise::{
-    self, Binary, Compare, Narrow, Pairing, Unary, View, affine, binary, cast, cat, compare, copy,
-    fill, integer, narrow, select, truth, unary, widen,
+    self, BinaryKind, CompareKind, Narrow, Pairing, Special, UnaryKind, View, affine, binary, cast,
+    cat, compare, copy, fill, integer, narrow, select, special, truth, unary, widen,
 };
 use samebits_cuda_kernels::{Buffer, CudaError, Device};
 use samebits_numerics::math;
@@ -26,32 +26,39 @@ fn functions_have_the_bits_of_the_cpu() {
     on_device(|device| {
         let x = inputs();
         let buffer = device.upload(&x).unwrap();
-        let functions: [(Unary, fn(f32) -> f32); 22] = [
-            (Unary::Neg, |x| -x),
-            (Unary::Abs, |x| if x < 0.0 { -x } else { x + 0.0 }),
-            (Unary::Exp, math::exp),
-            (Unary::Exp2, math::exp2),
-            (Unary::Expm1, math::expm1),
-            (Unary::Log, math::log),
-            (Unary::Log2, math::log2),
-            (Unary::Log10, math::log10),
-            (Unary::Log1p, math::log1p),
-            (Unary::Rsqrt, math::rsqrt),
-            (Unary::Sin, math::sin),
-            (Unary::Cos, math::cos),
-            (Unary::Erf, math::erf),
-            (Unary::Erfc, math::erfc),
-            (Unary::Sqrt, math::sqrt),
-            (Unary::Tanh, math::tanh),
-            (Unary::Sigmoid, math::sigmoid),
-            (Unary::Sinpi, math::sinpi),
-            (Unary::Cospi, math::cospi),
-            (Unary::Relu, |x| if x <= 0.0 { 0.0 } else { x }),
-            (Unary::Reciprocal, |x| 1.0 / x),
-            (Unary::Square, |x| x * x),
+        let functions: [(UnaryKind, fn(f32) -> f32); 19] = [
+            (UnaryKind::Neg, |x| -x),
+            (UnaryKind::Abs, |x| if x < 0.0 { -x } else { x + 0.0 }),
+            (UnaryKind::Exp, math::exp),
+            (UnaryKind::Exp2, math::exp2),
+            (UnaryKind::Expm1, math::expm1),
+            (UnaryKind::Log, math::log),
+            (UnaryKind::Log2, math::log2),
+            (UnaryKind::Log10, math::log10),
+            (UnaryKind::Log1p, math::log1p),
+            (UnaryKind::Rsqrt, math::rsqrt),
+            (UnaryKind::Sin, math::sin),
+            (UnaryKind::Cos, math::cos),
+            (UnaryKind::Erf, math::erf),
+            (UnaryKind::Sqrt, math::sqrt),
+            (UnaryKind::Tanh, math::tanh),
+            (UnaryKind::Sigmoid, math::sigmoid),
+            (UnaryKind::Relu, |x| if x <= 0.0 { 0.0 } else { x }),
+            (UnaryKind::Reciprocal, |x| 1.0 / x),
+            (UnaryKind::Square, |x| x * x),
         ];
         for (kind, f) in functions {
             let got = device.download(&unary(device, kind, &buffer).unwrap()).unwrap();
+            let expected: Vec<f32> = x.iter().map(|&x| clean(f(x))).collect();
+            same(&format!("{kind:?}"), &got, &expected);
+        }
+        let others: [(Special, fn(f32) -> f32); 3] = [
+            (Special::Erfc, math::erfc),
+            (Special::Sinpi, math::sinpi),
+            (Special::Cospi, math::cospi),
+        ];
+        for (kind, f) in others {
+            let got = device.download(&special(device, kind, &buffer).unwrap()).unwrap();
             let expected: Vec<f32> = x.iter().map(|&x| clean(f(x))).collect();
             same(&format!("{kind:?}"), &got, &expected);
         }
@@ -66,11 +73,11 @@ fn f64_functions_have_the_bits_of_the_cpu() {
     on_device(|device| {
         let x: Vec<f64> = inputs().into_iter().map(|x| f64::from(x) * 1.1).collect();
         let buffer = device.upload(&x).unwrap();
-        let functions: [(Unary, fn(f64) -> f64); 4] = [
-            (Unary::Neg, |x| -x),
-            (Unary::Sqrt, f64::sqrt),
-            (Unary::Reciprocal, |x| 1.0 / x),
-            (Unary::Square, |x| x * x),
+        let functions: [(UnaryKind, fn(f64) -> f64); 4] = [
+            (UnaryKind::Neg, |x| -x),
+            (UnaryKind::Sqrt, f64::sqrt),
+            (UnaryKind::Reciprocal, |x| 1.0 / x),
+            (UnaryKind::Square, |x| x * x),
         ];
         for (kind, f) in functions {
             let got = device.download(&unary(device, kind, &buffer).unwrap()).unwrap();
@@ -78,7 +85,7 @@ fn f64_functions_have_the_bits_of_the_cpu() {
                 x.iter().map(|&x| samebits_numerics::nan::canonical(f(x))).collect();
             same64(&format!("{kind:?}"), &got, &expected);
         }
-        assert!(unary(device, Unary::Erfc, &buffer).is_err());
+        assert!(special(device, Special::Erfc, &buffer).is_err());
     });
 }
 
@@ -88,21 +95,21 @@ fn pairs_broadcast() {
         let mut source = Source::new(2);
         let (a, b) = (source.broken(6 * 40), source.broken(40));
         let (a_dev, b_dev) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
-        let functions: [(Binary, fn(f32, f32) -> f32); 10] = [
-            (Binary::Add, |a, b| a + b),
-            (Binary::Sub, |a, b| a - b),
-            (Binary::Mul, |a, b| a * b),
-            (Binary::Div, |a, b| a / b),
-            (Binary::Maximum, samebits_numerics::extrema::max2),
-            (Binary::Minimum, samebits_numerics::extrema::min2),
-            (Binary::Weigh, |a, b| if b == 0.0 { a.clamp(-1.0, 1.0) * b } else { a * b }),
-            (Binary::ReluGrad, |a, b| match b.partial_cmp(&0.0) {
+        let functions: [(BinaryKind, fn(f32, f32) -> f32); 10] = [
+            (BinaryKind::Add, |a, b| a + b),
+            (BinaryKind::Sub, |a, b| a - b),
+            (BinaryKind::Mul, |a, b| a * b),
+            (BinaryKind::Div, |a, b| a / b),
+            (BinaryKind::Maximum, samebits_numerics::extrema::max2),
+            (BinaryKind::Minimum, samebits_numerics::extrema::min2),
+            (BinaryKind::Weigh, |a, b| if b == 0.0 { a.clamp(-1.0, 1.0) * b } else { a * b }),
+            (BinaryKind::ReluGrad, |a, b| match b.partial_cmp(&0.0) {
                 Some(Ordering::Greater) => a,
                 Some(_) => 0.0,
                 None => b,
             }),
-            (Binary::TanhGrad, |a, b| a * (1.0 - b * b)),
-            (Binary::SigmoidGrad, |a, b| a * ((1.0 - b) * b)),
+            (BinaryKind::TanhGrad, |a, b| a * (1.0 - b * b)),
+            (BinaryKind::SigmoidGrad, |a, b| a * ((1.0 - b) * b)),
         ];
         for (kind, f) in functions {
             let pairing = Pairing::Strided {
@@ -117,13 +124,13 @@ fn pairs_broadcast() {
             let expected: Vec<f32> = (0..240).map(|i| clean(f(a[i], a[i]))).collect();
             same(&format!("{kind:?} dense"), &device.download(&got).unwrap(), &expected);
         }
-        let comparisons: [(Compare, fn(&f32, &f32) -> bool); 6] = [
-            (Compare::Eq, |a, b| a == b),
-            (Compare::Ne, |a, b| a != b),
-            (Compare::Lt, |a, b| a < b),
-            (Compare::Le, |a, b| a <= b),
-            (Compare::Gt, |a, b| a > b),
-            (Compare::Ge, |a, b| a >= b),
+        let comparisons: [(CompareKind, fn(&f32, &f32) -> bool); 6] = [
+            (CompareKind::Eq, |a, b| a == b),
+            (CompareKind::Ne, |a, b| a != b),
+            (CompareKind::Lt, |a, b| a < b),
+            (CompareKind::Le, |a, b| a <= b),
+            (CompareKind::Gt, |a, b| a > b),
+            (CompareKind::Ge, |a, b| a >= b),
         ];
         for (kind, f) in comparisons {
             let pairing = Pairing::Strided {
@@ -140,7 +147,7 @@ fn pairs_broadcast() {
             a: View { strides: &[1], offset: 0 },
             b: View { strides: &[0], offset: 0 },
         };
-        assert!(binary(device, Binary::Add, &a_dev, &b_dev, outside).is_err());
+        assert!(binary(device, BinaryKind::Add, &a_dev, &b_dev, outside).is_err());
     });
 }
 
@@ -182,12 +189,14 @@ fn powers_have_the_bits_of_the_cpu() {
     on_device(|device| {
         let dense = Pairing::Dense(a.len());
         let (x, y) = (device.upload(&a32).unwrap(), device.upload(&b32).unwrap());
-        let got = device.download(&binary(device, Binary::Pow, &x, &y, dense).unwrap()).unwrap();
+        let got =
+            device.download(&binary(device, BinaryKind::Pow, &x, &y, dense).unwrap()).unwrap();
         let expected: Vec<f32> =
             a32.iter().zip(&b32).map(|(&a, &b)| clean(math::pow(a, b))).collect();
         same("pow f32", &got, &expected);
         let (x, y) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
-        let got = device.download(&binary(device, Binary::Pow, &x, &y, dense).unwrap()).unwrap();
+        let got =
+            device.download(&binary(device, BinaryKind::Pow, &x, &y, dense).unwrap()).unwrap();
         let expected: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| math::f64::pow(a, b)).collect();
         same64("pow f64", &got, &expected);
     });
@@ -312,23 +321,21 @@ fn joined_tensors_keep_bits() {
 #[test]
 fn functions_of_f64_are_those_of_the_cpu() {
     use math::f64 as cpu;
-    let functions: [(Unary, fn(f64) -> f64); 16] = [
-        (Unary::Exp, cpu::exp),
-        (Unary::Exp2, cpu::exp2),
-        (Unary::Expm1, cpu::expm1),
-        (Unary::Log, cpu::log),
-        (Unary::Log2, cpu::log2),
-        (Unary::Log10, cpu::log10),
-        (Unary::Log1p, cpu::log1p),
-        (Unary::Sqrt, cpu::sqrt),
-        (Unary::Rsqrt, cpu::rsqrt),
-        (Unary::Sin, cpu::sin),
-        (Unary::Cos, cpu::cos),
-        (Unary::Erf, cpu::erf),
-        (Unary::Tanh, cpu::tanh),
-        (Unary::Sigmoid, cpu::sigmoid),
-        (Unary::Sinpi, cpu::sinpi),
-        (Unary::Cospi, cpu::cospi),
+    let functions: [(UnaryKind, fn(f64) -> f64); 14] = [
+        (UnaryKind::Exp, cpu::exp),
+        (UnaryKind::Exp2, cpu::exp2),
+        (UnaryKind::Expm1, cpu::expm1),
+        (UnaryKind::Log, cpu::log),
+        (UnaryKind::Log2, cpu::log2),
+        (UnaryKind::Log10, cpu::log10),
+        (UnaryKind::Log1p, cpu::log1p),
+        (UnaryKind::Sqrt, cpu::sqrt),
+        (UnaryKind::Rsqrt, cpu::rsqrt),
+        (UnaryKind::Sin, cpu::sin),
+        (UnaryKind::Cos, cpu::cos),
+        (UnaryKind::Erf, cpu::erf),
+        (UnaryKind::Tanh, cpu::tanh),
+        (UnaryKind::Sigmoid, cpu::sigmoid),
     ];
     // Every exponent with arbitrary digits and both signs; multiples of pi/4 and of 1/4; near 1.
     let mut source = Source::new(9);
@@ -355,6 +362,15 @@ fn functions_of_f64_are_those_of_the_cpu() {
             let expected: Vec<f64> = x.iter().map(|&x| function(x)).collect();
             same64(&format!("{kind:?}"), &got, &expected);
         }
+        let others: [(Special, fn(f64) -> f64); 2] =
+            [(Special::Sinpi, cpu::sinpi), (Special::Cospi, cpu::cospi)];
+        for (kind, function) in others {
+            let got = device.download(&special(device, kind, &buffer).unwrap()).unwrap();
+            let expected: Vec<f64> = x.iter().map(|&x| function(x)).collect();
+            same64(&format!("{kind:?}"), &got, &expected);
+        }
+        let dense = Pairing::Dense(x.len());
+        assert!(binary(device, BinaryKind::FloorDivide, &buffer, &buffer, dense).is_err());
     });
 }
 
@@ -441,7 +457,7 @@ fn empty_tensors_are_fine() {
         let view = View { strides: &[1, 1], offset: 0 };
         assert!(elementwise::copy(device, &x, &[0, 3], view).is_ok());
         let pairing = Pairing::Dense(0);
-        assert!(binary(device, Binary::Add, &x, &x, pairing).is_ok());
+        assert!(binary(device, BinaryKind::Add, &x, &x, pairing).is_ok());
     });
 }
 
@@ -470,21 +486,21 @@ fn floored(a: i128, b: i128) -> i128 {
 
 #[test]
 fn integers_wrap_around() {
-    let unary: [(integer::Unary, fn(i128) -> i128); 4] = [
-        (integer::Unary::Neg, |x| -x),
-        (integer::Unary::Abs, i128::abs),
-        (integer::Unary::Relu, |x| x.max(0)),
-        (integer::Unary::Square, |x| x * x),
+    let unary: [(UnaryKind, fn(i128) -> i128); 4] = [
+        (UnaryKind::Neg, |x| -x),
+        (UnaryKind::Abs, i128::abs),
+        (UnaryKind::Relu, |x| x.max(0)),
+        (UnaryKind::Square, |x| x * x),
     ];
-    let binary: [(integer::Binary, fn(i128, i128) -> i128); 8] = [
-        (integer::Binary::Add, |a, b| a + b),
-        (integer::Binary::Sub, |a, b| a - b),
-        (integer::Binary::Mul, |a, b| a * b),
-        (integer::Binary::Maximum, i128::max),
-        (integer::Binary::Minimum, i128::min),
-        (integer::Binary::FloorDivide, floored),
-        (integer::Binary::Remainder, |a, b| a - b * floored(a, b)),
-        (integer::Binary::Pow, |a, b| (0..b).fold(1, |power, _| i128::from((power * a) as i64))),
+    let binary: [(BinaryKind, fn(i128, i128) -> i128); 8] = [
+        (BinaryKind::Add, |a, b| a + b),
+        (BinaryKind::Sub, |a, b| a - b),
+        (BinaryKind::Mul, |a, b| a * b),
+        (BinaryKind::Maximum, i128::max),
+        (BinaryKind::Minimum, i128::min),
+        (BinaryKind::FloorDivide, floored),
+        (BinaryKind::Remainder, |a, b| a - b * floored(a, b)),
+        (BinaryKind::Pow, |a, b| (0..b).fold(1, |power, _| i128::from((power * a) as i64))),
     ];
     under_schedules(|device| {
         let x = device.upload(&INTEGERS).unwrap();
@@ -496,8 +512,8 @@ fn integers_wrap_around() {
         for (kind, f) in binary {
             // Every pair that has a result.
             let fits = |&b: &i64| match kind {
-                integer::Binary::Pow => (0..130).contains(&b),
-                _ => b != 0 || !kind.is_partial(),
+                BinaryKind::Pow => (0..130).contains(&b),
+                _ => b != 0 || !integer::is_partial(kind),
             };
             let right: Vec<i64> = INTEGERS.into_iter().filter(fits).collect();
             let m = right.len();
@@ -522,9 +538,9 @@ fn operands_without_a_result_are_reported() {
     on_device(|device| {
         let b = device.upload(&[3i64, 0, -5, 0]).unwrap();
         for (kind, op, what, value) in [
-            (integer::Binary::FloorDivide, "floor_divide", "divisor", 0),
-            (integer::Binary::Remainder, "remainder", "divisor", 0),
-            (integer::Binary::Pow, "pow", "exponent", -5),
+            (BinaryKind::FloorDivide, "floor_divide", "divisor", 0),
+            (BinaryKind::Remainder, "remainder", "divisor", 0),
+            (BinaryKind::Pow, "pow", "exponent", -5),
         ] {
             integer::check(device, kind, &b).unwrap();
             integer::binary(device, kind, &b, &b, Pairing::Dense(4)).unwrap();

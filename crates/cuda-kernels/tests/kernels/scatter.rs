@@ -4,7 +4,7 @@ use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as, sam
 use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
-use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce, Summed};
+use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduceKind, Summed};
 use samebits_numerics::nan::canonical;
 
 /// (outer, size, n, inner): the last ones use accumulators in memory.
@@ -132,11 +132,11 @@ fn scatter_reductions<T: Real>(device: &Device) {
         let x = T::broken(&mut source, outer * n * inner);
         let index = source.indices(outer * n * inner, size);
         for reduce in [
-            ScatterReduce::Sum,
-            ScatterReduce::Mean,
-            ScatterReduce::Prod,
-            ScatterReduce::Amax,
-            ScatterReduce::Amin,
+            ScatterReduceKind::Sum,
+            ScatterReduceKind::Mean,
+            ScatterReduceKind::Prod,
+            ScatterReduceKind::Amax,
+            ScatterReduceKind::Amin,
         ] {
             for include_self in [true, false] {
                 let expected: Vec<T> = (0..old.len())
@@ -167,7 +167,13 @@ fn scatter_reductions<T: Real>(device: &Device) {
     }
 }
 
-fn combine<T: Real>(reduce: ScatterReduce, include: bool, old: T, from: &[usize], x: &[T]) -> T {
+fn combine<T: Real>(
+    reduce: ScatterReduceKind,
+    include: bool,
+    old: T,
+    from: &[usize],
+    x: &[T],
+) -> T {
     let first = if include || from.is_empty() { Some(old) } else { None };
     let values = first.into_iter().chain(from.iter().map(|&i| x[i]));
     // In f64 a sum starts from its first element, and from +0 if that is a source.
@@ -176,34 +182,38 @@ fn combine<T: Real>(reduce: ScatterReduce, include: bool, old: T, from: &[usize]
         _ => T::sum(values),
     };
     match reduce {
-        ScatterReduce::Sum => sum(values),
-        ScatterReduce::Mean => {
+        ScatterReduceKind::Sum => sum(values),
+        ScatterReduceKind::Mean => {
             let count = from.len() + usize::from(include);
             canonical(sum(values) / T::from_f64(count.max(1) as f64))
         }
         _ if from.is_empty() => old,
-        ScatterReduce::Prod => {
+        ScatterReduceKind::Prod => {
             let start = if include { old } else { T::from_f64(1.0) };
             canonical(from.iter().fold(start, |product, &i| product * x[i]))
         }
-        ScatterReduce::Amax => canonical(values.reduce(samebits_numerics::extrema::max2).unwrap()),
-        ScatterReduce::Amin => canonical(values.reduce(samebits_numerics::extrema::min2).unwrap()),
+        ScatterReduceKind::Amax => {
+            canonical(values.reduce(samebits_numerics::extrema::max2).unwrap())
+        }
+        ScatterReduceKind::Amin => {
+            canonical(values.reduce(samebits_numerics::extrema::min2).unwrap())
+        }
     }
 }
 
 #[test]
 fn integers_wrap_around() {
     /// Returns the reduction of an element and its sources.
-    fn combined(reduce: ScatterReduce, all: &[i64]) -> i64 {
+    fn combined(reduce: ScatterReduceKind, all: &[i64]) -> i64 {
         let all = all.iter().copied();
         match reduce {
-            ScatterReduce::Sum => all.fold(0, i64::wrapping_add),
-            ScatterReduce::Prod => all.fold(1, i64::wrapping_mul),
-            ScatterReduce::Amax => all.max().unwrap(),
-            ScatterReduce::Amin => all.min().unwrap(),
-            ScatterReduce::Mean => {
+            ScatterReduceKind::Sum => all.fold(0, i64::wrapping_add),
+            ScatterReduceKind::Prod => all.fold(1, i64::wrapping_mul),
+            ScatterReduceKind::Amax => all.max().unwrap(),
+            ScatterReduceKind::Amin => all.min().unwrap(),
+            ScatterReduceKind::Mean => {
                 let n = all.len() as i64;
-                let sum = combined(ScatterReduce::Sum, &all.collect::<Vec<_>>());
+                let sum = combined(ScatterReduceKind::Sum, &all.collect::<Vec<_>>());
                 sum.div_euclid(n)
             }
         }
@@ -239,16 +249,16 @@ fn integers_wrap_around() {
 
             let index = device.upload(&each).unwrap();
             for (reduce, include) in [
-                (ScatterReduce::Sum, true),
-                (ScatterReduce::Sum, false),
-                (ScatterReduce::Mean, true),
-                (ScatterReduce::Mean, false),
-                (ScatterReduce::Prod, true),
-                (ScatterReduce::Prod, false),
-                (ScatterReduce::Amax, true),
-                (ScatterReduce::Amax, false),
-                (ScatterReduce::Amin, true),
-                (ScatterReduce::Amin, false),
+                (ScatterReduceKind::Sum, true),
+                (ScatterReduceKind::Sum, false),
+                (ScatterReduceKind::Mean, true),
+                (ScatterReduceKind::Mean, false),
+                (ScatterReduceKind::Prod, true),
+                (ScatterReduceKind::Prod, false),
+                (ScatterReduceKind::Amax, true),
+                (ScatterReduceKind::Amax, false),
+                (ScatterReduceKind::Amin, true),
+                (ScatterReduceKind::Amin, false),
             ] {
                 let mut out = device.upload(&old).unwrap();
                 scatter::scatter_reduce(
@@ -375,19 +385,19 @@ fn atomic_sums_vary() {
     varies(|device| run(device, 2));
     // Products round, too: 3 and 1/3 do not cancel exactly.
     let factors: Vec<f32> = (0..n).map(|i| [3.0, 1.0 / 3.0, 1.1, 0.9][i % 4]).collect();
-    let reduce = |device: &Device, source: &[f32], kind: ScatterReduce, variant: Variant| {
+    let reduce = |device: &Device, source: &[f32], kind: ScatterReduceKind, variant: Variant| {
         let x = device.upload(source).unwrap();
         let index = device.upload(&vec![1i64; n]).unwrap();
         let mut out = device.upload(&[1.0f32, 1.0]).unwrap();
         scatter::scatter_reduce(device, &mut out, &index, &x, shape, kind, true, variant).unwrap();
         bits(&device.download(&out).unwrap())
     };
-    varies(|device| reduce(device, &values, ScatterReduce::Sum, Atomic));
-    varies(|device| reduce(device, &factors, ScatterReduce::Prod, Atomic));
+    varies(|device| reduce(device, &values, ScatterReduceKind::Sum, Atomic));
+    varies(|device| reduce(device, &factors, ScatterReduceKind::Prod, Atomic));
     // The deterministic forms, of which these are the negative controls.
     under_schedules(|device| {
-        let sum = reduce(device, &values, ScatterReduce::Sum, Deterministic);
-        (sum, reduce(device, &factors, ScatterReduce::Prod, Deterministic))
+        let sum = reduce(device, &values, ScatterReduceKind::Sum, Deterministic);
+        (sum, reduce(device, &factors, ScatterReduceKind::Prod, Deterministic))
     });
 }
 

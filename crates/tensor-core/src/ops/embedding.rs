@@ -23,20 +23,23 @@ pub struct EmbeddingGrad {
 impl Op for EmbeddingGrad {
     const NAME: &'static str = "embedding";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    /// The rows of the table, and the elements of a row.
+    type Plan = [usize; 2];
     type Output = Tensor;
 
     crate::inputs![grad, index];
     crate::parameters![rows, padding_idx, scale_grad_by_freq];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<[usize; 2]> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the index", &self.index, DType::I64)?;
         let mut expected = self.index.shape().to_vec();
-        expected.push(self.grad.shape().last().copied().unwrap_or(0));
+        let width = self.grad.shape().last().copied().unwrap_or(0);
+        expected.push(width);
         expect_shape(Self::NAME, "the gradient", &self.grad, &expected)?;
-        numel(Self::NAME, &[self.rows, expected[self.index.rank()]])?;
-        check_padding(Self::NAME, self.padding_idx, self.rows)
+        numel(Self::NAME, &[self.rows, width])?;
+        check_padding(Self::NAME, self.padding_idx, self.rows)?;
+        Ok([self.rows, width])
     }
 }
 
@@ -80,29 +83,31 @@ pub struct EmbeddingBag {
 
 impl Op for EmbeddingBag {
     const NAME: &'static str = "embedding_bag";
-    type Plan = ();
+    /// The rows of the table, and the elements of a row.
+    type Plan = [usize; 2];
     type Output = (Tensor, Option<Tensor>);
 
     crate::inputs![weight, index, offsets, per_sample_weights];
     crate::parameters![params];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<[usize; 2]> {
         expect_float(Self::NAME, "the table", &self.weight)?;
-        if self.weight.rank() != 2 {
+        let &[rows, width] = self.weight.shape() else {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("expected a table with 2 dimensions, got shape {:?}", self.weight.shape()),
             ));
-        }
+        };
         check_bags(Self::NAME, &self.index, &self.offsets)?;
-        numel(Self::NAME, &[self.offsets.numel(), self.weight.shape()[1]])?;
-        check_padding(Self::NAME, self.params.padding_idx, self.weight.shape()[0])?;
+        numel(Self::NAME, &[self.offsets.numel(), width])?;
+        check_padding(Self::NAME, self.params.padding_idx, rows)?;
         check_weights(
             &self.params,
             self.per_sample_weights.as_ref(),
             &self.index,
             self.weight.dtype(),
-        )
+        )?;
+        Ok([rows, width])
     }
 }
 
@@ -130,16 +135,17 @@ pub struct EmbeddingBagGrad {
 impl Op for EmbeddingBagGrad {
     const NAME: &'static str = "embedding_bag";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    /// The rows of the table, and the elements of a row.
+    type Plan = [usize; 2];
     type Output = Tensor;
 
     crate::inputs![grad, index, offsets, per_sample_weights, max_rows];
     crate::parameters![params, rows, scale_grad_by_freq];
 
-    fn plan(&self) -> Result<()> {
-        check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let width = check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
         check_bags(Self::NAME, &self.index, &self.offsets)?;
-        numel(Self::NAME, &[self.rows, self.grad.shape()[1]])?;
+        numel(Self::NAME, &[self.rows, width])?;
         check_padding(Self::NAME, self.params.padding_idx, self.rows)?;
         check_weights(
             &self.params,
@@ -147,9 +153,11 @@ impl Op for EmbeddingBagGrad {
             &self.index,
             self.grad.dtype(),
         )?;
-        let Some(max_rows) = &self.max_rows else { return Ok(()) };
-        expect_dtype(Self::NAME, "the rows of the maxima", max_rows, DType::I64)?;
-        expect_shape(Self::NAME, "the rows of the maxima", max_rows, self.grad.shape())
+        if let Some(max_rows) = &self.max_rows {
+            expect_dtype(Self::NAME, "the rows of the maxima", max_rows, DType::I64)?;
+            expect_shape(Self::NAME, "the rows of the maxima", max_rows, self.grad.shape())?;
+        }
+        Ok([self.rows, width])
     }
 }
 
@@ -171,19 +179,21 @@ pub struct EmbeddingBagWeightsGrad {
 impl Op for EmbeddingBagWeightsGrad {
     const NAME: &'static str = "embedding_bag_weights";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    /// The rows of the table, and the elements of a row.
+    type Plan = [usize; 2];
     type Output = Tensor;
 
     crate::inputs![grad, weight, index, offsets];
     crate::parameters![params];
 
-    fn plan(&self) -> Result<()> {
-        check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
+    fn plan(&self) -> Result<[usize; 2]> {
+        let width = check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
         check_bags(Self::NAME, &self.index, &self.offsets)?;
         expect_dtype(Self::NAME, "the table", &self.weight, self.grad.dtype())?;
         let rows = self.weight.shape().first().copied().unwrap_or(0);
-        expect_shape(Self::NAME, "the table", &self.weight, &[rows, self.grad.shape()[1]])?;
-        check_padding(Self::NAME, self.params.padding_idx, rows)
+        expect_shape(Self::NAME, "the table", &self.weight, &[rows, width])?;
+        check_padding(Self::NAME, self.params.padding_idx, rows)?;
+        Ok([rows, width])
     }
 }
 
@@ -195,16 +205,18 @@ fn check_bags(op: &'static str, index: &Tensor, offsets: &Tensor) -> Result<()> 
     Ok(())
 }
 
+/// Checks the gradient of bags and returns the elements of a row.
 fn check_bag_grad(
     op: &'static str,
     grad: &Tensor,
     offsets: &Tensor,
     params: &BagParams,
-) -> Result<()> {
+) -> Result<usize> {
     expect_float(op, "the gradient", grad)?;
     let bags = offsets.numel().saturating_sub(usize::from(params.include_last_offset));
     let width = grad.shape().last().copied().unwrap_or(0);
-    expect_shape(op, "the gradient", grad, &[bags, width])
+    expect_shape(op, "the gradient", grad, &[bags, width])?;
+    Ok(width)
 }
 
 fn check_weights(

@@ -37,6 +37,7 @@ impl Op for ScatterAdd {
 
 /// The reduction of the values that are sent to one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum ScatterReduceKind {
     /// The exact sum, rounded once.
     Sum,
