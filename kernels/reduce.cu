@@ -211,24 +211,26 @@ extern "C" __global__ void mended_means(double* means, const double* in, SbReduc
     const double* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;
     u64 inner = p.inner;
     double mean = sb_finite_mean(p.n, [=](u64 i) { return x[i * inner]; });
+    __syncwarp(); // Every thread has read the old mean.
     if ((threadIdx.x & 31u) == 0) means[warp] = sb_canonical64(mean);
 }
 
-// Variances that are not finite because sums of squares left the range.
+// Variances of which the sum of squares left the range.
 // level: Portable - the tree of the contract, one warp per row
-extern "C" __global__ void mended_variances(double* variances, const double* means,
-                                            const double* in, SbReduce p, double divisor) {
+extern "C" __global__ void mended_variances(double* variances, const double* squares,
+                                            const double* means, const double* in, SbReduce p,
+                                            double divisor) {
     u64 warp = sb_thread() / 32;
-    if (warp >= p.outer * p.inner || sb_within(variances[warp])) return;
+    if (warp >= p.outer * p.inner || sb_within(squares[warp])) return;
     const double* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;
     u64 inner = p.inner;
     double scale = sb_normal_scale<double>(means[warp], 0.0);
     double mean = means[warp] * scale;
-    double squares = sb_tree<1>(p.n, [=](u64 i) {
+    double scaled = sb_tree<1>(p.n, [=](u64 i) {
         double deviation = x[i * inner] * scale - mean;
         return deviation * deviation;
     });
-    double variance = squares / divisor / scale / scale;
+    double variance = scaled / divisor / scale / scale;
     if ((threadIdx.x & 31u) == 0) variances[warp] = sb_canonical64(variance);
 }
 

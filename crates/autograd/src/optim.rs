@@ -5,7 +5,10 @@
 //! | [`Sgd`] | gradient descent, optionally with momentum |
 //! | [`Adam`], [`AdamW`] | adaptive moments; [`AdamW`] decouples the weight decay |
 //! | [`RmsProp`] | root mean square of recent gradients |
+//! | [`RAdam`] | adaptive moments once they are reliable |
+//! | [`Adamax`] | the largest recent gradient |
 //! | [`Adagrad`] | root of the sum of all squared gradients |
+//! | [`Adadelta`] | ratio of recent steps to recent gradients |
 //!
 //! Each is a [`Descent`] with another [`Rule`]. Implement [`Rule`] to add an optimiser.
 //!
@@ -32,25 +35,31 @@
 //! ```
 
 mod accumulate;
+mod adadelta;
 mod adagrad;
 mod adam;
+mod adamax;
 mod arithmetic;
 mod clip;
 mod descent;
 mod finite;
 mod plateau;
+mod radam;
 mod rmsprop;
 mod schedule;
 mod several;
 mod sgd;
 mod tree;
 
+pub use adadelta::{Adadelta, AdadeltaRule};
 pub use adagrad::{Adagrad, AdagradRule};
 pub use adam::{Adam, AdamRule, AdamW};
+pub use adamax::{Adamax, AdamaxRule};
 pub use clip::{clip_grad_norm, clip_grad_value};
 pub use descent::{Descent, Kept, Options, Rule};
 pub use finite::first_not_finite;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
+pub use radam::{RAdam, RAdamRule};
 pub use rmsprop::{RmsProp, RmsPropRule};
 pub use schedule::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, CyclicLr, CyclicMode,

@@ -122,7 +122,7 @@ fn options_that_make_no_sense_are_refused() {
         ("layer_norm: ", |eps, x| {
             nn::LayerNorm::options(3).eps(eps).init()?.forward(&x()).map(drop)
         }),
-        ("rms_norm: ", |eps, x| nn::RMSNorm::options(3).eps(eps).init()?.forward(&x()).map(drop)),
+        ("RMSNorm: ", |eps, x| nn::RMSNorm::options(3).eps(eps).init()?.forward(&x()).map(drop)),
         ("group_norm: ", |eps, x| functional::group_norm(&x(), 2, None, None, eps).map(drop)),
         ("instance_norm: ", |eps, x| functional::instance_norm(&x(), None, None, eps).map(drop)),
         ("batch_norm: ", |eps, x| {

@@ -6,7 +6,8 @@ use samebits_autograd::Tensor;
 use samebits_autograd::functional::linear;
 use samebits_autograd::nn::{self, Embedding, IncompatibleKeys, Layer, Linear, Module};
 use samebits_autograd::optim::{
-    Adagrad, Adam, AdamW, Optimizer, RmsProp, Sgd, clip_grad_norm, clip_grad_value,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, Optimizer, RAdam, RmsProp, Sgd, clip_grad_norm,
+    clip_grad_value,
 };
 use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
@@ -65,7 +66,7 @@ fn bits(x: &Tensor) -> Vec<u8> {
 /// A constructor of an optimiser that has not taken a step.
 type Make = fn() -> Box<dyn Optimizer>;
 
-fn optimizers() -> [(&'static str, Make); 9] {
+fn optimizers() -> [(&'static str, Make); 12] {
     [
         ("sgd", || Box::new(Sgd::options(0.01).weight_decay(0.1).init().unwrap())),
         ("momentum", || Box::new(Sgd::options(0.01).momentum(0.9).init().unwrap())),
@@ -78,6 +79,9 @@ fn optimizers() -> [(&'static str, Make); 9] {
             Box::new(RmsProp::options(0.01).centered(true).momentum(0.9).init().unwrap())
         }),
         ("adagrad", || Box::new(Adagrad::options(0.01).lr_decay(0.1).init().unwrap())),
+        ("adadelta", || Box::new(Adadelta::options(0.1).weight_decay(0.1).init().unwrap())),
+        ("adamax", || Box::new(Adamax::options(0.01).weight_decay(0.1).init().unwrap())),
+        ("radam", || Box::new(RAdam::options(0.01).betas(0.8, 0.9).init().unwrap())),
     ]
 }
 

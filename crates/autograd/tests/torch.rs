@@ -11,9 +11,9 @@ use std::sync::LazyLock;
 use samebits_autograd::functional::{self as f, BatchReduction, Reduction};
 use samebits_autograd::nn::{self, Layer, Module};
 use samebits_autograd::optim::{
-    Adagrad, Adam, AdamW, Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts,
-    CyclicLr, CyclicMode, ExponentialLr, LinearLr, MultiStepLr, OneCycleLr, Optimizer,
-    PolynomialLr, RmsProp, Schedule, Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, Anneal, ConstantLr, CosineAnnealingLr,
+    CosineAnnealingWarmRestarts, CyclicLr, CyclicMode, ExponentialLr, LinearLr, MultiStepLr,
+    OneCycleLr, Optimizer, PolynomialLr, RAdam, RmsProp, Schedule, Sgd, StepLr,
 };
 use samebits_autograd::{DType, Result, Tensor};
 use serde_json::Value;
@@ -441,7 +441,7 @@ fn optimizer(case: &Value) -> Box<dyn Optimizer> {
     }
     let number = |key| option(case, key);
     macro_rules! adam {
-        ($optimizer:ident) => {{
+        ($optimizer:ident $(, $name:ident)*) => {{
             let betas = case["options"].get("betas").map(numbers);
             let mut options = match number("lr") {
                 Some(lr) => $optimizer::options(lr),
@@ -450,8 +450,8 @@ fn optimizer(case: &Value) -> Box<dyn Optimizer> {
             if let Some(betas) = betas {
                 options = options.betas(betas[0], betas[1]);
             }
-            let amsgrad = flag(case, "amsgrad").unwrap_or(false);
-            options = options.amsgrad(amsgrad).maximize(flag(case, "maximize").unwrap_or(false));
+            $(options = options.$name(flag(case, stringify!($name)).unwrap_or(false));)*
+            options = options.maximize(flag(case, "maximize").unwrap_or(false));
             if let Some(eps) = number("eps") {
                 options = options.eps(eps);
             }
@@ -469,8 +469,11 @@ fn optimizer(case: &Value) -> Box<dyn Optimizer> {
             dampening: number("dampening"),
             nesterov: flag(case, "nesterov")
         ),
-        "Adam" => adam!(Adam),
-        "AdamW" => adam!(AdamW),
+        "Adam" => adam!(Adam, amsgrad),
+        "AdamW" => adam!(AdamW, amsgrad),
+        "Adamax" => adam!(Adamax),
+        "RAdam" => adam!(RAdam, decoupled_weight_decay),
+        "Adadelta" => with!(Adadelta, rho: number("rho"), eps: number("eps")),
         "RMSprop" => with!(
             RmsProp,
             alpha: number("alpha"),
@@ -494,7 +497,7 @@ fn optimizers() {
         let what = format!("{} {}", case["name"], case["options"]);
         let (mut model, mut optimizer) = (one(), optimizer(case));
         for (t, expected) in case["values"].as_array().unwrap().iter().enumerate() {
-            step(&mut model, &mut *optimizer, GRADIENTS[t]).unwrap();
+            step(&mut model, &mut *optimizer, GRADIENTS[t % GRADIENTS.len()]).unwrap();
             let found = model.weight.to_vec::<f64>().unwrap();
             close(&found, expected, 1e-7, &format!("{what}, step {t}"));
         }
@@ -504,6 +507,9 @@ fn optimizers() {
     assert_eq!(AdamW::default().lr(), 1e-3);
     assert_eq!(RmsProp::default().lr(), 1e-2);
     assert_eq!(Adagrad::default().lr(), 1e-2);
+    assert_eq!(Adadelta::default().lr(), 1.0);
+    assert_eq!(Adamax::default().lr(), 2e-3);
+    assert_eq!(RAdam::default().lr(), 1e-3);
 }
 
 /// The momentum of a schedule is used by the steps, and saved in the state.

@@ -9,6 +9,9 @@ use samebits_autograd::optim::{
 use samebits_autograd::{Error, Gradients, Tensor, backward};
 use samebits_tensor_core::DType;
 
+#[path = "training/rules.rs"]
+mod rules;
+
 /// A module that is only a list of named parameters.
 struct Bag(Vec<(&'static str, Tensor)>);
 
@@ -63,121 +66,6 @@ const GRADIENTS: [[f32; 4]; 4] = [
     [0.7, 0.1, -2.0, 5.0],
     [0.3, 0.3, -0.1, -0.2],
 ];
-
-/// Returns the parameter after a step for each of [`GRADIENTS`].
-fn trained(optimizer: &mut dyn Optimizer) -> Vec<f32> {
-    let mut bag = Bag::new(&[("w", &START)]);
-    for gradient in &GRADIENTS {
-        let gradients = bag.gradients(&[Some(gradient)]);
-        optimizer.step(&mut bag, &gradients).unwrap();
-    }
-    bag.values(0)
-}
-
-/// Returns the same by `step`, which updates one element: (step from 1, parameter, gradient, kept).
-fn expected<const KEPT: usize>(
-    initial: f32,
-    step: impl Fn(i32, f32, f32, &mut [f32; KEPT]) -> f32,
-) -> Vec<f32> {
-    (0..START.len())
-        .map(|i| {
-            let (mut p, mut kept) = (START[i], [initial; KEPT]);
-            for (t, gradient) in (1..).zip(&GRADIENTS) {
-                p = step(t, p, gradient[i], &mut kept);
-            }
-            p
-        })
-        .collect()
-}
-
-#[test]
-fn rmsprop_follows_its_written_order() {
-    let alpha = (0.99f32, (1.0 - 0.99f64) as f32);
-    let plain = expected(0.0, |_, p, g, [v]| {
-        *v = alpha.0 * *v + alpha.1 * (g * g);
-        -0.01f32 * (g / (v.sqrt() + 1e-8)) + p
-    });
-    assert_eq!(bits(&trained(&mut RmsProp::new(0.01).unwrap())), bits(&plain));
-    let full = expected(0.0, |_, p, g, [v, m, b]| {
-        let g = 0.1f32 * p + g;
-        *v = alpha.0 * *v + alpha.1 * (g * g);
-        *m = alpha.0 * *m + alpha.1 * g;
-        *b = 0.9f32 * *b + g / ((*v - *m * *m).sqrt() + 1e-6);
-        -0.02f32 * *b + p
-    });
-    let options = RmsProp::options(0.02).weight_decay(0.1).momentum(0.9).centered(true).eps(1e-6);
-    assert_eq!(bits(&trained(&mut options.init().unwrap())), bits(&full));
-}
-
-#[test]
-fn adagrad_follows_its_written_order() {
-    let plain = expected(0.0, |_, p, g, [s]| {
-        *s += g * g;
-        -0.01f32 * (g / (s.sqrt() + 1e-10)) + p
-    });
-    assert_eq!(bits(&trained(&mut Adagrad::new(0.01).unwrap())), bits(&plain));
-    let full = expected(0.5, |t, p, g, [s]| {
-        let g = 0.1f32 * p + g;
-        *s += g * g;
-        let rate = 0.02 / (1.0 + f64::from(t - 1) * 0.25);
-        -rate as f32 * (g / (s.sqrt() + 1e-6)) + p
-    });
-    let options = Adagrad::options(0.02).weight_decay(0.1).lr_decay(0.25).eps(1e-6);
-    let options = options.initial_accumulator_value(0.5);
-    assert_eq!(bits(&trained(&mut options.init().unwrap())), bits(&full));
-}
-
-/// Returns `beta^t` as the contract defines it, for the few steps of these tests.
-fn power(beta: f64, t: i32) -> f64 {
-    match t {
-        1 => beta,
-        2 => beta * beta,
-        3 => beta * (beta * beta),
-        _ => (beta * beta) * (beta * beta),
-    }
-}
-
-#[test]
-fn adam_follows_its_written_order_and_amsgrad_keeps_the_largest_square() {
-    let moments = |g: f32, m: &mut f32, v: &mut f32| {
-        *m = ((1.0 - 0.9f64) as f32).mul_add(g, 0.9 * *m);
-        *v = ((1.0 - 0.999f64) as f32 * g).mul_add(g, 0.999 * *v);
-    };
-    let rate = |lr: f64, t| (-lr / (1.0 - power(0.9, t))) as f32;
-    let root = |t| (1.0 - power(0.999, t)).sqrt();
-    let plain = expected(0.0, |t, p, g, [m, v]| {
-        moments(g, m, v);
-        rate(0.1, t).mul_add(*m / (v.sqrt() / root(t) as f32 + 1e-8), p)
-    });
-    assert_eq!(bits(&trained(&mut Adam::new(0.1).unwrap())), bits(&plain));
-    let ams = |keep: f32, decay: f32| {
-        expected(0.0, move |t, p, g, [m, v, largest]| {
-            let g = decay.mul_add(p, g);
-            moments(g, m, v);
-            *largest = largest.max(*v);
-            let denominator = largest.sqrt() * (1.0 / root(t)) as f32 + 1e-8;
-            rate(0.1, t) * (*m / denominator) + p * keep
-        })
-    };
-    let adam = Adam::options(0.1).weight_decay(0.2).amsgrad(true);
-    assert_eq!(bits(&trained(&mut adam.init().unwrap())), bits(&ams(1.0, 0.2)));
-    let adamw = AdamW::options(0.1).amsgrad(true);
-    let keep = (1.0 - 0.1 * 0.01f64) as f32;
-    assert_eq!(bits(&trained(&mut adamw.init().unwrap())), bits(&ams(keep, 0.0)));
-}
-
-#[test]
-fn sgd_follows_its_written_order() {
-    let plain = expected(0.0, |_, p, g, []| (-0.1f32).mul_add(g, p));
-    assert_eq!(bits(&trained(&mut Sgd::new(0.1).unwrap())), bits(&plain));
-    let nesterov = expected(f32::NAN, |t, p, g, [v]| {
-        let g = 0.01f32.mul_add(p, g);
-        *v = if t == 1 { g } else { 1f32.mul_add(g, 0.9 * *v) };
-        (-0.1f32).mul_add(0.9f32.mul_add(*v, g), p)
-    });
-    let options = Sgd::options(0.1).momentum(0.9).weight_decay(0.01).nesterov(true);
-    assert_eq!(bits(&trained(&mut options.init().unwrap())), bits(&nesterov));
-}
 
 #[test]
 fn defaults_are_those_of_pytorch() {

@@ -221,11 +221,15 @@ pub fn variance<T: Float>(
     let any: &mut dyn Any = &mut variances;
     if let (Some(variances), Some(x)) = (any.downcast_mut(), (x as &dyn Any).downcast_ref()) {
         let p = RawReduce::new(outer, n, inner, n.div_ceil(BLOCK));
-        kernels::MendedVariances { variances, means: &means, input: x, p, divisor }.threads(
-            device,
-            op,
-            product(op, &[outputs, 32])?,
-        )?;
+        kernels::MendedVariances {
+            variances,
+            squares: &squares,
+            means: &means,
+            input: x,
+            p,
+            divisor,
+        }
+        .threads(device, op, product(op, &[outputs, 32])?)?;
     }
     Ok((variances, finish(device, op, &means, outputs, 1.0)?))
 }

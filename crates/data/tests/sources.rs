@@ -151,10 +151,10 @@ fn numbers_beyond_the_range_of_f32_are_refused() {
             let bad: f64 = bad.parse().unwrap();
             let start = "json lines: a.jsonl, line 2, column ";
             assert!(error.starts_with(start) && error.contains("expected JSON of a "), "{error}");
-            assert!(
-                error.ends_with(&format!("found {bad:e} is beyond the range of f32")),
-                "{error}"
-            );
+            // The parser's own words, where it knows that the type is f32.
+            let ends =
+                [&format!("found {bad:e} is beyond the range of f32"), "found number out of range"];
+            assert!(ends.iter().any(|end| error.ends_with(*end)), "{error}");
             let found: usize = error[start.len()..].split(':').next().unwrap().parse().unwrap();
             assert!(found.abs_diff(column) <= 1, "{error}, expected column {column}");
         }
@@ -169,10 +169,8 @@ fn numbers_beyond_the_range_of_f32_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let shards = JsonShards::<(i64, f32)>::new(vec![write(dir.path(), "b.jsonl", &text)]);
     let error = stream(&shards, 0, 0).unwrap_err().to_string();
-    assert!(
-        error.contains("line 2") && error.contains("1e39 is beyond the range of f32"),
-        "{error}"
-    );
+    let told = error.contains("out of range") || error.contains("1e39 is beyond the range of f32");
+    assert!(error.contains("line 2") && told, "{error}");
     assert!(read("[]".to_owned()).is_err() && read("{} {}".to_owned()).is_err());
 }
 
@@ -248,8 +246,8 @@ fn json_lines_that_are_not_what_they_should_be() {
         assert_eq!(stream(&shards, 0, index as u64).unwrap_err().to_string(), expected);
     }
     let expected = place(
-        "1: expected a line of at most 7 bytes, found more: raise the limit, or see whether the \
-         file is damaged",
+        "1: expected a line of at most 7 bytes, found more: raise the limit, or check whether \
+         the file is damaged",
     );
     assert_eq!(get(&lines.clone().most_bytes(7), 0).unwrap_err().to_string(), expected);
     assert_eq!(stream(&shards.most_bytes(7), 0, 0).unwrap_err().to_string(), expected);

@@ -6,7 +6,9 @@ use std::path::Path;
 use samebits::functional::cross_entropy;
 use samebits::io::{self, Checkpoint, Tensors, load_npy, load_npz, load_safetensors, save_npy};
 use samebits::nn::{BatchNorm1d, Layer as _, Linear, Module as _, Sequential, draw_from};
-use samebits::optim::{Adagrad, Adam, AdamW, Optimizer, ReduceLrOnPlateau, RmsProp, Sgd};
+use samebits::optim::{
+    Adadelta, Adagrad, Adam, AdamW, Adamax, Optimizer, RAdam, ReduceLrOnPlateau, RmsProp, Sgd,
+};
 use samebits::trainer::{self, Trainer, TrainerState};
 use samebits::{DType, Generator, Tensor, sequential};
 use samebits_data::{DataLoader, Memory, Stacked};
@@ -147,11 +149,14 @@ fn loss(
 /// Loads valid checkpoints whose tensors do not match the run.
 pub(super) fn runs(draw: &mut Draw, _: &[Vec<u8>]) -> Parsed {
     draw.expand_less();
-    match draw.below(5) {
+    match draw.below(8) {
         0 => resumed(draw, || Sgd::options(0.1).momentum(0.9).nesterov(true).init()),
         1 => resumed(draw, || Adam::new(0.1)),
         2 => resumed(draw, || AdamW::options(0.1).amsgrad(true).init()),
         3 => resumed(draw, || RmsProp::options(0.1).centered(true).momentum(0.5).init()),
+        4 => resumed(draw, || Adadelta::new(0.1)),
+        5 => resumed(draw, || Adamax::new(0.1)),
+        6 => resumed(draw, || RAdam::new(0.1)),
         _ => resumed(draw, || Adagrad::new(0.1)),
     }
 }

@@ -10,10 +10,10 @@ use crate::nn::options::setters;
 ///
 /// # Determinism
 ///
-/// `Portable`: each element on its own, each operation rounded once, each constant computed in f64
-/// and rounded to the element type; `s` starts from the initial accumulator:
 /// `Portable`: each element by itself, each operation rounded once, each constant computed in f64
 /// and rounded to the element type; `s` starts from the initial accumulator:
+///
+/// 1. `g = decay · p + g`, if the decay is not 0;
 /// 2. `s = s + g · g`;
 /// 3. `p = (−lr / (1 + (t − 1) · lr_decay)) · (g / (√s + eps)) + p` in step `t`, from 1.
 ///

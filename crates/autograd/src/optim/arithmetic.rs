@@ -38,6 +38,10 @@ pub(super) fn neg(x: &Value) -> Result<Value> {
     run(&Unary { kind: UnaryKind::Neg, x: x.clone() })
 }
 
+pub(super) fn abs(x: &Value) -> Result<Value> {
+    run(&Unary { kind: UnaryKind::Abs, x: x.clone() })
+}
+
 pub(super) fn sqrt(x: &Value) -> Result<Value> {
     run(&Unary { kind: UnaryKind::Sqrt, x: x.clone() })
 }
@@ -61,6 +65,11 @@ pub(super) fn scale_add(x: &Value, factor: f64, y: &Value) -> Result<Value> {
 /// is 0.
 pub(super) fn decayed(gradient: &Value, decay: f64, parameter: &Value) -> Result<Value> {
     if decay == 0.0 { Ok(gradient.clone()) } else { scale_add(parameter, decay, gradient) }
+}
+
+/// Returns `share * old + (1 - share) * new` with three roundings.
+pub(super) fn averaged(old: &Value, share: f64, new: &Value) -> Result<Value> {
+    add(&scale(old, share)?, &scale(new, 1.0 - share)?)
 }
 
 fn binary(kind: BinaryKind, a: &Value, b: &Value) -> Result<Value> {

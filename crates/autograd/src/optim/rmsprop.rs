@@ -1,6 +1,6 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{add, decayed, div, mul, offset, scale, scale_add, sqrt, sub};
+use super::arithmetic::{averaged, decayed, div, mul, offset, scale_add, sqrt, sub};
 use super::descent::{check_setting, kept_or_zeros};
 use super::{Descent, Kept, Options, Rule};
 use crate::nn::options::setters;
@@ -97,16 +97,14 @@ impl Rule for RmsPropRule {
         kept: &mut Kept,
     ) -> Result<Value> {
         let g = decayed(gradient, self.weight_decay, parameter)?;
-        // `alpha` of the old value plus `1 - alpha` of `new`.
-        let mut averaged = |name, new: &Value| -> Result<Value> {
-            let old = scale(&kept_or_zeros(kept, name, parameter)?, self.alpha)?;
-            let average = add(&old, &scale(new, 1.0 - self.alpha)?)?;
+        let mut average = |name, new: &Value| -> Result<Value> {
+            let average = averaged(&kept_or_zeros(kept, name, parameter)?, self.alpha, new)?;
             kept.insert(name, average.clone());
             Ok(average)
         };
-        let mut square = averaged(SQUARE, &mul(&g, &g)?)?;
+        let mut square = average(SQUARE, &mul(&g, &g)?)?;
         if self.centered {
-            let mean = averaged(MEAN, &g)?;
+            let mean = average(MEAN, &g)?;
             square = sub(&square, &mul(&mean, &mean)?)?;
         }
         let mut direction = div(&g, &offset(&sqrt(&square)?, self.eps)?)?;

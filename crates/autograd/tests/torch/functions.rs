@@ -308,6 +308,9 @@ fn adaptive_softmax() {
     assert_eq!(error, "AdaptiveLogSoftmaxWithLoss: expected targets in 0..12, got 12");
     for cutoffs in [vec![], vec![0, 3], vec![3, 3], vec![5, 3], vec![3, 12]] {
         let error = AdaptiveLogSoftmaxWithLoss::new(8, 12, cutoffs).unwrap_err().to_string();
-        assert!(error.starts_with("AdaptiveLogSoftmaxWithLoss: cutoffs"), "{error}");
+        assert!(
+            error.starts_with("AdaptiveLogSoftmaxWithLoss: expected ascending cutoffs"),
+            "{error}"
+        );
     }
 }

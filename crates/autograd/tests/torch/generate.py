@@ -346,12 +346,23 @@ def optimizers():
         ("Adagrad", {}),
         ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-3}),
         ("Adagrad", {"lr": 0.1, "maximize": True}),
+        ("Adadelta", {}),
+        ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-3, "weight_decay": 0.1}),
+        ("Adadelta", {"maximize": True}),
+        ("Adamax", {}),
+        ("Adamax", {"lr": 0.1, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}),
+        ("Adamax", {"lr": 0.1, "maximize": True}),
+        ("RAdam", {}),
+        ("RAdam", {"lr": 0.1, "betas": [0.8, 0.9], "eps": 1e-3, "weight_decay": 0.1}),
+        ("RAdam", {"lr": 0.1, "betas": [0.8, 0.9], "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+        ("RAdam", {"lr": 0.1, "betas": [0.8, 0.999]}),
     ]
     for name, options in cases:
         x = start.clone().requires_grad_()
         optimizer = getattr(torch.optim, name)([x], **options)
         values = []
-        for gradient in gradients:
+        # RAdam adapts from step 6 on at the earliest.
+        for gradient in gradients * (2 if name == "RAdam" else 1):
             x.grad = torch.tensor(gradient)
             optimizer.step()
             values.append(numbers(x))

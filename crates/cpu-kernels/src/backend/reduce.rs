@@ -52,8 +52,12 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
         let shape = op.x.shape();
         let inner: usize = shape[last + 1..].iter().product();
         let outer: usize = shape[..first].iter().product();
-        if inner > 1 && outer <= 64 && !is_walked(&op.x) {
-            return columns::<T>(op, inner);
+        if inner > 1
+            && outer <= 64
+            && !is_walked(&op.x)
+            && let Some(found) = columns::<T>(op, inner)?
+        {
+            return Ok(found);
         }
     }
     rows(&op.x, &op.dims, same, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
@@ -66,20 +70,26 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
     })
 }
 
-/// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements.
-fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
+/// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements;
+/// `None` for means of which a sum leaves the range of f64.
+fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Option<Tensor>> {
     let mut shape = op.x.shape().to_vec();
     let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
     let x = op.x.contiguous()?;
     let mut totals = memory::zeroed(Reduce::NAME, shape.iter().product())?;
     reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals)?;
-    let divisor = if op.kind == ReduceKind::Mean { n as f64 } else { 1.0 };
-    filled(&shape, |out: &mut [T]| {
+    let means = op.kind == ReduceKind::Mean;
+    if means && T::WIDE && totals.iter().any(|sum| !sum.is_finite()) {
+        return Ok(None);
+    }
+    let divisor = if means { n as f64 } else { 1.0 };
+    let found = filled(&shape, |out: &mut [T]| {
         for (out, sum) in out.iter_mut().zip(totals) {
             *out = T::from_f64(sum / divisor).canonical();
         }
         Ok(())
-    })
+    });
+    found.map(Some)
 }
 
 fn reduce_integers(op: &Reduce, (): &()) -> Result<Tensor> {

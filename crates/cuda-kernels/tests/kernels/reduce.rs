@@ -194,10 +194,26 @@ fn logsumexp_of(row: &[f64]) -> f64 {
 
 /// Computes the variance and the mean.
 fn variance_of(row: &[f64], correction: f64) -> [f64; 2] {
-    let n = row.len() as f64;
-    let mean = sum_by(row.len(), |i| row[i]) / n;
-    let squares = sum_by(row.len(), |i| (row[i] - mean) * (row[i] - mean));
-    [squares / (n - correction).max(0.0), mean]
+    let (n, divisor) = (row.len() as f64, (row.len() as f64 - correction).max(0.0));
+    let mut mean = sum_by(row.len(), |i| row[i]) / n;
+    // Sums beyond the range are taken again of elements times 2^-64, and squares of times 2^-600.
+    if !mean.is_finite() {
+        let scale = math::powi(0.5, 64);
+        let scaled = sum_by(row.len(), |i| row[i] * scale) / n;
+        mean = match scaled.is_finite() {
+            true => (scaled / scale).clamp(-f64::MAX, f64::MAX),
+            false => scaled,
+        };
+    }
+    let about = |mean: f64, scale: f64| {
+        sum_by(row.len(), |i| (row[i] * scale - mean) * (row[i] * scale - mean))
+    };
+    let squares = about(mean, 1.0);
+    if squares.is_finite() {
+        return [squares / divisor, mean];
+    }
+    let scale = math::powi(0.5, 600);
+    [about(mean * scale, scale) / divisor / scale / scale, mean]
 }
 
 fn moments<T: Number>(device: &Device) -> Vec<u64> {

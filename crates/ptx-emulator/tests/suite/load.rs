@@ -41,7 +41,7 @@ fn unknown_instructions_and_modifiers_name_their_line() {
         ("add.f16 %h1, %h2, %h3;", "type does not fit"),
         ("setp.ltu.s32 %p1, %r1, %r2;", "comparison"),
         ("atom.global.sub.u32 %r1, [%a], 1;", "an atomic operation"),
-        ("@%r1 ret;", "no predicate"),
+        ("@%r1 ret;", "is not a predicate"),
         (".reg .b99 %q;", "unknown type"),
         (".surprise;", "unknown directive"),
         ("mov.u32 %r1, 0q12;", "malformed number"),

@@ -51,8 +51,8 @@ kernels! {
         (write means: f64, read input: f64, value p: RawReduce);
     Portable MendedVariances [=> "mended_variances"]
         (
-            write variances: f64, read means: f64, read input: f64, value p: RawReduce,
-            value divisor: f64,
+            write variances: f64, read squares: f64, read means: f64, read input: f64,
+            value p: RawReduce, value divisor: f64,
         );
     Portable Roots<T: Float> [f32 => "roots_f32", f64 => "roots_f64"]
         (write out: T, read input: f64, value n: usize, value kind: u32, value exponent: f64);
