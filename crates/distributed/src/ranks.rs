@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Held, Result, Scalar, Transport, sum};
 
 /// The default size in bytes of a message of [`Ranks::sum`].
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 16 << 20;
 
 /// The ranks of a run, as seen from one of them.
 #[allow(missing_debug_implementations, reason = "a transport need not have one")]
@@ -37,8 +37,9 @@ impl Ranks {
         Ranks { transport: Box::new(transport), piece: PIECE }
     }
 
-    /// Sets the maximum size in bytes of the messages that exchange sums (default: 1 MiB). Small
-    /// messages need less memory, large ones fewer calls; the size changes no bit.
+    /// Sets the maximum size in bytes of the messages that exchange sums (default: 16 MiB). Small
+    /// messages need less memory, large ones fewer calls, each of which waits for all ranks; the size
+    /// changes no bit.
     #[must_use]
     pub fn piece(mut self, bytes: usize) -> Ranks {
         self.piece = bytes;
