@@ -1,10 +1,12 @@
 //! Ledger files, to which records are appended.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::ser::Formatter;
 
 use crate::record::{End, Event, Header, Version};
 
@@ -194,12 +196,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Appends a line for a value that serialises as an [`Event`] does.
+    /// Appends a line for a value that serialises as an [`Event`] does. Byte strings
+    /// ([`serialize_bytes`](serde::Serializer::serialize_bytes)) are placeholders: they are written
+    /// as text, and their places in [`bytes`](Lines::bytes) are returned.
     ///
     /// # Errors
     ///
     /// If `event` cannot be written as JSON; no line is added then.
-    pub fn append(&mut self, event: &impl Serialize) -> serde_json::Result<()> {
+    pub fn append(&mut self, event: &impl Serialize) -> serde_json::Result<Vec<usize>> {
         #[derive(Serialize)]
         struct Line<'a, E> {
             schema: Version,
@@ -210,11 +214,14 @@ impl Lines {
         }
         let (rank, sequence, before) = (self.rank, self.sequence, self.bytes.len());
         let line = Line { schema: Version, rank, sequence, event };
-        serde_json::to_writer(&mut self.bytes, &line)
+        let (written, mut places) = (Cell::new(before), Vec::new());
+        let to = Counted { bytes: &mut self.bytes, written: &written };
+        let format = Placeholders { written: &written, places: &mut places };
+        line.serialize(&mut serde_json::Serializer::with_formatter(to, format))
             .inspect_err(|_| self.bytes.truncate(before))?;
         self.bytes.push(b'\n');
         self.sequence += 1;
-        Ok(())
+        Ok(places)
     }
 
     /// Returns the sequence of the next line.
@@ -231,6 +238,39 @@ impl Lines {
     pub fn take(&mut self) -> Vec<u8> {
         let room = Vec::with_capacity(self.bytes.capacity().min(2 * BUFFER));
         std::mem::replace(&mut self.bytes, room)
+    }
+}
+
+/// Lines that are being written, and their length so far.
+struct Counted<'a> {
+    bytes: &'a mut Vec<u8>,
+    written: &'a Cell<usize>,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        self.written.set(self.bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Format of JSON that writes byte strings as text and notes their places.
+struct Placeholders<'a> {
+    written: &'a Cell<usize>,
+    places: &'a mut Vec<usize>,
+}
+
+impl Formatter for Placeholders<'_> {
+    fn write_byte_array<W: ?Sized + Write>(&mut self, to: &mut W, text: &[u8]) -> io::Result<()> {
+        to.write_all(b"\"")?;
+        self.places.push(self.written.get());
+        to.write_all(text)?;
+        to.write_all(b"\"")
     }
 }
 

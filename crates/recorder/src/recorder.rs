@@ -418,12 +418,11 @@ impl Shared {
         page.usable(&self.path)?;
         let before = page.lines.bytes().len();
         let event = make(&mut page);
-        page.lines.append(&event).map_err(|error| writer::Error::Write {
+        let places = page.lines.append(&event).map_err(|error| writer::Error::Write {
             path: self.path.clone(),
             source: error.into(),
         })?;
-        let late = event.late(&page.lines.bytes()[before..]);
-        page.late.extend(late.into_iter().map(|(at, late)| (before + at, late)));
+        page.late.extend(places.into_iter().zip(event.late()));
         // The thread sleeps while there are no lines, or few.
         if before == 0 || (before < BATCH && page.lines.bytes().len() >= BATCH) {
             self.due.notify_one();

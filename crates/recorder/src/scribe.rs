@@ -95,20 +95,19 @@ fn named<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(dtype.name())
 }
 
-/// Placeholder for a digest that is not known yet.
-const UNKNOWN: &str = "????????????????";
+/// Placeholder for a digest that is not known yet, as long as a digest.
+const UNKNOWN: &[u8] = b"????????????????";
 
 fn digest<S: Serializer>(content: &Content, to: S) -> Result<S::Ok, S::Error> {
     match content {
         Content::Known(digest) => digest.serialize(to),
-        Content::Late(_) => to.serialize_str(UNKNOWN),
+        Content::Late(_) => to.serialize_bytes(UNKNOWN),
     }
 }
 
 impl Event<'_> {
-    /// Returns the digests that are not known yet, each with its position in `line`, the event's
-    /// line.
-    pub(crate) fn late(&self, line: &[u8]) -> Vec<(usize, Arc<Late>)> {
+    /// Returns the digests that are not known yet, in the order in which they are written.
+    pub(crate) fn late(&self) -> Vec<Arc<Late>> {
         let all: Vec<&Seen<'_>> = match self {
             Event::Op(it) | Event::Layer(it) => it.inputs.iter().chain(&it.outputs).collect(),
             Event::Data { tensors, indices, .. } => tensors.iter().chain(indices).collect(),
@@ -118,20 +117,11 @@ impl Event<'_> {
             }
             Event::Abandoned { .. } => Vec::new(),
         };
-        let late = |seen: &&Seen<'_>| match &seen.digest {
+        let late = |seen: &Seen<'_>| match &seen.digest {
             Content::Late(late) => Some(late.clone()),
             Content::Known(_) => None,
         };
-        let mut late = all.iter().filter_map(late).peekable();
-        if late.peek().is_none() {
-            return Vec::new();
-        }
-        // Quotation marks inside JSON strings are preceded by a backslash, so the placeholder
-        // cannot match there.
-        let sought = format!(":\"{UNKNOWN}\"");
-        let found = line.windows(sought.len()).enumerate();
-        let places = found.filter(|(_, here)| *here == sought.as_bytes()).map(|(at, _)| at + 2);
-        places.zip(late).collect()
+        all.into_iter().filter_map(late).collect()
     }
 }
 
