@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use samebits_rng::{Generator, is_explicit_only};
 use samebits_tensor_core::{Device, Result, random};
+use scopeguard::guard;
 
 use crate::devices::reach;
 
@@ -68,20 +69,12 @@ pub fn is_training() -> bool {
 /// # Ok::<(), samebits::Error>(())
 /// ```
 pub fn draw_from<R>(generator: &mut Generator, f: impl FnOnce() -> R) -> R {
-    struct Restore<'a> {
-        generator: &'a mut Generator,
-        outer: Option<Given>,
-    }
-    impl Drop for Restore<'_> {
-        fn drop(&mut self) {
-            if let Some(moved) = GENERATOR.replace(self.outer.take()) {
-                *self.generator = moved.generator;
-            }
-        }
-    }
     let given = Given { generator: generator.clone(), inside: is_explicit_only() };
-    let outer = GENERATOR.replace(Some(given));
-    let _restore = Restore { generator, outer };
+    let _restored = guard(GENERATOR.replace(Some(given)), |outer| {
+        if let Some(moved) = GENERATOR.replace(outer) {
+            *generator = moved.generator;
+        }
+    });
     f()
 }
 
@@ -135,13 +128,7 @@ struct Given {
 }
 
 fn with_training<R>(training: bool, f: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            TRAINING.set(self.0);
-        }
-    }
-    let _restore = Restore(TRAINING.replace(training));
+    let _restored = guard(TRAINING.replace(training), |outer| TRAINING.set(outer));
     f()
 }
 

@@ -9,6 +9,7 @@ use samebits_recorder::module;
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
+use scopeguard::guard;
 
 use crate::devices::reach;
 use crate::graph::{Backward, Source, Step, accumulate, collect, next_id};
@@ -576,13 +577,7 @@ pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` with or without recording the graph, on this thread.
 pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            RECORDING.set(self.0);
-        }
-    }
-    let _restore = Restore(RECORDING.replace(recording));
+    let _restored = guard(RECORDING.replace(recording), |outer| RECORDING.set(outer));
     f()
 }
 

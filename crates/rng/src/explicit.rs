@@ -17,13 +17,7 @@ use std::cell::Cell;
 /// assert!(!is_explicit_only());
 /// ```
 pub fn explicit_only<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            EXPLICIT.set(self.0);
-        }
-    }
-    let _restore = Restore(EXPLICIT.replace(true));
+    let _restored = scopeguard::guard(EXPLICIT.replace(true), |outer| EXPLICIT.set(outer));
     f()
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use samebits_rng::Generator;
+use scopeguard::guard;
 
 use crate::{Determinism, Error, Pass, Result, Tensor};
 
@@ -120,13 +121,7 @@ pub fn phase() -> Phase {
 /// Runs `f` as the given part of a training step. Backward passes and optimisers call it
 /// themselves.
 pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
-    struct Restore(Phase);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            PHASE.set(self.0);
-        }
-    }
-    let _restore = Restore(PHASE.replace(phase));
+    let _restored = guard(PHASE.replace(phase), |outer| PHASE.set(outer));
     f()
 }
 
@@ -180,21 +175,13 @@ fn global(op: &'static str) -> Result<Option<Arc<dyn Observer>>> {
 }
 
 fn with_local<R>(local: Local, f: impl FnOnce() -> R) -> R {
-    struct Restore(Local);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            LOCAL.set(std::mem::take(&mut self.0));
-        }
-    }
-    let _restore = Restore(LOCAL.replace(local));
+    let _restored = guard(LOCAL.replace(local), |outer| LOCAL.set(outer));
     f()
 }
 
 /// The observer of a thread.
-#[derive(Default)]
 enum Local {
     /// The observer of the process.
-    #[default]
     Global,
     /// The observer of a scope.
     Scope(Arc<dyn Observer>),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use samebits_rng::{Generator, is_explicit_only};
+use scopeguard::guard;
 
 use crate::{Determinism, Device, Error, Result, determinism};
 
@@ -193,13 +194,7 @@ pub fn set_rng_state(state: &RngState) {
 /// Runs `f` and restores this thread's default generators to their positions before, even if `f`
 /// panics.
 pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(Defaults);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            DEFAULTS.set(std::mem::take(&mut self.0));
-        }
-    }
-    let _restore = Restore(DEFAULTS.with_borrow(Clone::clone));
+    let _restored = guard(DEFAULTS.with_borrow(Clone::clone), |before| DEFAULTS.set(before));
     f()
 }
 

@@ -12,6 +12,8 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
+use scopeguard::guard;
+
 use crate::{Device, Error, KernelInfo, Result, Tensor};
 
 /// The result of an operation: tensors, compared by their bits.
@@ -111,13 +113,7 @@ tuple_output!(A 0, B 1, C 2, D 3);
 
 /// Runs `f` with every operation of this thread run `times` times.
 pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<usize>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            SCOPE.set(self.0);
-        }
-    }
-    let _restore = Restore(SCOPE.replace(Some(times)));
+    let _restored = guard(SCOPE.replace(Some(times)), |outer| SCOPE.set(outer));
     f()
 }
 
