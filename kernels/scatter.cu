@@ -430,19 +430,6 @@ SB_INDEX_COPY(index_copy_b16, unsigned short)
 SB_INDEX_COPY(index_copy_b32, u32)
 SB_INDEX_COPY(index_copy_b64, u64)
 
-// level: NotGuaranteed - the last thread to arrive wins
-extern "C" __global__ void index_copy_b32_atomic(u32* out, const u32* source, const i64* index,
-                                                 SbRows p, u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.n;
-    u64 slab = i / p.inner / p.n;
-    i64 to = index[row];
-    if (!sb_check(to, p.size, row, status)) return;
-    atomicExch(out + (slab * p.size + (u64)to) * p.inner + column, source[i]);
-}
-
 // ---- Extrema: NaN first, then the value, then the lowest position ------------------------
 
 // Larger for better candidates: NaN above all, equal zeros alike.

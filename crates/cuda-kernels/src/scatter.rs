@@ -349,39 +349,6 @@ pub fn index_copy<T: Word>(
     reports.collect(device, op, index, rows.size)
 }
 
-/// Copies as [`index_copy`], but of the rows that go to one place, the last to arrive is kept,
-/// element by element.
-///
-/// # Shapes
-///
-/// As [`index_add`].
-///
-/// # Determinism
-///
-/// Not guaranteed if an index occurs twice.
-///
-/// # Errors
-///
-/// As [`index_copy`].
-pub fn index_copy_atomic(
-    device: &Device,
-    out: &mut Buffer<f32>,
-    index: &Buffer<i64>,
-    source: &Buffer<f32>,
-    rows: Rows,
-) -> Result<()> {
-    let op = "index_copy";
-    let (from, to) = (rows.source(op)?, rows.target(op)?);
-    expect_len(op, "the target", out, to)?;
-    expect_len(op, "the source", source, from)?;
-    expect_len(op, "the index", index, rows.n)?;
-    check_alone(device, op, index, rows)?;
-    let mut reports = device.reports();
-    kernels::IndexCopyAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
-        .threads(device, op, from)?;
-    reports.collect(device, op, index, rows.size)
-}
-
 /// Writes each source element to the place that its index names. With `outer = inner = 1` this
 /// is `put`, and `max_unpool` on each plane.
 ///

@@ -95,8 +95,6 @@ kernels! {
         b64 => "index_copy_b64",
     ]
         (write out: T, read source: T, read winner: u64, value p: RawRows);
-    NotGuaranteed IndexCopyAtomic<T: Word> [b32 => "index_copy_b32_atomic"]
-        (write out: T, read source: T, read index: i64, value p: RawRows, write status: u64);
     Portable ReduceExtreme<T: Float> [f32 => "reduce_extreme_f32"]
         (
             write best: u64, read source: T, read index: i64, value n: usize, value size: usize,
