@@ -52,7 +52,7 @@ fn is_another_form(name: &str, called: &BTreeSet<String>) -> bool {
 #[test]
 fn every_function_is_called() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let exports = std::fs::read_to_string(root.join("../crates/autograd/src/functional/mod.rs"));
+    let exports = std::fs::read_to_string(root.join("../crates/autograd/src/functional.rs"));
     let words = |text: &str| -> Vec<String> {
         let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         text.split(|c| !in_name(c)).map(str::to_owned).collect()
@@ -90,8 +90,8 @@ fn every_layer_with_options_is_made() {
         .map(|before| before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap())
         .collect();
     let mut missing = Vec::new();
-    for file in ["layers.rs", "mod.rs"] {
-        let exports = root.join("../crates/autograd/src/nn").join(file);
+    for file in ["nn/layers.rs", "nn.rs"] {
+        let exports = root.join("../crates/autograd/src").join(file);
         let exports = std::fs::read_to_string(exports).unwrap();
         let words = exports.split(|c: char| !c.is_ascii_alphanumeric());
         for layer in words.filter_map(|word| word.strip_suffix("Options")) {
@@ -114,7 +114,7 @@ fn every_layer_with_options_is_made() {
 /// them.
 const READERS: &[(&str, &str, &str)] = &[
     ("autograd/src/optim/plateau.rs", "load_state", "runs"),
-    ("autotune/src/file/mod.rs", "read", "choices"),
+    ("autotune/src/file.rs", "read", "choices"),
     ("data/src/csv.rs", "parse", "csv"),
     ("data/src/csv.rs", "read", "csv"),
     ("data/src/image_folder.rs", "open", "images"),
@@ -133,8 +133,8 @@ const READERS: &[(&str, &str, &str)] = &[
     ("data/src/tar.rs", "parse", "tar"),
     ("ledger/src/diff.rs", "diff", "ledgers"),
     ("ptx-emulator/src/device.rs", "load", "ptx"),
-    ("ptx-emulator/src/load/mod.rs", "parse", "ptx"),
-    ("ptx-emulator/src/load/mod.rs", "parse_with", "ptx"),
+    ("ptx-emulator/src/load.rs", "parse", "ptx"),
+    ("ptx-emulator/src/load.rs", "parse_with", "ptx"),
     ("ptx-emulator/src/schedule.rs", "parse", "schedules"),
     ("rng/src/generator.rs", "from_bytes", "generators"),
     ("rng/src/numpy/random_state.rs", "from_state", "random_states"),

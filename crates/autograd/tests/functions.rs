@@ -55,7 +55,7 @@ const NO_METHODS: &[(&str, &str)] = &[
 
 /// Returns the functions that `functional` exports.
 fn functions() -> BTreeSet<String> {
-    let source = include_str!("../src/functional/mod.rs");
+    let source = include_str!("../src/functional.rs");
     let exports = source.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
     let mut names = BTreeSet::new();
     for export in exports {

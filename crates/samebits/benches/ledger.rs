@@ -5,6 +5,7 @@
 //!
 //! `cargo bench -p samebits --bench ledger [FILTER]`
 
+#![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout)]
 
 mod clock;

@@ -4,6 +4,7 @@
 //! `{"prepare": case}` makes a case's inputs and warms it up, `{"run": n}` calls it `n` times.
 //! `python/benchmarks/random_cases.py` is the same in PyTorch. `THREADS` (2) is the only setting.
 
+#![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "the replies are what this program is for")]
 
 mod cases;

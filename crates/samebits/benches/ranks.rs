@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --package samebits --bench ranks`
 
+#![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "a benchmark tells its reader")]
 
 mod clock;

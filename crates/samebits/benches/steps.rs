@@ -5,6 +5,7 @@
 //! `REVERSE` (0; 1 runs the last case first). The script `python/benchmarks/steps.py` has the same
 //! cases in PyTorch.
 
+#![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 
 mod clock;
