@@ -1,6 +1,8 @@
 //! Statistics of rows whose sums or squares leave the range.
 
 use super::tree::sum_by;
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
 
 /// Statistics that normalise a row: an element `x` becomes `fma(x, scale, −mean) · rstd`.
 ///
