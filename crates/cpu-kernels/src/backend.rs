@@ -18,6 +18,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduce;
+mod reduced;
 mod scan;
 mod scatter;
 mod shape;

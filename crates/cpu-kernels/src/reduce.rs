@@ -5,8 +5,10 @@
 //! `Portable`: sums run in f64 over the contract's fixed tree in the logical order of their terms
 //! (see [`samebits_numerics::reduce`]); extrema take the first of equal elements.
 
+mod integers;
 mod kernels;
 mod rows;
+mod slabs;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
@@ -15,18 +17,18 @@ use samebits_numerics::reduce::{
     normal_scale, unscaled_mean,
 };
 use samebits_numerics::simd;
-use samebits_tensor_core::ops::ReduceKind;
 
 use crate::error::{Error, Result, expect_size};
 use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks, chunks_mut};
 
+pub(crate) use integers::integer;
+pub use integers::integer_rows;
 pub use kernels::Extreme;
-use kernels::{
-    ColumnBlock, Columns, Extremes, Integers, Lane, Logarithms, Most, Places, Products, Sums,
-};
+use kernels::{ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Products, Sums};
 pub(crate) use rows::{Rows, Walk};
+pub(crate) use slabs::{Part, Slabs};
 
 /// Computes `out[i] = Σ x[i · n ..][..n]`, rounded once.
 ///
@@ -157,6 +159,7 @@ pub(crate) fn product<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T])
                     *out = product_of_level(op, level)?;
                 }
             }
+            Rows::Slabs(part) => part.products(products),
         }
         Ok(())
     })
@@ -198,7 +201,7 @@ pub(crate) fn variance<T: Float>(
                 deviation * deviation
             }
         };
-        sums_of(op, x, term, &mut squares)?;
+        sums_of(op, x, term, false, &mut squares)?;
         for (row, out) in out.iter_mut().enumerate() {
             let (mean, mut variance) = (means[row], squares[row] / divisor);
             if T::WIDE && !squares[row].is_finite() {
@@ -207,7 +210,7 @@ pub(crate) fn variance<T: Float>(
                     let deviation = x.into() * scale - mean * scale;
                     deviation * deviation
                 };
-                sums_of(op, x.part(row, 1), |_| term, &mut squares[row..=row])?;
+                sums_of(op, x.part(row, 1), |_| term, true, &mut squares[row..=row])?;
                 variance = squares[row] / divisor / scale / scale;
             }
             *out = [variance, mean].map(|x| T::from_f64(x).canonical());
@@ -242,13 +245,13 @@ pub(crate) fn norm<T: Float>(
                 let magnitudes = memory::collected(op, x.iter().map(|x| x.abs()))?;
                 extremes_of(op, which, Rows::Dense { x: &magnitudes, n }, out)
             }
-            Rows::Walked { .. } => extremes_of(op, which, x, out),
+            Rows::Walked { .. } | Rows::Slabs(_) => extremes_of(op, which, x, out),
         })
     } else if p == 0.0 {
         let term = |x: T| if x == T::ZERO { 0.0 } else { 1.0 };
-        each_row(op, x, out, |x, norms| sums_of(op, x, |_| term, norms))
+        each_row(op, x, out, |x, norms| sums_of(op, x, |_| term, true, norms))
     } else if p == 1.0 {
-        each_row(op, x, out, |x, norms| sums_of(op, x, |_| magnitude, norms))
+        each_row(op, x, out, |x, norms| sums_of(op, x, |_| magnitude, true, norms))
     } else if norm_leaves_range(p, T::EXPONENT) {
         each_row(op, x, out, |x, norms| {
             let mut scales = memory::zeroed(op, norms.len())?;
@@ -263,13 +266,13 @@ pub(crate) fn norm<T: Float>(
                     let ratio = ratio(row);
                     move |x| ratio(x) * ratio(x)
                 };
-                sums_of(op, x, term, norms)?;
+                sums_of(op, x, term, false, norms)?;
             } else {
                 let term = |row| {
                     let ratio = ratio(row);
                     move |x| math::pow(ratio(x), p)
                 };
-                sums_of(op, x, term, norms)?;
+                sums_of(op, x, term, false, norms)?;
             }
             for (norm, scale) in norms.iter_mut().zip(scales) {
                 *norm = root(*norm) * scale;
@@ -279,9 +282,9 @@ pub(crate) fn norm<T: Float>(
     } else {
         each_row(op, x, out, |x, norms| {
             if p == 2.0 {
-                sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), norms)?;
+                sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), true, norms)?;
             } else {
-                sums_of(op, x, |_| |x: T| math::pow(magnitude(x), p), norms)?;
+                sums_of(op, x, |_| |x: T| math::pow(magnitude(x), p), true, norms)?;
             }
             norms.iter_mut().for_each(|sum| *sum = root(*sum));
             Ok(())
@@ -314,6 +317,7 @@ fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]
                 walk.pieces(row + i, &mut buffer, |piece| *most = join(*most, most_of(piece)));
             }
         }
+        Rows::Slabs(_) => unreachable!("norms that need a scale are computed along rows"),
     }
     out.iter_mut().for_each(|most| *most = norm_scale(*most, p));
     Ok(())
@@ -342,42 +346,10 @@ pub(crate) fn logsumexp<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T
             let largest: f64 = largest[row].into();
             move |x: T| math::exp(x.into() - largest)
         };
-        sums_of(op, x, term, out)?;
+        sums_of(op, x, term, false, out)?;
         simd::dispatch(Logarithms { largest: &largest, sums: out });
         Ok(())
     })
-}
-
-/// Computes the sum or the product of each row of integers, which wrap around, or its largest or
-/// smallest element.
-///
-/// # Errors
-///
-/// As [`sum_rows`]; [`Error::Argument`] for an extremum of an empty row, or a mean.
-pub fn integer_rows(kind: ReduceKind, x: &[i64], n: usize, out: &mut [i64]) -> Result<()> {
-    integer("integer_rows", Rows::dense("integer_rows", x, out.len(), n)?, kind, out)
-}
-
-pub(crate) fn integer(
-    op: &'static str,
-    x: Rows<'_, i64>,
-    kind: ReduceKind,
-    out: &mut [i64],
-) -> Result<()> {
-    // Each of these gives the same result in any order.
-    match kind {
-        ReduceKind::Sum => integers(op, x, out, 0, i64::wrapping_add),
-        ReduceKind::Prod => integers(op, x, out, 1, i64::wrapping_mul),
-        ReduceKind::Amax => {
-            expect_elements(op, x.width(), out.len())?;
-            integers(op, x, out, i64::MIN, i64::max)
-        }
-        ReduceKind::Amin => {
-            expect_elements(op, x.width(), out.len())?;
-            integers(op, x, out, i64::MAX, i64::min)
-        }
-        kind => Err(Error::argument(op, format!("integers have no {kind:?}"))),
-    }
 }
 
 /// Computes the value of each row's extremum.
@@ -450,12 +422,15 @@ fn each_row<T: Float>(
 
 /// Calls `f(x, out)` for pieces of whole rows. The pieces are small enough that several passes over
 /// one read memory once. Few long rows are one piece: threads then share the blocks of each row.
-fn pieces_of_rows<T: Copy + Sync, R: Send>(
+fn pieces_of_rows<T: Copy + Send + Sync, R: Send>(
     x: Rows<'_, T>,
     out: &mut [R],
     f: impl Fn(Rows<'_, T>, &mut [R]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let n = x.width();
+    if let Rows::Slabs(part) = x {
+        return part.pieces(out, |part, out| f(Rows::Slabs(part), out));
+    }
     let one = matches!(x, Rows::Dense { .. }) && few_and_long(n, out.len());
     let size = if one { out.len() } else { CHUNK.div_ceil(n.max(1)) };
     parallel::try_pieces_of(size, out, |start, piece| f(x.part(start, piece.len()), piece))
@@ -465,11 +440,13 @@ fn few_and_long(n: usize, rows: usize) -> bool {
     rows < 16 && n > CHUNK
 }
 
-/// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece.
+/// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece. `same`
+/// promises that `term` is one function for all rows.
 fn sums_of<T: Float, F: Fn(T) -> f64>(
     op: &'static str,
     x: Rows<'_, T>,
     term: impl Fn(usize) -> F + Sync,
+    same: bool,
     out: &mut [f64],
 ) -> Result<()> {
     let term = &term;
@@ -494,6 +471,20 @@ fn sums_of<T: Float, F: Fn(T) -> f64>(
                 *out = combine(&partials);
             }
         }
+        Rows::Walked { walk, first } if out.len() == 1 && x.width() > CHUNK => {
+            let mut partials = memory::zeroed(op, x.width().div_ceil(BLOCK))?;
+            chunks_mut(&mut partials, 4).enumerate().try_for_each_with(
+                || walk.buffer(op),
+                |buffer, (i, partials)| {
+                    walk.gather(first, 4 * i * BLOCK, 4 * BLOCK, buffer);
+                    for (partial, block) in partials.iter_mut().zip(buffer.chunks(BLOCK)) {
+                        *partial = block_of(0, block);
+                    }
+                    Ok(())
+                },
+            )?;
+            out[0] = combine(&partials);
+        }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
             for (row, out) in out.iter_mut().enumerate() {
@@ -504,13 +495,14 @@ fn sums_of<T: Float, F: Fn(T) -> f64>(
                 *out = partials.finish();
             }
         }
+        Rows::Slabs(part) => part.sums(op, term, same, out)?,
     }
     Ok(())
 }
 
 /// Computes the sum of each row of a piece.
 fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
-    sums_of(op, x, |_| |x: T| x.into(), out)
+    sums_of(op, x, |_| |x: T| x.into(), true, out)
 }
 
 /// Computes the mean of each row of a piece.
@@ -521,7 +513,7 @@ fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Resu
         *mean /= n;
         if T::WIDE && !mean.is_finite() {
             let one = std::slice::from_mut(mean);
-            sums_of(op, x.part(row, 1), |_| |x: T| x.into() * MEAN_SCALE, one)?;
+            sums_of(op, x.part(row, 1), |_| |x: T| x.into() * MEAN_SCALE, true, one)?;
             *mean = unscaled_mean(*mean / n);
         }
     }
@@ -549,6 +541,10 @@ fn extremes_of<T: Float>(
             for (i, out) in out.iter_mut().enumerate() {
                 *out = walked_extreme(which, walk, first + i, &mut buffer).1;
             }
+        }
+        Rows::Slabs(part) => {
+            let mut places = memory::zeroed(op, out.len())?;
+            part.extremes(op, which, out, &mut places)?;
         }
     }
     Ok(())
@@ -578,6 +574,10 @@ fn places_of<T: Float>(
             for (i, out) in out.iter_mut().enumerate() {
                 *out = walked_extreme(which, walk, first + i, &mut buffer).0;
             }
+        }
+        Rows::Slabs(part) => {
+            let mut values = memory::filled(op, out.len(), T::ZERO)?;
+            part.extremes(op, which, &mut values, out)?;
         }
     }
     Ok(())
@@ -636,38 +636,4 @@ fn product_of_level(op: &'static str, mut level: Vec<f64>) -> Result<f64> {
         level = memory::collected(op, level.chunks(BLOCK).map(product_of))?;
     }
     Ok(level.first().copied().unwrap_or(1.0))
-}
-
-fn integers(
-    op: &'static str,
-    x: Rows<'_, i64>,
-    out: &mut [i64],
-    first: i64,
-    join: impl Fn(i64, i64) -> i64 + Copy + Send + Sync,
-) -> Result<()> {
-    let of = |x: &[i64]| {
-        let mut joined = [first];
-        simd::dispatch(Integers { x, n: x.len(), first, join, out: &mut joined });
-        joined[0]
-    };
-    pieces_of_rows(x, out, |x, out| {
-        match x {
-            Rows::Dense { x, n } if !few_and_long(n, out.len()) => {
-                simd::dispatch(Integers { x, n, first, join, out });
-            }
-            Rows::Dense { x, n } => {
-                for (row, out) in x.chunks_exact(n).zip(out) {
-                    *out = chunks(row, CHUNK).reduce(first, of, join);
-                }
-            }
-            Rows::Walked { walk, first: row } => {
-                let mut buffer = walk.buffer(op)?;
-                for (i, out) in out.iter_mut().enumerate() {
-                    *out = first;
-                    walk.pieces(row + i, &mut buffer, |piece| *out = join(*out, of(piece)));
-                }
-            }
-        }
-        Ok(())
-    })
 }

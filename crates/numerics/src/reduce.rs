@@ -34,6 +34,7 @@
 //! | an index: a strided row, a composite term | [`sum_by`] |
 //! | several slices, one after the other | [`Accumulator`] |
 //! | columns of a matrix, one result each | [`columns`] |
+//! | columns whose rows lie anywhere, block by block | [`Lanes`] |
 //! | rows of a matrix, one result each | [`rows`] |
 //! | the same, products | [`product_rows`] |
 //! | one slice, several threads | [`block_partial`] per block, then [`combine`] |
@@ -47,6 +48,7 @@ mod columns;
 mod norm;
 mod normal;
 mod rows;
+mod slabs;
 mod stats;
 mod tree;
 
@@ -54,6 +56,7 @@ pub use columns::{column_partials, columns, combine_columns};
 pub use norm::{norm_leaves_range, norm_scale};
 pub use normal::{MEAN_SCALE, Normal, normal_scale, unscaled_mean};
 pub use rows::{product_rows, rows};
+pub use slabs::{Lanes, TILE};
 pub use stats::{Moments, dot, mean_var, sum, sum_squares};
 pub use tree::{Accumulator, block_partial, blocks, combine, dot_of, sum_by, sum_of};
 

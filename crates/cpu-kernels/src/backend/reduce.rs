@@ -1,12 +1,15 @@
+use samebits_numerics::reduce::{BLOCK, norm_leaves_range};
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Layout, Op, Result, Tensor};
+use samebits_tensor_core::{Op, Result, Tensor};
 
+use super::reduced::{Reduced, Width};
 use super::{Element, FLOATS, INTEGERS, WRAPS, filled, with_float};
+use crate::float::Float;
 use crate::memory;
-use crate::reduce::{self, Extreme, Rows, Walk};
+use crate::reduce::{self, Extreme, Rows};
 
 const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
@@ -27,12 +30,19 @@ pub(super) fn register_all() {
     ));
     register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm, ()| {
         with_float!(op.x.dtype(), T => {
-            rows(&op.x, &op.dims, T::abs, |x, out: &mut [T]| reduce::norm(Norm::NAME, x, op.p, out))
+            // A norm that needs the magnitudes first is computed along rows.
+            let along = op.p.is_infinite() || norm_leaves_range(op.p, T::EXPONENT);
+            let width = if along { Width::None } else { Width::Any };
+            rows(&op.x, &op.dims, width, Some(T::abs), |x, out: &mut [T]| {
+                reduce::norm(Norm::NAME, x, op.p, out)
+            })
         })
     }));
     register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp, ()| {
         with_float!(op.x.dtype(), T => {
-            rows(&op.x, &op.dims, same, |x, out: &mut [T]| reduce::logsumexp(Logsumexp::NAME, x, out))
+            rows(&op.x, &op.dims, Width::Wide, None, |x, out: &mut [T]| {
+                reduce::logsumexp(Logsumexp::NAME, x, out)
+            })
         })
     }));
     register(Kernel::portable(
@@ -52,15 +62,23 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
         let shape = op.x.shape();
         let inner: usize = shape[last + 1..].iter().product();
         let outer: usize = shape[..first].iter().product();
-        if inner > 1
+        let n: usize = shape[first..=last].iter().product();
+        if inner >= 256
+            && n >= 512
             && outer <= 64
-            && !is_walked(&op.x)
+            && op.x.is_contiguous()
             && let Some(found) = columns::<T>(op, inner)?
         {
             return Ok(found);
         }
     }
-    rows(&op.x, &op.dims, same, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
+    let n: usize = op.dims.iter().map(|&dim| op.x.shape()[dim]).product();
+    let width = match op.kind {
+        ReduceKind::Sum | ReduceKind::Mean => Width::Any,
+        ReduceKind::Prod if n > BLOCK => Width::None,
+        _ => Width::Wide,
+    };
+    rows(&op.x, &op.dims, width, None, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
         ReduceKind::Sum => reduce::sum(Reduce::NAME, x, out),
         ReduceKind::Mean => reduce::mean(Reduce::NAME, x, out),
         ReduceKind::Prod => reduce::product(Reduce::NAME, x, out),
@@ -93,21 +111,23 @@ fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Option<Tensor>> {
 }
 
 fn reduce_integers(op: &Reduce, (): &()) -> Result<Tensor> {
-    rows(&op.x, &op.dims, same, |x, out| reduce::integer(Reduce::NAME, x, op.kind, out))
+    rows(&op.x, &op.dims, Width::Wide, None, |x, out| {
+        reduce::integer(Reduce::NAME, x, op.kind, out)
+    })
 }
 
 fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
-    let x = ReducedLast::new(&op.x, &op.dims)?;
-    let mut moments = memory::filled(Variance::NAME, x.shape.iter().product(), [T::ZERO; 2])?;
+    let x = Reduced::new(&op.x, &op.dims, Width::Wide)?;
+    let mut moments = memory::filled(Variance::NAME, x.made.iter().product(), [T::ZERO; 2])?;
     let out = &mut moments[..];
-    x.rows(same, |x, out| reduce::variance(Variance::NAME, x, op.correction, out), out)?;
+    x.rows(None, |x, out| reduce::variance(Variance::NAME, x, op.correction, out), out)?;
     let which = |which: usize| {
-        filled(&x.shape, |out: &mut [T]| {
+        x.finished(filled(&x.made, |out: &mut [T]| {
             for (out, moments) in out.iter_mut().zip(&moments) {
                 *out = moments[which];
             }
             Ok(())
-        })
+        })?)
     };
     Ok((which(0)?, which(1)?))
 }
@@ -117,7 +137,7 @@ fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
         ArgReduceKind::Argmax => Extreme::Max,
         ArgReduceKind::Argmin => Extreme::Min,
     };
-    rows(&op.x, &[op.dim], same, |x: Rows<'_, T>, out| {
+    rows(&op.x, &[op.dim], Width::Wide, None, |x: Rows<'_, T>, out| {
         reduce::arg_extreme(ArgReduce::NAME, x, which, out)
     })
 }
@@ -127,66 +147,10 @@ fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
 fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
     x: &Tensor,
     dims: &[usize],
-    map: fn(T) -> T,
+    width: Width,
+    map: Option<fn(T) -> T>,
     f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let x = ReducedLast::new(x, dims)?;
-    filled(&x.shape, |out| x.rows(map, f, out))
-}
-
-fn same<T>(x: T) -> T {
-    x
-}
-
-/// The number of elements from which a tensor with repeated elements is walked in place instead of
-/// copied.
-const WALKED: usize = 1 << 20;
-
-/// Returns true for a tensor with many more logical elements than stored ones.
-fn is_walked(x: &Tensor) -> bool {
-    x.numel() > WALKED && x.numel() > x.layout().extent()
-}
-
-/// A tensor with the reduced dimensions moved to the end.
-struct ReducedLast {
-    x: Tensor,
-    /// The number of dimensions that are not reduced.
-    kept: usize,
-    /// The shape of the result.
-    shape: Vec<usize>,
-}
-
-impl ReducedLast {
-    fn new(x: &Tensor, dims: &[usize]) -> Result<ReducedLast> {
-        let mut shape = x.shape().to_vec();
-        let kept = (0..shape.len()).filter(|dim| !dims.contains(dim));
-        let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
-        let kept = order.len() - dims.len();
-        dims.iter().for_each(|&dim| shape[dim] = 1);
-        let x = x.permute(&order)?;
-        let x = if is_walked(&x) { x } else { x.contiguous()? };
-        Ok(ReducedLast { x, kept, shape })
-    }
-
-    /// Runs `f(rows, out)`; see [`rows`].
-    fn rows<T: samebits_tensor_core::Element, R>(
-        &self,
-        map: fn(T) -> T,
-        f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
-        out: &mut [R],
-    ) -> Result<()> {
-        let (kept, reduced) = self.x.shape().split_at(self.kept);
-        if !is_walked(&self.x) {
-            let n = reduced.iter().product();
-            return Ok(f(Rows::Dense { x: self.x.as_slice()?, n }, out)?);
-        }
-        let (layout, strides) = (self.x.layout(), self.x.layout().strides());
-        let walk = Walk {
-            data: self.x.storage_slice()?,
-            starts: Layout::strided(kept, &strides[..self.kept], layout.offset())?,
-            row: Layout::strided(reduced, &strides[self.kept..], 0)?,
-            map,
-        };
-        Ok(f(Rows::Walked { walk: &walk, first: 0 }, out)?)
-    }
+    let x = Reduced::new(x, dims, width)?;
+    x.finished(filled(&x.made, |out| x.rows(map, f, out))?)
 }

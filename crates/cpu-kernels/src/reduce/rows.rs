@@ -5,6 +5,8 @@ use samebits_tensor_core::Layout;
 use crate::error::{Result, expect_size};
 use crate::memory;
 
+use super::Part;
+
 /// The number of elements of a row that are gathered at a time.
 const GATHERED: usize = 1 << 14;
 
@@ -15,6 +17,8 @@ pub(crate) enum Rows<'a, T> {
     Dense { x: &'a [T], n: usize },
     /// Rows of a layout, from row `first` on.
     Walked { walk: &'a Walk<'a, T>, first: usize },
+    /// Columns, whose neighbours have neighbouring elements.
+    Slabs(Part<'a, T>),
 }
 
 /// Rows that are not contiguous or that repeat elements, and are too large to be copied.
@@ -22,14 +26,14 @@ pub(crate) struct Walk<'a, T> {
     /// The storage.
     pub(crate) data: &'a [T],
     /// The start of each row.
-    pub(crate) starts: Layout,
+    pub(crate) starts: &'a Layout,
     /// The positions of the elements of a row, relative to its start.
-    pub(crate) row: Layout,
+    pub(crate) row: &'a Layout,
     /// A function that is applied to each element.
-    pub(crate) map: fn(T) -> T,
+    pub(crate) map: Option<fn(T) -> T>,
 }
 
-impl<'a, T: Copy> Rows<'a, T> {
+impl<'a, T: Copy + Send + Sync> Rows<'a, T> {
     /// Returns `rows` rows of `n` elements that are all of `x`.
     pub(crate) fn dense(op: &'static str, x: &'a [T], rows: usize, n: usize) -> Result<Self> {
         expect_size(op, "x", x.len(), &[rows, n])?;
@@ -41,6 +45,7 @@ impl<'a, T: Copy> Rows<'a, T> {
         match self {
             Rows::Dense { n, .. } => *n,
             Rows::Walked { walk, .. } => walk.row.numel(),
+            Rows::Slabs(part) => part.terms(),
         }
     }
 
@@ -49,6 +54,7 @@ impl<'a, T: Copy> Rows<'a, T> {
         match *self {
             Rows::Dense { x, n } => Rows::Dense { x: &x[start * n..][..count * n], n },
             Rows::Walked { walk, first } => Rows::Walked { walk, first: first + start },
+            Rows::Slabs(part) => Rows::Slabs(Part { first: part.first + start, ..part }),
         }
     }
 }
@@ -61,13 +67,34 @@ impl<T: Copy> Walk<'_, T> {
 
     /// Calls `f` with one piece of a row after the other, each gathered in the buffer.
     pub(crate) fn pieces(&self, row: usize, buffer: &mut Vec<T>, mut f: impl FnMut(&[T])) {
-        let start = nth(&self.starts, row);
-        let mut positions = self.row.positions();
-        for _ in 0..self.row.numel().div_ceil(GATHERED) {
-            buffer.clear();
-            let piece = positions.by_ref().take(GATHERED);
-            buffer.extend(piece.map(|position| (self.map)(self.data[start + position])));
+        for first in (0..self.row.numel()).step_by(GATHERED) {
+            self.gather(row, first, GATHERED, buffer);
             f(buffer);
+        }
+    }
+
+    /// Fills the buffer with at most `count` elements of a row, from element `first` on.
+    pub(crate) fn gather(&self, row: usize, first: usize, count: usize, buffer: &mut Vec<T>) {
+        let count = count.min(self.row.numel() - first);
+        let start = nth(self.starts, row);
+        buffer.clear();
+        let run = match (self.row.shape().last(), self.row.strides().last()) {
+            (Some(&run), Some(1)) => run,
+            _ => 1,
+        };
+        if run == 1 {
+            let positions = self.row.positions_from(first).take(count);
+            buffer.extend(positions.map(|position| self.data[start + position]));
+        }
+        while buffer.len() < count {
+            // The rest of a run of neighbours.
+            let at = first + buffer.len();
+            let position = start + nth(self.row, at);
+            let length = (run - at % run).min(count - buffer.len());
+            buffer.extend_from_slice(&self.data[position..position + length]);
+        }
+        if let Some(map) = self.map {
+            buffer.iter_mut().for_each(|x| *x = map(*x));
         }
     }
 }

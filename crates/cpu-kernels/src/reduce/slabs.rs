@@ -1,0 +1,364 @@
+//! Reductions whose neighbouring results have neighbouring terms.
+
+use samebits_numerics::extrema::{replaces_max, replaces_min};
+use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::Layout;
+use samebits_tensor_core::layout::Positions;
+
+use super::Extreme;
+use crate::error::Result;
+use crate::float::Float;
+use crate::memory;
+use crate::parallel::{self, CHUNK, chunks_mut};
+
+/// Slabs of `inner` columns: one result per column, in the order of the slabs.
+pub(crate) struct Slabs<'a, T> {
+    /// The storage.
+    pub(crate) data: &'a [T],
+    /// The start of each slab.
+    pub(crate) starts: &'a Layout,
+    /// The distance of each row of terms from the start of its slab.
+    pub(crate) terms: &'a Layout,
+    /// The columns of a slab, which are neighbours in the storage.
+    pub(crate) inner: usize,
+}
+
+/// Some columns of slabs, from column `first` of all on.
+pub(crate) struct Part<'a, T> {
+    pub(crate) slabs: &'a Slabs<'a, T>,
+    pub(crate) first: usize,
+}
+
+impl<T> Clone for Part<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Part<'_, T> {}
+
+impl<'a, T: Copy + Send + Sync> Part<'a, T> {
+    /// Returns the number of terms of a column.
+    pub(crate) fn terms(&self) -> usize {
+        self.slabs.terms.numel()
+    }
+
+    /// Calls `f(part, out)` for pieces of the columns. The pieces are small enough that several
+    /// passes over one read memory once.
+    pub(crate) fn pieces<R: Send>(
+        self,
+        out: &mut [R],
+        f: impl Fn(Self, &mut [R]) -> Result<()> + Sync + Send,
+    ) -> Result<()> {
+        let inner = self.slabs.inner;
+        let at = |first: usize| Part { first: self.first + first, ..self };
+        let columns = CHUNK.div_ceil(self.terms().max(1)).next_multiple_of(TILE);
+        if inner <= columns {
+            let size = columns / inner * inner;
+            return parallel::try_pieces_of(size, out, |start, out| f(at(start), out));
+        }
+        let even = inner.div_ceil(inner.div_ceil(columns)).next_multiple_of(16);
+        parallel::try_pieces_of(inner, out, |slab, out| {
+            parallel::try_pieces_of(even, out, |start, out| f(at(slab + start), out))
+        })
+    }
+
+    /// Calls `f(start, column, count)` for tiles of `count` columns in all: the storage position of
+    /// the first term of the first column, and the number of that column in this part.
+    #[inline(always)]
+    fn tiles(&self, columns: usize, mut f: impl FnMut(usize, usize, usize)) {
+        let Slabs { starts, inner, .. } = *self.slabs;
+        let mut slabs = starts.positions_from(self.first / inner);
+        let (mut done, mut inside) = (0, self.first % inner);
+        while done < columns {
+            let start = slabs.next().expect("a slab for every column");
+            let end = inner.min(inside + columns - done);
+            while inside < end {
+                let count = TILE.min(end - inside);
+                f(start + inside, done, count);
+                (inside, done) = (inside + count, done + count);
+            }
+            inside = 0;
+        }
+    }
+
+    /// Returns the rows of a block of terms, from position `start` of the storage on.
+    #[inline(always)]
+    fn rows(&self, start: usize, block: usize) -> impl Iterator<Item = &'a [T]> {
+        let Slabs { data, terms, .. } = *self.slabs;
+        Steps::new(terms, block * BLOCK, BLOCK).map(move |step| &data[start + step..])
+    }
+
+    /// Returns the rows of a block as one slice, if they are consecutive and have `count` columns.
+    #[inline(always)]
+    fn dense(&self, start: usize, block: usize, count: usize) -> Option<&'a [T]> {
+        let Slabs { data, terms, inner, .. } = *self.slabs;
+        let is_dense = count == inner
+            && match (terms.shape(), terms.strides()) {
+                ([], _) => true,
+                ([_], [stride]) => *stride == inner,
+                _ => false,
+            };
+        let first = block * BLOCK;
+        let rows = BLOCK.min(terms.numel() - first);
+        is_dense.then(|| &data[start + first * inner..][..rows * inner])
+    }
+
+    /// Computes `out[c] = Σ term(c)(x)` in f64 over the terms of each column. `same` promises that `term` is
+    /// one function for all columns.
+    pub(crate) fn sums<F: Fn(T) -> f64>(
+        self,
+        op: &'static str,
+        term: &(impl Fn(usize) -> F + Sync),
+        same: bool,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let blocks = self.terms().div_ceil(BLOCK);
+        if blocks <= 1 {
+            simd::dispatch(SlabSums { part: self, block: 0, term, same, out });
+            return Ok(());
+        }
+        let columns = out.len();
+        let mut partials = memory::zeroed(op, memory::volume(op, &[blocks, columns])?)?;
+        chunks_mut(&mut partials, columns).enumerate().for_each(|(block, out)| {
+            simd::dispatch(SlabSums { part: self, block, term, same, out });
+        });
+        combine_columns(&partials, columns, out);
+        Ok(())
+    }
+}
+
+impl<T: Float> Part<'_, T> {
+    /// Computes the product of each column of at most [`BLOCK`] terms.
+    pub(crate) fn products(self, out: &mut [f64]) {
+        simd::dispatch(SlabProducts { part: self, out });
+    }
+
+    /// Finds the extremum of each column, and its place.
+    pub(crate) fn extremes(
+        self,
+        op: &'static str,
+        which: Extreme,
+        values: &mut [T],
+        places: &mut [i64],
+    ) -> Result<()> {
+        let columns = values.len();
+        simd::dispatch(SlabExtremes { part: self, block: 0, which, values, places });
+        let more = self.terms().div_ceil(BLOCK) - 1;
+        if more > 0 {
+            let all = memory::volume(op, &[more, columns])?;
+            let mut later = memory::filled(op, all, T::ZERO)?;
+            let mut found = memory::zeroed(op, all)?;
+            let blocks = chunks_mut(&mut later, columns).zip(chunks_mut(&mut found, columns));
+            blocks.enumerate().for_each(|(i, (values, places))| {
+                simd::dispatch(SlabExtremes { part: self, block: i + 1, which, values, places });
+            });
+            // Ascending, so that of equal elements the first is kept.
+            let later = later.chunks_exact(columns).zip(found.chunks_exact(columns));
+            for (block, (new, at)) in later.enumerate() {
+                for c in 0..columns {
+                    let better = match which {
+                        Extreme::Max => replaces_max(values[c], new[c]),
+                        Extreme::Min => replaces_min(values[c], new[c]),
+                    };
+                    if better {
+                        (values[c], places[c]) = (new[c], at[c] + ((block + 1) * BLOCK) as i64);
+                    }
+                }
+            }
+        }
+        values.iter_mut().for_each(|value| *value = value.canonical());
+        Ok(())
+    }
+}
+
+impl Part<'_, i64> {
+    /// Joins the terms of each column with `first`, in any order.
+    pub(crate) fn integers(self, first: i64, join: impl Fn(i64, i64) -> i64, out: &mut [i64]) {
+        simd::dispatch(SlabIntegers { part: self, first, join, out });
+    }
+}
+
+/// The positions of some elements of a layout, with a plain step along its last dimension.
+struct Steps<'a> {
+    left: usize,
+    next: usize,
+    step: usize,
+    /// Elements before the next jump, and from then on.
+    run: (usize, usize),
+    jumps: Jumps<'a>,
+}
+
+/// The starts of runs.
+struct Jumps<'a> {
+    layout: &'a Layout,
+    /// The number of the next element that begins a run.
+    element: usize,
+    positions: Option<Positions<'a>>,
+}
+
+impl<'a> Steps<'a> {
+    /// Takes at most `count` elements from number `first` on.
+    #[inline(always)]
+    fn new(layout: &'a Layout, first: usize, count: usize) -> Steps<'a> {
+        let run = layout.shape().last().copied().unwrap_or(1);
+        let step = layout.strides().last().copied().unwrap_or(0);
+        let left = count.min(layout.numel() - first);
+        let next = match layout.rank() {
+            0 | 1 => layout.offset() + first * step,
+            _ => layout.positions_from(first).next().unwrap_or(0),
+        };
+        let now = run - first % run;
+        let jumps = Jumps { layout, element: first + now, positions: None };
+        Steps { left, next, step, run: (now, run), jumps }
+    }
+}
+
+impl Jumps<'_> {
+    /// Returns the position of the first element of the next run.
+    #[inline(never)]
+    fn jump(&mut self, run: usize) -> usize {
+        let position = match &mut self.positions {
+            Some(positions) => positions.nth(run - 1),
+            none => none.insert(self.layout.positions_from(self.element)).next(),
+        };
+        position.unwrap_or(0)
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let position = self.next;
+        self.run.0 -= 1;
+        if self.run.0 > 0 {
+            self.next += self.step;
+        } else if self.left > 0 {
+            self.next = self.jumps.jump(self.run.1);
+            self.run.0 = self.run.1;
+        }
+        Some(position)
+    }
+}
+
+struct SlabSums<'a, T, F> {
+    part: Part<'a, T>,
+    block: usize,
+    term: &'a F,
+    same: bool,
+    out: &'a mut [f64],
+}
+
+impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for SlabSums<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let SlabSums { part, block, term, same, out } = self;
+        let mut lanes = Lanes::new();
+        part.tiles(out.len(), |start, column, count| {
+            let out = &mut out[column..column + count];
+            if same {
+                let term = term(column);
+                match part.dense(start, block, count).filter(|_| count < TILE) {
+                    Some(values) => lanes.dense_sums(values, term, out),
+                    None => lanes.sums(part.rows(start, block), |_| &term, out),
+                }
+            } else {
+                lanes.sums(part.rows(start, block), |c| term(column + c), out);
+            }
+        });
+    }
+}
+
+struct SlabProducts<'a, T> {
+    part: Part<'a, T>,
+    out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for SlabProducts<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let mut lanes = Lanes::new();
+        self.part.tiles(self.out.len(), |start, column, count| {
+            lanes.products(self.part.rows(start, 0), &mut self.out[column..column + count]);
+        });
+    }
+}
+
+/// The extremes of a block of terms, not canonical yet.
+struct SlabExtremes<'a, T> {
+    part: Part<'a, T>,
+    block: usize,
+    which: Extreme,
+    values: &'a mut [T],
+    places: &'a mut [i64],
+}
+
+impl<T: Float> Kernel for SlabExtremes<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.which {
+            Extreme::Max => self.search(|old, new| replaces_max(old, new)),
+            Extreme::Min => self.search(|old, new| replaces_min(old, new)),
+        }
+    }
+}
+
+impl<T: Float> SlabExtremes<'_, T> {
+    #[inline(always)]
+    fn search(self, replaces: impl Fn(T, T) -> bool) {
+        let (mut best, mut at) = ([T::ZERO; TILE], [0u32; TILE]);
+        self.part.tiles(self.values.len(), |start, column, count| {
+            for (row, k) in self.part.rows(start, self.block).zip(0u32..) {
+                let row = &row[..count];
+                if k == 0 {
+                    best[..count].copy_from_slice(row);
+                    at[..count].fill(0);
+                    continue;
+                }
+                for ((best, at), &x) in best.iter_mut().zip(&mut at).zip(row) {
+                    let better = replaces(*best, x);
+                    *best = if better { x } else { *best };
+                    *at = if better { k } else { *at };
+                }
+            }
+            self.values[column..column + count].copy_from_slice(&best[..count]);
+            for (place, &at) in self.places[column..column + count].iter_mut().zip(&at) {
+                *place = at.into();
+            }
+        });
+    }
+}
+
+struct SlabIntegers<'a, F> {
+    part: Part<'a, i64>,
+    first: i64,
+    join: F,
+    out: &'a mut [i64],
+}
+
+impl<F: Fn(i64, i64) -> i64> Kernel for SlabIntegers<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.out.fill(self.first);
+        let blocks = self.part.terms().div_ceil(BLOCK);
+        self.part.tiles(self.out.len(), |start, column, count| {
+            let out = &mut self.out[column..column + count];
+            for row in (0..blocks).flat_map(|block| self.part.rows(start, block)) {
+                for (out, &x) in out.iter_mut().zip(row) {
+                    *out = (self.join)(*out, x);
+                }
+            }
+        });
+    }
+}

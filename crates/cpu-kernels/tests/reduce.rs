@@ -1,0 +1,199 @@
+//! Reductions over any dimensions of any layout have the bits of the same reduction along dense
+//! rows, at every SIMD level and with 1 to 7 threads.
+
+use samebits_numerics::reduce::sum_by;
+use samebits_tensor_core::ops::{
+    ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
+};
+use samebits_tensor_core::{DType, Tensor, dispatch};
+
+fn bits(x: &Tensor) -> Vec<u64> {
+    match x.dtype() {
+        DType::F32 => x.to_vec::<f32>().unwrap().iter().map(|x| x.to_bits().into()).collect(),
+        DType::F64 => x.to_vec::<f64>().unwrap().iter().map(|x| x.to_bits()).collect(),
+        _ => x.to_vec::<i64>().unwrap().iter().map(|&x| x as u64).collect(),
+    }
+}
+
+/// Returns every reduction of `x` over `dims` with its name.
+fn reductions(x: &Tensor, dims: &[usize]) -> Vec<(String, Vec<u64>)> {
+    use ReduceKind::{Amax, Amin, Mean, Prod, Sum};
+    let mut all = Vec::new();
+    let integers = x.dtype() == DType::I64;
+    let kinds =
+        if integers { &[Sum, Prod, Amax, Amin][..] } else { &[Sum, Mean, Prod, Amax, Amin] };
+    for &kind in kinds {
+        let op = Reduce { kind, x: x.clone(), dims: dims.to_vec() };
+        all.push((format!("{kind:?}"), bits(&dispatch(&op).unwrap())));
+    }
+    if integers {
+        return all;
+    }
+    for p in [0.0, 1.0, 2.0, 3.0, f64::INFINITY] {
+        let op = Norm { x: x.clone(), dims: dims.to_vec(), p };
+        all.push((format!("norm {p}"), bits(&dispatch(&op).unwrap())));
+    }
+    let op = Logsumexp { x: x.clone(), dims: dims.to_vec() };
+    all.push(("logsumexp".to_owned(), bits(&dispatch(&op).unwrap())));
+    let op = Variance { x: x.clone(), dims: dims.to_vec(), correction: 1.0 };
+    let (variance, mean) = dispatch(&op).unwrap();
+    all.push(("variance".to_owned(), bits(&variance)));
+    all.push(("mean of variance".to_owned(), bits(&mean)));
+    if let &[dim] = dims {
+        for kind in [ArgReduceKind::Argmax, ArgReduceKind::Argmin] {
+            let op = ArgReduce { kind, x: x.clone(), dim };
+            all.push((format!("{kind:?}"), bits(&dispatch(&op).unwrap())));
+        }
+    }
+    all
+}
+
+/// Returns a dense copy with the reduced dimensions last, and their numbers there.
+fn as_rows(x: &Tensor, dims: &[usize]) -> (Tensor, Vec<usize>) {
+    let kept = (0..x.rank()).filter(|dim| !dims.contains(dim));
+    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
+    let rows = x.permute(&order).unwrap().contiguous().unwrap();
+    (rows, (x.rank() - dims.len()..x.rank()).collect())
+}
+
+fn values(n: usize) -> Vec<f32> {
+    let mut state = 1u32;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            match state >> 22 {
+                0 => f32::NAN,
+                1 => f32::INFINITY,
+                2..=40 => -0.0,
+                41..=80 => 0.0,
+                _ => ((state >> 8) as f32 / 8388608.0 - 1.0) * 3.0,
+            }
+        })
+        .collect()
+}
+
+/// Returns tensors of a shape: dense, with dimensions reversed, a part, repeated along dimension 0.
+fn layouts(shape: &[usize], dtype: DType) -> Vec<Tensor> {
+    let rank = shape.len();
+    let make = |shape: &[usize]| {
+        let all = values(shape.iter().product());
+        match dtype {
+            DType::F32 => Tensor::from_slice(&all, shape).unwrap(),
+            DType::F64 => {
+                let wide: Vec<f64> = all.iter().map(|&x| f64::from(x)).collect();
+                Tensor::from_slice(&wide, shape).unwrap()
+            }
+            _ => {
+                let whole: Vec<i64> = all.iter().map(|&x| (x * 1000.0) as i64).collect();
+                Tensor::from_slice(&whole, shape).unwrap()
+            }
+        }
+    };
+    let reversed: Vec<usize> = shape.iter().rev().copied().collect();
+    let back: Vec<usize> = (0..rank).rev().collect();
+    let mut larger = shape.to_vec();
+    larger.iter_mut().for_each(|size| *size += 2);
+    let mut part = make(&larger);
+    for (dim, &size) in shape.iter().enumerate() {
+        part = part.narrow(dim, 1, size).unwrap();
+    }
+    let mut thin = shape.to_vec();
+    thin[0] = 1;
+    let repeated = make(&thin).expand(shape).unwrap();
+    vec![make(shape), make(&reversed).permute(&back).unwrap(), part, repeated]
+}
+
+/// Returns every subset of the dimensions but the empty one.
+fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
+    (1..1usize << rank).map(move |set| (0..rank).filter(|dim| set >> dim & 1 == 1).collect())
+}
+
+#[test]
+fn any_dimensions_of_any_layout_are_rows() {
+    samebits_cpu_kernels::install();
+    let shapes: [&[usize]; 8] = [
+        &[3, 5, 9],
+        &[5, 33, 70],
+        &[2, 70, 3],
+        &[3, 4, 5, 17],
+        &[4100, 9],
+        &[2, 4097, 10],
+        &[17, 3, 130],
+        &[9000, 2],
+    ];
+    for shape in shapes {
+        for dtype in [DType::F32, DType::F64, DType::I64] {
+            if dtype != DType::F32 && shape.iter().product::<usize>() > 12_000 {
+                continue;
+            }
+            for (layout, x) in layouts(shape, dtype).iter().enumerate() {
+                for dims in subsets(shape.len()) {
+                    let (rows, last) = as_rows(x, &dims);
+                    let wanted = reductions(&rows, &last);
+                    for (found, wanted) in reductions(x, &dims).into_iter().zip(wanted) {
+                        assert!(
+                            found == wanted,
+                            "{dtype} {shape:?} layout {layout} {dims:?}: {}",
+                            found.0
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn neither_level_nor_threads_show() {
+    samebits_cpu_kernels::install();
+    let x = layouts(&[5, 130, 37], DType::F32);
+    let all = || -> Vec<_> {
+        let dims = [&[0][..], &[1], &[0, 1], &[0, 2], &[0, 1, 2]];
+        dims.iter().flat_map(|dims| x.iter().flat_map(|x| reductions(x, dims))).collect()
+    };
+    let wanted = all();
+    test_support::at_every_level(|level| {
+        for threads in 1..=7 {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert!(pool.install(all) == wanted, "{level:?} with {threads} threads");
+        }
+    });
+}
+
+#[test]
+fn columns_follow_the_tree() {
+    samebits_cpu_kernels::install();
+    for (outer, n, inner) in [(3, 70, 720), (2, 5000, 40), (1, 9000, 3), (5, 33, 64), (4, 31, 7)] {
+        let data: Vec<f32> = values(outer * n * inner).iter().map(|x| x.clamp(-3.0, 3.0)).collect();
+        let x = Tensor::from_slice(&data, &[outer, n, inner]).unwrap();
+        let op = Reduce { kind: ReduceKind::Sum, x, dims: vec![1] };
+        let found = dispatch(&op).unwrap().to_vec::<f32>().unwrap();
+        for (i, &sum) in found.iter().enumerate() {
+            let (o, c) = (i / inner, i % inner);
+            let tree = sum_by(n, |k| f64::from(data[(o * n + k) * inner + c])) as f32;
+            assert!(
+                sum.to_bits() == tree.to_bits() || sum.is_nan() && tree.is_nan(),
+                "{outer} {n} {inner}, result {i}"
+            );
+        }
+    }
+}
+
+#[test]
+fn means_and_variances_that_leave_the_range_are_those_of_rows() {
+    samebits_cpu_kernels::install();
+    for shape in [[5, 33, 70], [2, 9, 3], [1, 600, 260], [3, 4100, 9]] {
+        for size in [5e307, 4e152, 1e154] {
+            let all = values(shape.iter().product());
+            let wide: Vec<f64> = all.iter().map(|&x| f64::from(x.abs().min(3.0)) * size).collect();
+            let x = Tensor::from_slice(&wide, &shape).unwrap();
+            for dims in [&[0][..], &[1], &[0, 1], &[0, 2]] {
+                let (rows, last) = as_rows(&x, dims);
+                let wanted = reductions(&rows, &last);
+                for (found, wanted) in reductions(&x, dims).into_iter().zip(wanted) {
+                    assert!(found == wanted, "{shape:?} times {size} {dims:?}: {}", found.0);
+                }
+            }
+        }
+    }
+}

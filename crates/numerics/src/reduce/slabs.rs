@@ -1,0 +1,253 @@
+//! The tree of the parent module down columns whose rows lie anywhere.
+
+use super::tree::{Join, Product, Sum};
+use super::{BLOCK, LANES};
+use crate::simd::{self, Kernel};
+
+/// The most columns of a call of [`Lanes::sums`]: the lanes of all of them fit the first-level cache.
+pub const TILE: usize = 64;
+
+/// Room for the lanes of a tile of columns, reused by the next tile.
+#[derive(Debug)]
+pub struct Lanes([[f64; TILE]; LANES]);
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes::new()
+    }
+}
+
+impl Lanes {
+    /// Makes room for one tile.
+    #[inline]
+    #[must_use]
+    pub fn new() -> Lanes {
+        Lanes([[0.0; TILE]; LANES])
+    }
+
+    /// Sums one block of rows: for column `c`, `term(c)(row[c])` over the rows.
+    ///
+    /// # Determinism
+    ///
+    /// Each column is one block of the tree of the [module](super).
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BLOCK`] rows, `out` has more than [`TILE`] columns, or a row has
+    /// fewer columns than `out`.
+    #[inline(always)]
+    pub fn sums<'a, T: Copy + 'a, F: Fn(T) -> f64>(
+        &mut self,
+        rows: impl Iterator<Item = &'a [T]>,
+        term: impl Fn(usize) -> F,
+        out: &mut [f64],
+    ) {
+        tile(&mut self.0, rows, &term, Sum, out);
+    }
+
+    /// Multiplies one block of rows: for each column, its elements.
+    ///
+    /// # Determinism
+    ///
+    /// As [`Lanes::sums`], with `*` in the place of `+` and 1 in that of 0.
+    ///
+    /// # Panics
+    ///
+    /// As [`Lanes::sums`].
+    #[inline(always)]
+    pub fn products<'a, T: Copy + Into<f64> + 'a>(
+        &mut self,
+        rows: impl Iterator<Item = &'a [T]>,
+        out: &mut [f64],
+    ) {
+        tile(&mut self.0, rows, &|_| |x: T| x.into(), Product, out);
+    }
+
+    /// Sums one block of consecutive rows of `out.len()` elements: for each column, `term(x)`.
+    ///
+    /// # Determinism
+    ///
+    /// As [`Lanes::sums`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Lanes::sums`], and if `values` is not a whole number of rows.
+    #[inline(always)]
+    pub fn dense_sums<T: Copy>(&mut self, values: &[T], term: impl Fn(T) -> f64, out: &mut [f64]) {
+        let width = out.len();
+        if width == 0 {
+            return;
+        }
+        expect_block(values.len() / width, width);
+        assert!(values.len().is_multiple_of(width), "dense_sums: no whole rows");
+        // The lanes of a row follow those of the row before, so that rows of any width fill vectors.
+        let lanes = &mut self.0.as_flattened_mut()[..LANES * width];
+        let mut groups = values.chunks(LANES * width);
+        let first = groups.next().unwrap_or_default();
+        for (lane, &x) in lanes.iter_mut().zip(first) {
+            *lane = 0.0 + term(x);
+        }
+        for group in groups {
+            for (lane, &x) in lanes.iter_mut().zip(group) {
+                *lane += term(x);
+            }
+        }
+        let mut rows = first.len() / width;
+        for w in [16, 8, 4, 2, 1] {
+            if rows > w {
+                let (low, high) = lanes.split_at_mut(w * width);
+                for (low, high) in low.iter_mut().zip(&high[..(rows - w) * width]) {
+                    *low += *high;
+                }
+                rows = w;
+            }
+        }
+        if rows == 0 {
+            return out.fill(0.0);
+        }
+        out.copy_from_slice(&lanes[..width]);
+    }
+}
+
+#[inline(always)]
+fn tile<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join>(
+    lanes: &mut [[f64; TILE]; LANES],
+    rows: impl Iterator<Item = &'a [T]>,
+    term: &impl Fn(usize) -> F,
+    join: J,
+    out: &mut [f64],
+) {
+    let count = if out.len() == TILE {
+        columns(lanes, rows, term, join, |row| {
+            let row: &[T; TILE] = row[..TILE].try_into().expect("the slice is TILE long");
+            row
+        })
+    } else {
+        expect_block(0, out.len());
+        let width = out.len();
+        columns(lanes, rows, term, join, move |row| &row[..width])
+    };
+    expect_block(count, out.len());
+    if count == 0 {
+        return out.fill(J::IDENTITY);
+    }
+    halve(lanes, count.min(LANES), out.len(), join);
+    out.copy_from_slice(&lanes[0][..out.len()]);
+}
+
+/// Joins the rows with the lanes, and returns how many there were.
+#[inline(always)]
+fn columns<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 'a>(
+    lanes: &mut [[f64; TILE]; LANES],
+    rows: impl Iterator<Item = &'a [T]>,
+    term: &impl Fn(usize) -> F,
+    join: J,
+    cut: impl Fn(&'a [T]) -> &'a R,
+) -> usize {
+    let mut count = 0;
+    for row in rows {
+        let row = cut(row).as_ref();
+        let lane = &mut lanes[count % LANES];
+        if count < LANES {
+            for (c, (lane, &x)) in lane.iter_mut().zip(row).enumerate() {
+                *lane = join.join(J::IDENTITY, term(c)(x));
+            }
+        } else {
+            for (c, (lane, &x)) in lane.iter_mut().zip(row).enumerate() {
+                *lane = join.join(*lane, term(c)(x));
+            }
+        }
+        count += 1;
+    }
+    count
+}
+
+#[inline(never)]
+fn expect_block(rows: usize, width: usize) {
+    assert!(
+        rows <= BLOCK && width <= TILE,
+        "Lanes: {rows} rows of {width} columns, at most {BLOCK} of {TILE}"
+    );
+}
+
+/// A call for each tile and not for each kind of term. Lanes without a term change nothing and are
+/// left out.
+#[inline(never)]
+fn halve<J: Join>(lanes: &mut [[f64; TILE]; LANES], rows: usize, width: usize, join: J) {
+    simd::dispatch(Halve { lanes, rows, width, join });
+}
+
+struct Halve<'a, J> {
+    lanes: &'a mut [[f64; TILE]; LANES],
+    rows: usize,
+    width: usize,
+    join: J,
+}
+
+impl<J: Join> Kernel for Halve<'_, J> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let mut rows = self.rows;
+        for w in [16, 8, 4, 2, 1] {
+            if rows > w {
+                let (low, high) = self.lanes.split_at_mut(w);
+                for (low, high) in low.iter_mut().zip(&high[..rows - w]) {
+                    if self.width == TILE {
+                        for c in 0..TILE {
+                            low[c] = self.join.join(low[c], high[c]);
+                        }
+                    } else {
+                        for (low, high) in low[..self.width].iter_mut().zip(high) {
+                            *low = self.join.join(*low, *high);
+                        }
+                    }
+                }
+                rows = w;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::reduce::{product_rows, sum_by};
+
+    #[test]
+    fn columns_anywhere_follow_the_tree() {
+        let mut lanes = Lanes::new();
+        for width in [1usize, 2, 3, 15, 16, 31, 63, 64] {
+            for n in [0usize, 1, 2, 3, 15, 16, 17, 31, 32, 33, 70, 4095, 4096] {
+                let stride = width + 3;
+                // Zeros of both signs are among the terms.
+                let value = |i: usize| ((i * 7919) % 1013) as f32 / 7.0 - 70.0;
+                let data: Vec<f32> = (0..n * stride).map(|i| value(i) * (i % 5) as f32).collect();
+                let rows = || (0..n).map(|k| &data[k * stride..][..width]);
+                let mut out = [7.0; TILE];
+                let out = &mut out[..width];
+                let scale = |c: usize| 1.0 + c as f64;
+                lanes.sums(rows(), |c| move |x: f32| scale(c) * f64::from(x), out);
+                for (c, &sum) in out.iter().enumerate() {
+                    let tree = sum_by(n, |k| scale(c) * f64::from(data[k * stride + c]));
+                    assert_eq!(sum.to_bits(), tree.to_bits(), "{n} rows, column {c} of {width}");
+                }
+                lanes.products(rows(), out);
+                for (c, &product) in out.iter().enumerate() {
+                    let column: Vec<f32> = rows().map(|row| row[c]).collect();
+                    let mut tree = [7.0];
+                    product_rows(&column, n, &mut tree);
+                    assert_eq!(product.to_bits(), tree[0].to_bits(), "{n} rows, column {c}");
+                }
+                let dense: Vec<f32> = rows().flatten().copied().collect();
+                lanes.dense_sums(&dense, f64::from, out);
+                for (c, &sum) in out.iter().enumerate() {
+                    let tree = sum_by(n, |k| f64::from(dense[k * width + c]));
+                    assert_eq!(sum.to_bits(), tree.to_bits(), "{n} rows, column {c} of {width}");
+                }
+            }
+        }
+    }
+}
