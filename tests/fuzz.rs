@@ -129,6 +129,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("data/src/rows.rs", "parse_idx", "idx"),
     ("data/src/rows.rs", "parse_safetensors", "safetensors"),
     ("data/src/stream.rs", "resume", "stream_state"),
+    ("data/src/stream.rs", "resume_lanes", "stream_state"),
     ("data/src/tar.rs", "open", "tar"),
     ("data/src/tar.rs", "parse", "tar"),
     ("ledger/src/diff.rs", "diff", "ledgers"),

@@ -471,6 +471,10 @@ fn stream_samples() -> Samples {
 fn stream_state(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let state: StreamState = from_json(&damaged_text(draw, samples))?;
     let (_folder, loader) = toy_stream();
+    let own = draw.below(3)..draw.below(3);
+    for batch in said(loader.resume_lanes(&state, own))?.take(100) {
+        said(batch)?;
+    }
     for batch in said(loader.resume(&state))?.take(100) {
         said(batch)?;
     }
