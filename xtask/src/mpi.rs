@@ -22,7 +22,7 @@ const PACKAGES: &[&str] = &["openmpi-bin", "libopenmpi-dev", "libclang-dev"];
 
 /// Faults of rank 1 in an exchange, and what the job must say.
 const FAULTS: &[(&str, &str)] = &[
-    ("unlike", "one seed, but rank 1 differ"),
+    ("unlike", "one seed, but rank 1 differs"),
     ("panic", "rank 1 ends the job: it panicked"),
     ("abort", "rank 1 ends the job: batch 7: no such file"),
     ("hang", "rank 1 has not answered rank"),
@@ -185,9 +185,12 @@ fn program(program: &Path) -> Result<()> {
     let missing = path("missing");
     let right = arguments(&["--max-steps", "8"]);
     for (odd, named) in [
-        (&["--max-steps", "8", "--seed", "1"][..], "one description of the run, but rank 2 differ"),
-        (&["--max-steps", "7"], "one set of settings, but rank 2 differ"),
-        (&["--max-steps", "8", "--data", &other], "one source of data, but rank 2 differ"),
+        (
+            &["--max-steps", "8", "--seed", "1"][..],
+            "one description of the run, but rank 2 differs",
+        ),
+        (&["--max-steps", "7"], "one set of settings, but rank 2 differs"),
+        (&["--max-steps", "8", "--data", &other], "one source of data, but rank 2 differs"),
         (&["--max-steps", "8", "--data", &broken], "rank 2 ends the job: "),
         (&["--max-steps", "8", "--resume", &missing], "rank 2 ends the job: "),
     ] {

@@ -36,7 +36,7 @@ pub enum Error {
         waited: Duration,
     },
     /// Ranks were started with different settings.
-    #[error("ranks: the ranks should have one {what}, but {} differ from the others: {values:?}", named(.odd))]
+    #[error("ranks: the ranks should have one {what}, but {} from the others: {values:?}", differ(.odd))]
     Unlike {
         /// The name of the setting.
         what: String,
@@ -73,7 +73,12 @@ pub enum Error {
 
 samebits_numerics::debug_is_message!(Error);
 
-fn named(ranks: &[usize]) -> String {
+fn differ(ranks: &[usize]) -> String {
     let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
-    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, numbers.join(", "))
+    let numbers = numbers.join(", ");
+    if ranks.len() == 1 {
+        format!("rank {numbers} differs")
+    } else {
+        format!("ranks {numbers} differ")
+    }
 }

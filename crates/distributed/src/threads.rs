@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::transport::check_places;
 use crate::{Error, Result, Transport};
@@ -35,6 +35,9 @@ struct Shared {
     inboxes: Vec<Inbox>,
     /// The first failure: the rank and the cause.
     failure: Mutex<Option<(usize, String)>>,
+    /// Held for reading while a rank sends, for writing when a failure is recorded. A failure is
+    /// thus seen by none or by all receivers of an exchange.
+    sending: RwLock<()>,
 }
 
 /// The messages sent to one rank.
@@ -67,7 +70,8 @@ impl Threads {
             arrived: Condvar::new(),
         };
         let inboxes = (0..world).map(|_| inbox()).collect();
-        let shared = Arc::new(Shared { inboxes, failure: Mutex::new(None) });
+        let shared =
+            Arc::new(Shared { inboxes, failure: Mutex::new(None), sending: RwLock::new(()) });
         let one = |rank| Threads { rank, timeout: TIMEOUT, shared: Arc::clone(&shared) };
         Ok((0..world).map(one).collect())
     }
@@ -114,7 +118,9 @@ impl Threads {
 impl Shared {
     /// Ends the run for every rank. All ranks report the first failure.
     fn fail(&self, rank: usize, cause: &str) {
+        let sending = self.sending.write();
         self.failure.lock().get_or_insert_with(|| (rank, cause.to_owned()));
+        drop(sending);
         for inbox in &self.inboxes {
             // A rank that found no failure under this lock is waiting by the time the lock is free.
             drop(inbox.mail.lock());
@@ -134,11 +140,13 @@ impl Transport for Threads {
 
     fn exchange(&self, send: &[&[u8]], receive: &mut [&mut [u8]]) -> Result<()> {
         check_places(self.world(), send, receive)?;
+        let sending = self.shared.sending.read();
         for (to, bytes) in send.iter().enumerate().filter(|&(to, _)| to != self.rank) {
             let inbox = &self.shared.inboxes[to];
             inbox.mail.lock()[self.rank].messages.push_back(bytes.to_vec());
             inbox.arrived.notify_all();
         }
+        drop(sending);
         for (from, place) in receive.iter_mut().enumerate().filter(|&(from, _)| from != self.rank) {
             let message = self.message(from)?;
             if message.len() != place.len() {

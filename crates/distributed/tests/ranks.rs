@@ -298,8 +298,8 @@ fn ranks_that_were_not_started_alike_are_named() {
     agree(&[]).unwrap();
     agree(&[0, 1, 2, 3, 4]).unwrap();
     for (odd, named) in [
-        (&[3][..], "one seed, but rank 3 differ from the others: [\"7\", \"8\"]"),
-        (&[0], "one seed, but rank 0 differ"),
+        (&[3][..], "one seed, but rank 3 differs from the others: [\"7\", \"8\"]"),
+        (&[0], "one seed, but rank 0 differs"),
         (&[0, 4], "one seed, but ranks 0, 4 differ"),
         (&[0, 1, 2], "one seed, but ranks 3, 4 differ"),
     ] {
@@ -322,4 +322,19 @@ fn nodes_that_do_not_make_a_tree_are_refused() {
     assert!(matches!(sum(|rank| rank, |rank| 5 + rank).unwrap_err(), Error::Message { .. }));
     assert!(matches!(sum(|rank| 1 - rank, |_| 5).unwrap_err(), Error::Tensor(_)));
     assert!(matches!(sum(|rank| rank + 1, |_| 5).unwrap_err(), Error::Tensor(_)));
+}
+
+#[test]
+fn every_rank_learns_of_a_difference_by_itself() {
+    for round in 0..500 {
+        let told = threads::run(5, move |transport| -> Result<Vec<usize>> {
+            let ranks = Ranks::new(transport);
+            let seed = if ranks.rank() == round % 5 { "8" } else { "7" };
+            match ranks.agree(&[("seed", seed.to_owned())]) {
+                Err(Error::Unlike { odd, .. }) => Ok(odd),
+                other => panic!("rank {} was told {other:?}", ranks.rank()),
+            }
+        });
+        assert_eq!(told.unwrap(), vec![vec![round % 5]; 5]);
+    }
 }

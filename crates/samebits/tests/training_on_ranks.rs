@@ -267,13 +267,13 @@ fn ranks_that_are_not_alike_are_named_before_the_first_step() {
     for (change, named) in [
         (
             (|run, odd| run.run(if odd { "seed 8" } else { "seed 7" })) as fn(Run<Net>, bool) -> _,
-            "one description of the run, but rank 1 differ",
+            "one description of the run, but rank 1 differs",
         ),
         (|run, odd| run.accumulate(if odd { 3 } else { 4 }), "one number of batches in a step"),
         (|run, odd| run.epochs(if odd { 3 } else { 4 }), "one set of settings"),
         (
             |run, odd| if odd { self::run(Net::new(&mut Generator::new(6)), 4, 3) } else { run },
-            "one state to start from, but rank 1 differ",
+            "one state to start from, but rank 1 differs",
         ),
     ] {
         let error = error(change);
@@ -348,7 +348,7 @@ fn metrics_that_differ_between_ranks_are_named() {
         net(4).metric(move |_| Ok(if rank == 2 { 0.5 } else { 0.25 })).ranks(transport).fit(loss)
     });
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("one metric, but rank 2 differ from the others"), "{error}");
+    assert!(error.contains("one metric, but rank 2 differs from the others"), "{error}");
 }
 
 /// Trains on `world` ranks with a ledger for each; `spoil` changes the
