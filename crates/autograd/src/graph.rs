@@ -27,6 +27,13 @@ pub(crate) struct Source {
     pub(crate) wanted: bool,
 }
 
+impl Source {
+    /// Returns the node of a result.
+    pub(crate) fn computed(id: u64, step: Step) -> Source {
+        Source { id, line: id, version: id, step: Some(step), wanted: true }
+    }
+}
+
 pub(crate) struct Step {
     pub(crate) inputs: Vec<Option<Arc<Source>>>,
     /// The layer that the operation is part of, if it is recorded.
@@ -43,8 +50,17 @@ pub(crate) enum Backward {
     /// Marks the result as a part of the only input, which has `shape`: from `start` on along
     /// `dim`.
     Part { dim: usize, start: usize, shape: PerDim },
+    /// Computes the gradients of all inputs from those of several results, whose nodes have these
+    /// ids; `None` for a result without a node.
+    Joint { ids: Vec<Option<u64>>, backward: Box<Joint> },
+    /// Marks a result of the only input, which is a [`Backward::Joint`].
+    ResultOf { number: usize, results: usize },
 }
 
+/// A function from its own node and the gradients of the results that were reached to the
+/// gradients of the inputs.
+pub(crate) type Joint =
+    dyn Fn(&Arc<Source>, Vec<Option<Tensor>>) -> Result<Vec<Option<Tensor>>> + Send + Sync;
 type Each = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
 type Onto = dyn Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync;
 
@@ -67,6 +83,8 @@ pub(crate) enum Found {
         shape: PerDim,
         parts: BTreeMap<usize, Tensor>,
     },
+    /// Gradients of the results of a [`Backward::Joint`], of those that were reached.
+    Results(Vec<Option<Tensor>>),
 }
 
 impl Found {
@@ -75,6 +93,7 @@ impl Found {
         match self {
             Found::Whole(grad) => Ok(grad),
             Found::Parts { dim, shape, parts } => joined(&parts, dim, &shape),
+            Found::Results(_) => unreachable!("no tensor has a joint node as its own"),
         }
     }
 
@@ -136,6 +155,20 @@ pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
             leaves.insert(id, source.line);
         }
         let layer = source.step.as_ref().and_then(|step| step.module.clone()).map(enter_module);
+        if let Found::Results(grads) = grad {
+            let Some(Step { inputs, backward: Backward::Joint { backward, .. }, .. }) =
+                &source.step
+            else {
+                continue;
+            };
+            let grads = backward(&source, grads)?;
+            drop(layer);
+            for (input, grad) in inputs.iter().zip(grads) {
+                let (Some(input), Some(grad)) = (input, grad) else { continue };
+                collect(&mut pending, input, grad)?;
+            }
+            continue;
+        }
         let grad = grad.whole()?;
         if let Some(step) = &source.step {
             match &step.backward {
@@ -169,6 +202,17 @@ pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
                         pending.insert(input.id, (input.clone(), total));
                     }
                 }
+                Backward::ResultOf { number, results } => {
+                    for joint in step.inputs.iter().flatten() {
+                        let none = || (joint.clone(), Found::Results(vec![None; *results]));
+                        let (_, found) = pending.entry(joint.id).or_insert_with(none);
+                        if let Found::Results(grads) = found {
+                            grads[*number] = Some(grad.clone());
+                        }
+                    }
+                }
+                // A joint node has `Found::Results`, which are handled above.
+                Backward::Joint { .. } => {}
             }
         }
         found.insert(id, grad);

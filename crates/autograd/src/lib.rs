@@ -5,6 +5,7 @@
 //!   [`value`](Tensor::value).
 //! * [`functional`] holds the differentiable operations, under PyTorch's names.
 //! * [`nn`] holds layers, [`optim`] optimisers.
+//! * [`Function`] is an operation of your own with its gradient; [`gradcheck()`] tests a gradient.
 //!
 //! # Determinism
 //!
@@ -25,7 +26,9 @@ mod convert;
 mod devices;
 pub mod dims;
 mod display;
+mod function;
 pub mod functional;
+pub mod gradcheck;
 mod graph;
 mod memory;
 #[cfg(feature = "ndarray")]
@@ -40,6 +43,8 @@ mod tensor;
 pub use convert::{Nested, Number};
 pub use devices::find_devices;
 pub use dims::{Dim, DimOrAll, Dims, Sizes};
+pub use function::{Function, Save, Saved};
+pub use gradcheck::{gradcheck, gradgradcheck};
 pub use samebits_tensor_core::{DType, Device, Error, Result, bf16, f16};
 pub use tensor::{Gradients, Tensor, To, backward, enable_grad, is_recording, no_grad};
 

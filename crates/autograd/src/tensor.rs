@@ -12,7 +12,7 @@ use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Valu
 use scopeguard::guard;
 
 use crate::devices::reach;
-use crate::graph::{Backward, Source, Step, accumulate, collect, next_id};
+use crate::graph::{Backward, Joint, Source, Step, accumulate, collect, next_id};
 
 /// A tensor that may record how it was computed.
 ///
@@ -463,28 +463,70 @@ impl Tensor {
         Tensor::recorded(value, &[input], Backward::Onto(Box::new(backward)))
     }
 
+    /// Returns the results of an operation on `inputs`, of which one requires a gradient.
+    /// `backward` takes the gradients of the results that were reached, and returns that of each
+    /// input, in order. Only results that hold floats require a gradient.
+    pub(crate) fn computed_jointly(
+        values: Vec<Value>,
+        inputs: &[&Tensor],
+        backward: Box<Joint>,
+    ) -> Vec<Tensor> {
+        // The joint node precedes its results, so that all of them are visited before it.
+        let id = next_id();
+        let ids = values.iter().map(|value| value.dtype().is_float().then(next_id)).collect();
+        let backward = Backward::Joint { ids, backward };
+        let inputs = inputs.iter().map(|input| input.wanted().cloned()).collect();
+        let joint = Arc::new(Source::computed(id, Step { inputs, module: module(), backward }));
+        let results = values.into_iter().enumerate();
+        results.map(|(number, value)| Tensor::result_of(&joint, number, value)).collect()
+    }
+
+    /// Returns a result of a joint node as a variable, so that gradients which use it can be
+    /// differentiated again.
+    pub(crate) fn result_of(joint: &Arc<Source>, number: usize, value: Value) -> Tensor {
+        let Some(Step { module, backward: Backward::Joint { ids, .. }, .. }) = &joint.step else {
+            return Tensor::from(value);
+        };
+        let source = ids[number].map(|id| {
+            let backward = Backward::ResultOf { number, results: ids.len() };
+            let inputs = vec![Some(joint.clone())];
+            Arc::new(Source::computed(id, Step { inputs, module: module.clone(), backward }))
+        });
+        Tensor { value, source }
+    }
+
+    /// Returns `value` as a function of `others` and of the inputs of a joint node whose derivative
+    /// is an error with this message.
+    pub(crate) fn without_derivative(
+        value: Value,
+        joint: &Source,
+        others: &[&Tensor],
+        op: &'static str,
+        message: &'static str,
+    ) -> Tensor {
+        let inputs = joint.step.iter().flat_map(|step| step.inputs.iter().cloned());
+        let inputs: Vec<_> =
+            inputs.chain(others.iter().map(|other| other.wanted().cloned())).collect();
+        if !is_recording() || !value.dtype().is_float() || inputs.iter().all(Option::is_none) {
+            return Tensor::from(value);
+        }
+        let backward = Backward::Each(Box::new(move |_| Err(Error::invalid(op, message))));
+        let step = Step { inputs, module: module(), backward };
+        Tensor { value, source: Some(Arc::new(Source::computed(next_id(), step))) }
+    }
+
     fn recorded(value: Value, inputs: &[&Tensor], backward: Backward) -> Tensor {
         let step = Step {
             inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
             module: module(),
             backward,
         };
-        let id = next_id();
-        Tensor {
-            value,
-            source: Some(Arc::new(Source {
-                id,
-                line: id,
-                version: id,
-                step: Some(step),
-                wanted: true,
-            })),
-        }
+        Tensor { value, source: Some(Arc::new(Source::computed(next_id(), step))) }
     }
 }
 
 /// Returns whether the graph is recorded and one of the inputs requires a gradient.
-fn is_wanted(inputs: &[&Tensor]) -> bool {
+pub(crate) fn is_wanted(inputs: &[&Tensor]) -> bool {
     is_recording() && inputs.iter().any(|input| input.requires_grad())
 }
 

@@ -14,6 +14,7 @@
 //! | module | crate | contents |
 //! |---|---|---|
 //! | [`Tensor`], [`functional`], [`nn`], [`optim`] | `samebits-autograd` | tensors, differentiable operations, layers, optimisers |
+//! | [`Function`], [`mod@gradcheck`] | `samebits-autograd` | operations of your own, and the check of their gradients |
 //! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, the definition of operations |
 //! | [`trainer`], [`io`] | | a training loop, files |
 //! | [`ledger`], [`lockstep`] | `samebits-ledger` | the first difference of two runs |
@@ -49,7 +50,8 @@ pub use samebits_autograd::functional::{rand, randint, randn, randperm};
 #[cfg(feature = "ndarray")]
 pub use samebits_autograd::ndarray;
 pub use samebits_autograd::{
-    Gradients, Tensor, backward, enable_grad, functional, nn, no_grad, optim, sequential, sparse,
+    Function, Gradients, Save, Saved, Tensor, backward, enable_grad, functional, gradcheck,
+    gradgradcheck, nn, no_grad, optim, sequential, sparse,
 };
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;

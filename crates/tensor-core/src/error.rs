@@ -187,6 +187,15 @@ pub enum Error {
         /// The defect of the state.
         message: String,
     },
+    /// An operation of the user's own broke its contract, for example by a gradient of the wrong
+    /// shape.
+    #[error("{op}: {message}")]
+    InvalidFunction {
+        /// The operation.
+        op: &'static str,
+        /// The value that was expected and the one that was returned.
+        message: String,
+    },
     /// An [`Observer`](crate::observe::Observer) returned an error.
     #[error("{op}: {message}")]
     Observer {
@@ -270,6 +279,7 @@ impl Error {
             | Error::ForeignThread { op }
             | Error::ExplicitOnly { op }
             | Error::InvalidState { op, .. }
+            | Error::InvalidFunction { op, .. }
             | Error::Observer { op, .. }
             | Error::OutOfMemory { op, .. }
             | Error::Backend { op, .. } => *op = name,

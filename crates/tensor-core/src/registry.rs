@@ -236,6 +236,18 @@ impl<O: Op> Kernel<O> {
         kernel.level = Determinism::NotGuaranteed;
         kernel
     }
+
+    fn info(&self) -> KernelInfo {
+        KernelInfo {
+            op: O::NAME,
+            pass: O::PASS,
+            device: self.device,
+            dtypes: self.dtypes,
+            variant: self.variant,
+            level: self.level,
+            why: self.why,
+        }
+    }
 }
 
 impl<O: Op> fmt::Debug for Kernel<O> {
@@ -251,21 +263,31 @@ impl<O: Op> fmt::Debug for Kernel<O> {
 /// If the same variant is already registered for this operation, device and type: a report could
 /// not tell the two apart.
 pub fn register<O: Op>(kernel: Kernel<O>) {
-    let info = KernelInfo {
-        op: O::NAME,
-        pass: O::PASS,
-        device: kernel.device,
-        dtypes: kernel.dtypes,
-        variant: kernel.variant,
-        level: kernel.level,
-        why: kernel.why,
-    };
-    add(TypeId::of::<O>(), info, Box::new(kernel));
+    add(&mut REGISTRY.write(), TypeId::of::<O>(), kernel.info(), Box::new(kernel));
+}
+
+/// Adds `kernels` to the registry, unless the operation has kernels already. Calls from several
+/// threads add them once.
+///
+/// # Panics
+///
+/// If two of them are the same variant for one device and type.
+pub fn register_if_none<O: Op>(kernels: impl FnOnce() -> Vec<Kernel<O>>) {
+    let operation = TypeId::of::<O>();
+    if REGISTRY.read().contains_key(&operation) {
+        return;
+    }
+    let kernels = kernels();
+    let mut registry = REGISTRY.write();
+    if !registry.contains_key(&operation) {
+        for kernel in kernels {
+            add(&mut registry, operation, kernel.info(), Box::new(kernel));
+        }
+    }
 }
 
 /// Adds a kernel; the part of [`register`] that does not depend on the operation's type.
-fn add(op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
-    let mut registry = REGISTRY.write();
+fn add(registry: &mut Registry, op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
     let kernels = Arc::make_mut(registry.entry(op).or_default());
     let clash = kernels.iter().any(|old| {
         old.info.variant == info.variant
@@ -355,7 +377,9 @@ impl Registered {
 }
 
 /// The kernels of each operation, by its type.
-static REGISTRY: RwLock<BTreeMap<TypeId, Arc<Vec<Arc<Registered>>>>> = RwLock::new(BTreeMap::new());
+type Registry = BTreeMap<TypeId, Arc<Vec<Arc<Registered>>>>;
+
+static REGISTRY: RwLock<Registry> = RwLock::new(BTreeMap::new());
 
 /// Operations and call sites that have already been warned about a missing level.
 static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
