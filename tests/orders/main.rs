@@ -8,6 +8,7 @@
 //! P. Xie, Y. Gao and J. Xue, *FPRev: Revealing the Order of Floating-Point Summation*, USENIX ATC
 //! 2025.
 
+mod attention;
 mod contraction;
 mod recurrent;
 mod reduce;

@@ -67,6 +67,17 @@ def recurrent(layer, **options):
     return run
 
 
+def attention(x, p):
+    """With a causal mask after `causal_offset` cached keys; a mask above 0 shows a key if `truth`."""
+    p, mask = dict(p), x.get("attn_mask")
+    if p.pop("truth", False):
+        mask = mask > 0
+    offset = p.pop("causal_offset", None)
+    if offset is not None:
+        mask = torch.ones(x["query"].shape[-2], x["key"].shape[-2], dtype=torch.bool).tril(offset)
+    return F.scaled_dot_product_attention(x["query"], x["key"], x["value"], mask, **p)
+
+
 def histc(x, p):
     """In float32: the borders of bins are float32 numbers to PyTorch."""
     return torch.histc(x["input"].float(), **p).double()
@@ -81,6 +92,7 @@ SPECIAL = {
     "index_put": index_put,
     "bincount_weighted": lambda x, p: torch.bincount(x["input"], x["weights"], **p),
     "histc": histc,
+    "scaled_dot_product_attention": attention,
     "sum_all": lambda x, p: x["input"].sum(),
     "sparse_mm": sparse_mm,
     "repeat_interleave": lambda x, p: torch.repeat_interleave(x["input"], x["repeats"], **p),

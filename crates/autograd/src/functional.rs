@@ -49,8 +49,10 @@ mod windows;
 pub use arrange::{
     chunk, diag, diag_embed, diagonal, flip, movedim, repeat, roll, rot90, t, trace, tril, triu,
 };
-pub(crate) use attention::Masks;
-pub use attention::scaled_dot_product_attention;
+pub(crate) use attention::{Attention, Masks};
+pub use attention::{
+    AttentionOptions, scaled_dot_product_attention, scaled_dot_product_attention_with,
+};
 pub use bincount::{bincount, histc};
 pub use broadcast::{expand, sum};
 pub use cast::to_dtype;

@@ -1,6 +1,8 @@
 //! Attention: the keys that a query attends to.
 
-use samebits_autograd::functional::{self, scaled_dot_product_attention};
+use samebits_autograd::functional::{
+    self, AttentionOptions, scaled_dot_product_attention, scaled_dot_product_attention_with,
+};
 use samebits_autograd::nn::{
     self, Attend, Module, MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer,
     init,
@@ -178,4 +180,126 @@ fn a_mask_that_is_none_is_refused() {
     let attend = Attend { attn_mask: Some(&mask), ..Attend::default() };
     let error = layer.forward(&x, &x, &x, attend).unwrap_err().to_string();
     assert_eq!(error, format!("MultiheadAttention: {expected}"));
+}
+
+/// Attention to the keys before a query, with and without a cache, is the same as with a mask.
+#[test]
+fn a_causal_offset_is_a_mask() {
+    let (q, k, v) = (normal(&[2, 5, 4], 1), normal(&[2, 9, 4], 2), normal(&[2, 9, 3], 3));
+    for offset in [0, 1, 4, 7, 8, 100, usize::MAX] {
+        let shown: Vec<bool> =
+            (0..5).flat_map(|i| (0..9).map(move |j| j <= i + offset.min(9))).collect();
+        let shown = Tensor::from_bools(&shown, &[5, 9]).unwrap();
+        let masked = AttentionOptions { attn_mask: Some(&shown), ..AttentionOptions::default() };
+        let causal =
+            AttentionOptions { causal_offset: Some(offset), ..AttentionOptions::default() };
+        let [masked, causal] = [masked, causal]
+            .map(|options| scaled_dot_product_attention_with(&q, &k, &v, &options).unwrap());
+        assert_eq!(masked.to_bytes().unwrap(), causal.to_bytes().unwrap(), "{offset}");
+    }
+    // The last queries alone, as in decoding with a cache.
+    let x = normal(&[2, 9, 4], 4);
+    let all = AttentionOptions { causal_offset: Some(0), ..AttentionOptions::default() };
+    let all = scaled_dot_product_attention_with(&x, &k, &v, &all).unwrap();
+    for first in 0..9 {
+        let last = functional::narrow(&x, 1, first, 9 - first).unwrap();
+        let options =
+            AttentionOptions { causal_offset: Some(first), ..AttentionOptions::default() };
+        let y = scaled_dot_product_attention_with(&last, &k, &v, &options).unwrap();
+        let expected = functional::narrow(&all, 1, first, 9 - first).unwrap();
+        assert_eq!(y.to_bytes().unwrap(), expected.to_bytes().unwrap(), "from {first}");
+    }
+}
+
+/// Grouped queries have the bits of repeated keys and values.
+#[test]
+fn grouped_queries_are_repeated_keys() {
+    let x = |shape: &[usize], seed| normal(shape, seed).set_requires_grad(true).unwrap();
+    let (q, k, v) = (x(&[2, 6, 5, 4], 1), x(&[2, 2, 7, 4], 2), x(&[2, 2, 7, 3], 3));
+    let three = Tensor::from_slice(&[3i64], &[1]).unwrap();
+    let repeated = |x: &Tensor| functional::repeat_interleave(x, &three, 1).unwrap();
+    let masks = [None, Some(&[5, 7][..]), Some(&[6, 5, 7]), Some(&[2, 1, 1, 7])];
+    for shape in masks {
+        let mask = shape.map(|shape| normal(shape, 4));
+        let grouped = AttentionOptions {
+            attn_mask: mask.as_ref(),
+            enable_gqa: true,
+            ..AttentionOptions::default()
+        };
+        let plain = AttentionOptions { enable_gqa: false, ..grouped };
+        let y = scaled_dot_product_attention_with(&q, &k, &v, &grouped).unwrap();
+        let (keys, values) = (repeated(&k), repeated(&v));
+        let z = scaled_dot_product_attention_with(&q, &keys, &values, &plain).unwrap();
+        assert_eq!(y.shape(), [2, 6, 5, 3]);
+        assert_eq!(y.to_bytes().unwrap(), z.to_bytes().unwrap());
+        let [a, b] = [y, z].map(|y| y.square().unwrap().sum(()).unwrap().backward().unwrap());
+        for (x, tolerance) in [(&q, 0.0), (&k, 1e-5), (&v, 1e-5)] {
+            let [a, b] = [&a, &b].map(|all| all.of(x).unwrap().to_vec::<f32>().unwrap());
+            assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= tolerance * a.abs().max(1.0)));
+        }
+    }
+}
+
+/// Dropout drops the numerators of the weights, in the order of the weights, and draws once.
+#[test]
+fn dropout_draws_a_number_for_each_weight() {
+    let ones = Tensor::ones(&[2, 3, 4], DType::F32).unwrap();
+    let [q, k] = [5, 6].map(|seed| normal(&[2, 3, 4], seed).set_requires_grad(true).unwrap());
+    let v = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], &[3, 3]).unwrap();
+    let mut generator = Generator::new(3);
+    let equal = Tensor::ones(&[2, 3, 3], DType::F32).unwrap();
+    let expected = functional::dropout_with(&equal, 0.5, &mut generator).unwrap();
+    let expected = (expected / 3.0).unwrap();
+    let mut used = Generator::new(3);
+    let options = AttentionOptions { dropout_p: 0.5, ..AttentionOptions::default() };
+    let y =
+        nn::draw_from(&mut used, || scaled_dot_product_attention_with(&ones, &ones, &v, &options))
+            .unwrap();
+    // Equal scores: the weights are thirds.
+    assert_eq!(y.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
+    assert_eq!(used, generator);
+    // The gradient has the same zeros: a difference quotient.
+    let at = |k: &Tensor| {
+        drawn(3, || scaled_dot_product_attention_with(&q, k, &v, &options)?.square()?.sum(()))
+    };
+    let grad = at(&k).backward().unwrap().of(&k).unwrap().to_vec::<f32>().unwrap();
+    let base = k.to_vec::<f32>().unwrap();
+    for i in 0..base.len() {
+        let [above, below] = [1e-2f32, -1e-2].map(|step| {
+            let mut moved = base.clone();
+            moved[i] += step;
+            f64::from(at(&Tensor::from_slice(&moved, &[2, 3, 4]).unwrap()).item::<f32>().unwrap())
+        });
+        let quotient = (above - below) / 2e-2;
+        assert!((quotient - f64::from(grad[i])).abs() < 2e-3, "{quotient} {}", grad[i]);
+    }
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused() {
+    let x = |shape: &[usize]| Tensor::zeros(shape, DType::F32).unwrap();
+    let wide = Tensor::zeros(&[2, 3, 4], DType::F64).unwrap();
+    let none = AttentionOptions::default();
+    let grouped = AttentionOptions { enable_gqa: true, ..none };
+    let (long, tall) = (x(&[3, 4]), x(&[2, 3]));
+    let masked = |mask| AttentionOptions { attn_mask: Some(mask), ..none };
+    let cases: [(Tensor, Tensor, Tensor, AttentionOptions<'_>, &str); _] = [
+        (x(&[4]), x(&[3, 4]), x(&[3, 4]), none, "got [4], [3, 4] and [3, 4]"),
+        (x(&[2, 5]), x(&[3, 4]), x(&[3, 4]), none, "got [2, 5], [3, 4] and [3, 4]"),
+        (x(&[2, 4]), x(&[3, 4]), x(&[5, 4]), none, "got [2, 4], [3, 4] and [5, 4]"),
+        (x(&[2, 3, 4]), wide.clone(), wide.clone(), none, "one type, got f32 and f64"),
+        (x(&[5, 2, 4]), x(&[2, 3, 4]), x(&[2, 3, 4]), grouped, "got [5, 2, 4], [2, 3, 4]"),
+        (x(&[2, 4]), x(&[3, 4]), x(&[3, 4]), grouped, "got [2, 4], [3, 4] and [3, 4]"),
+        (x(&[2, 4]), x(&[3, 4]), x(&[3, 4]), masked(&long), "broadcasts to [.., 2, 3], got [3, 4]"),
+        (x(&[1, 4]), x(&[3, 4]), x(&[3, 4]), masked(&tall), "broadcasts to [.., 1, 3], got [2, 3]"),
+    ];
+    for (q, k, v, options, expected) in cases {
+        let error = scaled_dot_product_attention_with(&q, &k, &v, &options).unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with("scaled_dot_product_attention_with: "), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    let q = x(&[3, 4]);
+    let error = scaled_dot_product_attention(&q, &q, &q, Some(&x(&[3, 3])), 0.0, true, None);
+    assert!(error.unwrap_err().to_string().starts_with("scaled_dot_product_attention: "));
 }

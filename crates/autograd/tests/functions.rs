@@ -30,7 +30,8 @@ const NO_METHODS: &[(&str, &str)] = &[
          adaptive_avg_pool2d adaptive_avg_pool3d \
          adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
          alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
-         channel_shuffle fold rms_norm rrelu scaled_dot_product_attention unfold \
+         channel_shuffle fold rms_norm rrelu scaled_dot_product_attention \
+         scaled_dot_product_attention_with unfold \
          conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
          conv_transpose3d dropout dropout1d dropout2d dropout3d embedding embedding_bag \
          embedding_renorm embedding_with feature_alpha_dropout fractional_max_pool \
@@ -428,6 +429,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         rrelu_with(&h.x, 0.5, 0.25, &mut h.generator);
         rsqrt(&h.x);
         scaled_dot_product_attention(&h.x, &h.y, &h.x, Some(&h.index), 0.0, false, None);
+        scaled_dot_product_attention_with(&h.x, &h.y, &h.x, &f::AttentionOptions::default());
         scatter(&h.x, h.dim, &h.index, &h.y);
         scatter_add(&h.x, h.dim, &h.index, &h.y);
         scatter_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Prod, true);

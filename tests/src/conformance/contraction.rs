@@ -33,6 +33,31 @@ pub(super) const HANDLERS: &[Handler] = &[
         tolerance: product,
     },
     Handler {
+        op: "scaled_dot_product_attention",
+        run: |a| {
+            let truth: Option<bool> = a.param("truth")?;
+            let is_causal: Option<bool> = a.param("is_causal")?;
+            let offset: Option<usize> = a.param("causal_offset")?;
+            let enable_gqa: Option<bool> = a.param("enable_gqa")?;
+            let mask = a.optional("attn_mask");
+            let shown =
+                mask.filter(|_| truth == Some(true)).map(|mask| mask.gt(0.0)).transpose()?;
+            let options = f::AttentionOptions {
+                attn_mask: shown.as_ref().or(mask),
+                causal_offset: offset.or(is_causal.filter(|&causal| causal).map(|_| 0)),
+                scale: a.param("scale")?,
+                enable_gqa: enable_gqa.unwrap_or(false),
+                ..f::AttentionOptions::default()
+            };
+            let [q, k, v] = [a.tensor("query")?, a.tensor("key")?, a.tensor("value")?];
+            Ok(vec![("y", f::scaled_dot_product_attention_with(q, k, v, &options)?)])
+        },
+        tolerance: |_, quantity| match quantity {
+            Quantity::Output(_) => Tolerance::Largest(16.0),
+            Quantity::Grad(_) => Tolerance::Largest(64.0),
+        },
+    },
+    Handler {
         op: "sparse_mm",
         run: |a| {
             let places: Vec<i64> = [a.tensor("row_indices")?, a.tensor("col_indices")?]

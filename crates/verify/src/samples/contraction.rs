@@ -1,4 +1,4 @@
-use samebits::functional as f;
+use samebits::functional::{self as f, AttentionOptions};
 use samebits::ops::*;
 use samebits::{DType, Result, Tensor};
 
@@ -189,6 +189,43 @@ pub(super) fn samples(samples: &mut Samples) {
     ]);
 }
 
+/// Attention with each option. The first has several blocks of queries and of keys.
+fn attention(samples: &mut Samples) {
+    let with = |x: &[Tensor], options: AttentionOptions<'_>| {
+        f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], &options)
+    };
+    samples
+        .add("scaled_dot_product_attention_with", move |x| with(x, AttentionOptions::default()))
+        .batch([each(&[3, 270, 9]), each(&[3, 531, 9]), each(&[3, 531, 5])])
+        .twice([normal(&[3, 4]), normal(&[4, 4]), normal(&[4, 2])]);
+    samples
+        .add("scaled_dot_product_attention_with, causal after a cache", move |x| {
+            with(x, AttentionOptions { causal_offset: Some(260), ..AttentionOptions::default() })
+        })
+        .batch([each(&[2, 300, 16]), each(&[2, 560, 16]), each(&[2, 560, 33])])
+        .twice([normal(&[2, 3]), normal(&[4, 3]), normal(&[4, 2])]);
+    samples
+        .add("scaled_dot_product_attention_with, grouped queries", move |x| {
+            let options = AttentionOptions { enable_gqa: true, ..AttentionOptions::default() };
+            with(x, AttentionOptions { causal_offset: Some(0), scale: Some(0.3), ..options })
+        })
+        .batch([each(&[2, 6, 40, 8]), each(&[2, 2, 40, 8]), each(&[2, 2, 40, 8])])
+        .twice([normal(&[2, 2, 3]), normal(&[1, 2, 3]), normal(&[1, 2, 2])]);
+    samples
+        .add("scaled_dot_product_attention_with, mask of numbers", move |x| {
+            with(x, AttentionOptions { attn_mask: Some(&x[3]), ..AttentionOptions::default() })
+        })
+        .batch([each(&[3, 50, 8]), each(&[3, 70, 8]), each(&[3, 70, 8]), normal(&[50, 70])])
+        .twice([normal(&[2, 3]), normal(&[3, 3]), normal(&[3, 2]), normal(&[2, 3])]);
+    samples
+        .add("scaled_dot_product_attention_with, mask of truth values", move |x| {
+            let shown = x[3].gt(1.0)?;
+            with(x, AttentionOptions { attn_mask: Some(&shown), ..AttentionOptions::default() })
+        })
+        .batch([each(&[3, 50, 8]), each(&[3, 7, 8]), each(&[3, 7, 8]), each(&[3, 50, 7])])
+        .twice([normal(&[3, 3]), normal(&[2, 3]), normal(&[2, 2]), normal(&[3, 2])]);
+}
+
 fn products_of(samples: &mut Samples) {
     samples
         .add("scaled_dot_product_attention", |x| {
@@ -196,6 +233,7 @@ fn products_of(samples: &mut Samples) {
         })
         .batch([each(&[5, 33, 8]), each(&[5, 40, 8]), each(&[5, 40, 9])])
         .twice([normal(&[3, 4]), normal(&[3, 4]), normal(&[3, 2])]);
+    attention(samples);
     samples
         .add("cdist", |x| f::cdist(&x[0], &x[1], 2.0))
         .batch([each(&[5, 33, 8]), each(&[5, 40, 8])])

@@ -65,7 +65,37 @@ pub(super) fn add(calls: &mut Calls) {
     sparse(calls);
 }
 
+fn attention(d: &mut Draw) -> samebits::Result<Vec<Value>> {
+    let dtype = d.float();
+    let [n, groups, each] = [(); 3].map(|()| d.between(1, 2));
+    let [queries, keys, width, features] = [(); 4].map(|()| d.between(0, 5));
+    let other = if d.hostile() { d.between(0, 5) } else { keys };
+    let shapes = [
+        vec![n, groups * each, queries, width],
+        vec![n, groups, keys, width],
+        vec![n, groups, other, features],
+        vec![d.pick(&[1, groups * each, 3]), queries, d.pick(&[1, keys])],
+    ];
+    let inputs = shapes.iter().map(|shape| d.tensor(shape, dtype)).collect::<Vec<_>>();
+    let (masked, truth, grouped, causal) = (d.flag(), d.flag(), d.flag(), d.flag());
+    let offset = d.between(0, 4);
+    let offset = if d.hostile() { usize::MAX } else { offset };
+    let (dropout_p, scale) = (d.pick(&[0.0, 0.5, 1.0]), d.real(1.0));
+    graded(d, inputs, |x| {
+        let shown = x[3].gt(0.0)?;
+        let options = f::AttentionOptions {
+            attn_mask: masked.then_some(if truth { &shown } else { &x[3] }),
+            dropout_p,
+            causal_offset: causal.then_some(offset),
+            scale: Some(scale),
+            enable_gqa: grouped,
+        };
+        f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], &options)
+    })
+}
+
 fn products(calls: &mut Calls) {
+    calls.function("attention", attention);
     calls.op("matmul", |d| {
         let dtype = d.float();
         let [a, b] = factors(d, dtype);

@@ -1,13 +1,12 @@
 use samebits_macros::Module;
-use samebits_numerics::memory;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::Linear;
-use crate::functional::Masks;
+use crate::functional::{Attention, Masks};
 use crate::nn::layer;
 use crate::nn::options::{Place, init_with, place_setters, setters};
-use crate::nn::{init, is_training, with_generator};
+use crate::nn::{init, is_training};
 use crate::{Tensor, functional};
 
 /// Multi-head attention. Each head projects queries, keys and values and averages the values with
@@ -123,10 +122,10 @@ impl MultiheadAttention {
     ///
     /// # Determinism
     ///
-    /// Composed of [`linear`](functional::linear), [`bmm`](functional::bmm),
-    /// [`softmax`](functional::softmax) and [`masked_fill`](functional::masked_fill): see
-    /// *Attention* in `docs/numerics.md`. Queries are first multiplied by `√(1 / width of a head)`.
-    /// Dropout draws one number for each weight.
+    /// Composed of [`linear`](functional::linear) and
+    /// [`scaled_dot_product_attention_with`](functional::scaled_dot_product_attention_with), with
+    /// a scale of `√(1 / width of a head)`: see *Attention* in `docs/numerics.md`. Two masks of
+    /// numbers are added to each other first. Dropout draws one number for each weight.
     ///
     /// # Errors
     ///
@@ -162,11 +161,11 @@ impl MultiheadAttention {
             let x = functional::permute(&x, [0, 2, 1, 3])?;
             functional::reshape(&x, [n * self.num_heads, length, width])
         };
-        let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), -0.0)?;
-        let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
-        let mut masks = Masks::new(op);
+        let (q, k, v) =
+            (heads(0, &query, queries)?, heads(1, &key, keys)?, heads(2, &value, keys)?);
+        let mut masks = Masks::new(op, q.dtype());
         if attend.is_causal {
-            masks.exclude(&causal(op, queries, keys)?.to(q.device())?)?;
+            masks.causal(0);
         }
         let mut given = |mask: &Tensor| match mask.dtype() {
             DType::Bool => masks.exclude(mask),
@@ -188,14 +187,13 @@ impl MultiheadAttention {
             let each = functional::expand(&each, &[n, self.num_heads, 1, keys])?;
             given(&functional::reshape(&each, [n * self.num_heads, 1, keys])?)?;
         }
-        let scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
-        let mut weights = masks.softmax(&scores)?;
-        if is_training() && self.dropout > 0.0 {
-            weights = with_generator(op, weights.device(), |generator| {
-                functional::dropout_with(&weights, self.dropout, generator)
-            })?;
+        let scale = (1.0 / width as f64).sqrt();
+        let mut attention = Attention::new(op, &q, &k, &v, masks, scale)?;
+        if is_training() {
+            attention = attention.dropped(self.dropout)?;
         }
-        let found = functional::bmm(&weights, &v)?;
+        let weights = attend.need_weights.then(|| attention.clone().weights()).transpose()?;
+        let found = attention.output()?;
         let found = functional::reshape(&found, [n, self.num_heads, queries, width])?;
         let found = functional::permute(&found, [0, 2, 1, 3])?;
         let found = functional::reshape(&found, [n, queries, self.embed_dim])?;
@@ -208,9 +206,7 @@ impl MultiheadAttention {
         if batched && !self.batch_first {
             y = functional::transpose(&y, 0, 1)?;
         }
-        if !attend.need_weights {
-            return Ok((alone(y)?, None));
-        }
+        let Some(weights) = weights else { return Ok((alone(y)?, None)) };
         let mut weights = functional::reshape(&weights, [n, self.num_heads, queries, keys])?;
         if attend.average_attn_weights {
             let mean = functional::mean(&weights, [1], true)?;
@@ -320,14 +316,4 @@ impl MultiheadAttentionOptions {
             batch_first: self.batch_first,
         })
     }
-}
-
-/// Returns a mask that is true for keys later than the query.
-fn causal(op: &'static str, queries: usize, keys: usize) -> Result<Tensor> {
-    let count = numel(op, &[queries, keys])?;
-    let mut later = memory::filled(count, false).map_err(Error::out_of_host_memory(op))?;
-    for (query, row) in later.chunks_mut(keys.max(1)).enumerate() {
-        row[keys.min(query + 1)..].fill(true);
-    }
-    Tensor::from_bools(&later, &[queries, keys])
 }
