@@ -14,6 +14,10 @@ use samebits_numerics::simd::{self, Kernel};
 use crate::elementwise::Elementary;
 use crate::{memory, parallel};
 
+mod columns;
+
+pub use columns::{log_softmax_along, log_softmax_along_backward};
+
 /// Computes `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
 /// `x − max` is rounded to the element type, and its exponential is that of the type. The sum runs

@@ -5,6 +5,7 @@
 //! `Portable`: sums run in f64 over the contract's fixed tree in the logical order of their terms
 //! (see [`samebits_numerics::reduce`]); extrema take the first of equal elements.
 
+pub(crate) mod columns;
 mod integers;
 mod kernels;
 mod rows;

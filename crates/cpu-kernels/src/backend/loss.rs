@@ -14,15 +14,18 @@ const ROWS: &str =
 pub(super) fn register_all() {
     register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax, split| {
         with_float!(op.x.dtype(), T => {
-            along_last::<T>(&[&op.x], op.dim, |inputs, out| {
-                loss::log_softmax(inputs[0], split.size, out)
+            let x = op.x.contiguous()?;
+            filled(x.shape(), |out: &mut [T]| {
+                Ok(loss::log_softmax_along(x.as_slice()?, *split, out)?)
             })
         })
     }));
     register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad, split| {
         with_float!(op.grad.dtype(), T => {
-            along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, out| {
-                loss::log_softmax_backward(inputs[0], inputs[1], split.size, out)
+            let (grad, y) = (op.grad.contiguous()?, op.y.contiguous()?);
+            filled(y.shape(), |out: &mut [T]| {
+                let (grad, y) = (grad.as_slice()?, y.as_slice()?);
+                Ok(loss::log_softmax_along_backward(grad, y, *split, out)?)
             })
         })
     }));
@@ -106,20 +109,4 @@ fn targets<'a, T: Element>(
         weight: weight.map(Tensor::as_slice).transpose()?,
         ignore_index,
     })
-}
-
-/// Runs a row kernel along any dimension, by moving that dimension to the end.
-fn along_last<T: Element>(
-    inputs: &[&Tensor],
-    dim: usize,
-    kernel: impl FnOnce(&[&[T]], &mut [T]) -> crate::Result<()>,
-) -> Result<Tensor> {
-    let last = inputs[0].rank() - 1;
-    let dense = inputs
-        .iter()
-        .map(|x| x.transpose(dim, last)?.contiguous())
-        .collect::<Result<Vec<Tensor>>>()?;
-    let slices = dense.iter().map(Tensor::as_slice).collect::<Result<Vec<&[T]>>>()?;
-    let out = filled(dense[0].shape(), |out| Ok(kernel(&slices, out)?))?;
-    out.transpose(dim, last)?.contiguous()
 }

@@ -7,6 +7,7 @@ use samebits_tensor_core::Layout;
 use samebits_tensor_core::layout::Positions;
 
 use super::Extreme;
+use crate::arch::prefetch;
 use crate::error::Result;
 use crate::float::Float;
 use crate::memory;
@@ -90,19 +91,44 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         Steps::new(terms, block * BLOCK, BLOCK).map(move |step| &data[start + step..])
     }
 
-    /// Returns the rows of a block as one slice, if they are consecutive and have `count` columns.
+    /// Returns [`rows`](Part::rows) of tiles, and prefetches other rows: those that are read next lie far apart.
     #[inline(always)]
-    fn dense(&self, start: usize, block: usize, count: usize) -> Option<&'a [T]> {
+    fn rows_ahead(&self, start: usize, block: usize) -> impl Iterator<Item = &'a [T]> {
+        const FEW: usize = 256;
+        let Slabs { data, terms, .. } = *self.slabs;
+        let ahead = match terms.strides() {
+            // The same row of the next tile.
+            _ if terms.numel() <= FEW => TILE,
+            // A later row of this tile.
+            [.., step] => 16 * step,
+            [] => TILE,
+        };
+        self.rows(start, block).inspect(move |row| {
+            let next = data.len() - row.len() + ahead;
+            for line in (0..TILE).step_by(64 / size_of::<T>().max(1)) {
+                if let Some(x) = data.get(next + line) {
+                    prefetch(x);
+                }
+            }
+        })
+    }
+
+    /// Returns the rows of a block as runs of consecutive rows, if a row has `count` columns and others
+    /// follow it at once.
+    #[inline(always)]
+    fn dense(
+        &self,
+        start: usize,
+        block: usize,
+        count: usize,
+    ) -> Option<impl Iterator<Item = &'a [T]>> {
         let Slabs { data, terms, inner, .. } = *self.slabs;
-        let is_dense = count == inner
-            && match (terms.shape(), terms.strides()) {
-                ([], _) => true,
-                ([_], [stride]) => *stride == inner,
-                _ => false,
-            };
-        let first = block * BLOCK;
-        let rows = BLOCK.min(terms.numel() - first);
-        is_dense.then(|| &data[start + first * inner..][..rows * inner])
+        let is_dense = count == inner && terms.strides().last().is_none_or(|&step| step == inner);
+        is_dense.then(|| {
+            let mut steps = Steps::new(terms, block * BLOCK, BLOCK);
+            std::iter::from_fn(move || steps.run())
+                .map(move |(first, rows)| &data[start + first..][..rows * inner])
+        })
     }
 
     /// Computes `out[c] = Σ term(c)(x)` in f64 over the terms of each column. `same` promises that `term` is
@@ -213,6 +239,19 @@ impl<'a> Steps<'a> {
         let jumps = Jumps { layout, element: first + now, positions: None };
         Steps { left, next, step, run: (now, run), jumps }
     }
+
+    /// Returns the position of the next element and the number of elements with the plain step from it on.
+    #[inline(always)]
+    fn run(&mut self) -> Option<(usize, usize)> {
+        let count = self.run.0.min(self.left);
+        let position = self.next;
+        self.left -= count;
+        if self.left > 0 {
+            self.next = self.jumps.jump(self.run.1);
+            self.run.0 = self.run.1;
+        }
+        (count > 0).then_some((position, count))
+    }
 }
 
 impl Jumps<'_> {
@@ -267,8 +306,8 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for SlabS
             if same {
                 let term = term(column);
                 match part.dense(start, block, count).filter(|_| count < TILE) {
-                    Some(values) => lanes.dense_sums(values, term, out),
-                    None => lanes.sums(part.rows(start, block), |_| &term, out),
+                    Some(runs) => lanes.dense_sums(runs, term, out),
+                    None => lanes.sums(part.rows_ahead(start, block), |_| &term, out),
                 }
             } else {
                 lanes.sums(part.rows(start, block), |c| term(column + c), out);

@@ -63,7 +63,8 @@ impl Lanes {
         tile(&mut self.0, rows, &|_| |x: T| x.into(), Product, out);
     }
 
-    /// Sums one block of consecutive rows of `out.len()` elements: for each column, `term(x)`.
+    /// Sums one block of rows of `out.len()` elements, which come in runs of consecutive rows: for each
+    /// column, `term(x)`.
     ///
     /// # Determinism
     ///
@@ -71,42 +72,112 @@ impl Lanes {
     ///
     /// # Panics
     ///
-    /// As [`Lanes::sums`], and if `values` is not a whole number of rows.
+    /// As [`Lanes::sums`], and if a run is not a whole number of rows.
     #[inline(always)]
-    pub fn dense_sums<T: Copy>(&mut self, values: &[T], term: impl Fn(T) -> f64, out: &mut [f64]) {
+    pub fn dense_sums<'a, T: Copy + 'a>(
+        &mut self,
+        runs: impl Iterator<Item = &'a [T]>,
+        term: impl Fn(T) -> f64,
+        out: &mut [f64],
+    ) {
         let width = out.len();
         if width == 0 {
             return;
         }
-        expect_block(values.len() / width, width);
-        assert!(values.len().is_multiple_of(width), "dense_sums: no whole rows");
+        expect_block(0, width);
         // The lanes of a row follow those of the row before, so that rows of any width fill vectors.
         let lanes = &mut self.0.as_flattened_mut()[..LANES * width];
-        let mut groups = values.chunks(LANES * width);
-        let first = groups.next().unwrap_or_default();
-        for (lane, &x) in lanes.iter_mut().zip(first) {
-            *lane = 0.0 + term(x);
-        }
-        for group in groups {
-            for (lane, &x) in lanes.iter_mut().zip(group) {
-                *lane += term(x);
-            }
-        }
-        let mut rows = first.len() / width;
-        for w in [16, 8, 4, 2, 1] {
-            if rows > w {
-                let (low, high) = lanes.split_at_mut(w * width);
-                for (low, high) in low.iter_mut().zip(&high[..(rows - w) * width]) {
-                    *low += *high;
+        let mut rows = 0;
+        for mut run in runs {
+            assert!(run.len().is_multiple_of(width), "dense_sums: no whole rows");
+            while !run.is_empty() {
+                let lane = rows % LANES;
+                let (now, later) = run.split_at(run.len().min((LANES - lane) * width));
+                let lanes = &mut lanes[lane * width..][..now.len()];
+                if rows < LANES {
+                    for (lane, &x) in lanes.iter_mut().zip(now) {
+                        *lane = 0.0 + term(x);
+                    }
+                } else {
+                    for (lane, &x) in lanes.iter_mut().zip(now) {
+                        *lane += term(x);
+                    }
                 }
-                rows = w;
+                rows += now.len() / width;
+                run = later;
             }
         }
-        if rows == 0 {
-            return out.fill(0.0);
-        }
-        out.copy_from_slice(&lanes[..width]);
+        expect_block(rows, width);
+        halve_dense(lanes, rows.min(LANES), out);
     }
+
+    /// The number of elements that [`Lanes::made_sums`] makes at a time, at most.
+    pub const MADE: usize = 256;
+
+    /// Sums one block of `rows` rows of `out.len()` elements, which `make(row, rows)` writes from row `row`
+    /// on, a few at a time.
+    ///
+    /// # Determinism
+    ///
+    /// As [`Lanes::sums`].
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BLOCK`] rows, or `out` has more than [`TILE`] columns.
+    #[inline(always)]
+    pub fn made_sums<T: Copy + Default + Into<f64>>(
+        &mut self,
+        rows: usize,
+        mut make: impl FnMut(usize, &mut [T]),
+        out: &mut [f64],
+    ) {
+        let width = out.len();
+        if width == 0 {
+            return;
+        }
+        expect_block(rows, width);
+        let mut made = [T::default(); Lanes::MADE];
+        // A power of two, so that rows made together have consecutive lanes.
+        let together = match Lanes::MADE / width {
+            few @ 1..LANES => 1 << few.ilog2(),
+            _ => LANES,
+        };
+        let lanes = &mut self.0.as_flattened_mut()[..LANES * width];
+        for row in (0..rows).step_by(together) {
+            let made = &mut made[..together.min(rows - row) * width];
+            make(row, made);
+            let lanes = &mut lanes[row % LANES * width..][..made.len()];
+            if row < LANES {
+                for (lane, &x) in lanes.iter_mut().zip(&*made) {
+                    *lane = 0.0 + x.into();
+                }
+            } else {
+                for (lane, &x) in lanes.iter_mut().zip(&*made) {
+                    *lane += x.into();
+                }
+            }
+        }
+        halve_dense(lanes, rows.min(LANES), out);
+    }
+}
+
+/// Adds the lanes of `rows` rows, which follow each other without gaps.
+#[inline(always)]
+fn halve_dense(lanes: &mut [f64], mut rows: usize, out: &mut [f64]) {
+    let width = out.len();
+    for w in [16, 8, 4, 2, 1] {
+        if rows > w {
+            let (low, high) = lanes.split_at_mut(w * width);
+            for (low, high) in low.iter_mut().zip(&high[..(rows - w) * width]) {
+                *low += *high;
+            }
+            rows = w;
+        }
+    }
+    if rows == 0 {
+        return out.fill(0.0);
+    }
+    out.copy_from_slice(&lanes[..width]);
 }
 
 #[inline(always)]
@@ -242,10 +313,24 @@ mod tests {
                     assert_eq!(product.to_bits(), tree[0].to_bits(), "{n} rows, column {c}");
                 }
                 let dense: Vec<f32> = rows().flatten().copied().collect();
-                lanes.dense_sums(&dense, f64::from, out);
+                for run in [1, 7, 32, 80, 5000] {
+                    lanes.dense_sums(dense.chunks(run * width), f64::from, out);
+                    for (c, &sum) in out.iter().enumerate() {
+                        let tree = sum_by(n, |k| f64::from(dense[k * width + c]));
+                        let bits = (sum.to_bits(), tree.to_bits());
+                        assert_eq!(
+                            bits.0, bits.1,
+                            "{n} rows, column {c} of {width}, runs of {run}"
+                        );
+                    }
+                }
+                let make = |row: usize, made: &mut [f32]| {
+                    made.copy_from_slice(&dense[row * width..][..made.len()]);
+                };
+                lanes.made_sums(n, make, out);
                 for (c, &sum) in out.iter().enumerate() {
                     let tree = sum_by(n, |k| f64::from(dense[k * width + c]));
-                    assert_eq!(sum.to_bits(), tree.to_bits(), "{n} rows, column {c} of {width}");
+                    assert_eq!(sum.to_bits(), tree.to_bits(), "{n} made rows, {c} of {width}");
                 }
             }
         }

@@ -1,0 +1,460 @@
+//! Softmax along a dimension that others follow: its columns side by side, where they lie.
+
+use std::ops::Range;
+
+use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::fpenv;
+use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::geometry::Split;
+
+use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward};
+use crate::elementwise::Elementary;
+use crate::error::{Result, expect_len, expect_size};
+use crate::memory;
+use crate::parallel::{self, CHUNK, chunks_mut};
+use crate::reduce::columns::{by_columns, sums_of, tiles};
+
+/// Computes [`log_softmax`] along the dimension of a split.
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+    let Split { outer, size, inner } = split;
+    expect_size(SOFTMAX, "out", out.len(), &[outer, size, inner])?;
+    if inner == 1 || out.is_empty() {
+        return log_softmax(x, size, out);
+    }
+    expect_len(SOFTMAX, "x", x.len(), out.len())?;
+    let slab = size * inner;
+    if slab <= CHUNK {
+        return parallel::try_rows(slab, out, |start, out| {
+            let x = &x[start..][..out.len()];
+            let some = (TOGETHER / slab).max(1);
+            let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
+            let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
+            let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
+            simd::dispatch(Forward { x, size, inner, out, exps, maxima, sums });
+            Ok(())
+        });
+    }
+    fpenv::ieee(|| large(x, split, out))
+}
+
+/// Computes [`log_softmax_along`] of slabs that threads share: statistics of all columns, then all
+/// elements.
+fn large<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+    let Split { outer, size, inner } = split;
+    let mut maxima = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
+    let mut logs = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
+    let mut sums = memory::zeroed(SOFTMAX, inner)?;
+    let each = maxima.chunks_exact_mut(inner).zip(logs.chunks_exact_mut(inner));
+    for (x, (maxima, logs)) in x.chunks_exact(size * inner).zip(each) {
+        by_columns(size, maxima, |column, blocks, best| {
+            if blocks == 1 {
+                simd::dispatch(Maxima { x, inner, column, block: 0, best });
+                return Ok(());
+            }
+            let columns = best.len();
+            let mut found =
+                memory::filled(SOFTMAX, memory::volume(SOFTMAX, &[blocks, columns])?, T::ZERO)?;
+            chunks_mut(&mut found, columns).enumerate().for_each(|(block, best)| {
+                simd::dispatch(Maxima { x, inner, column, block, best });
+            });
+            best.copy_from_slice(&found[..columns]);
+            // Ascending, so that of equal elements the first is kept.
+            for later in found[columns..].chunks_exact(columns) {
+                for (best, &new) in best.iter_mut().zip(later) {
+                    *best = if replaces_max(*best, new) { new } else { *best };
+                }
+            }
+            Ok(())
+        })?;
+        let maxima = &*maxima;
+        sums_of(SOFTMAX, size, &mut sums, |column, block, out| {
+            simd::dispatch(Exponentials { x, inner, column, block, maxima, out });
+        })?;
+        parallel::pieces(logs, |start, logs| {
+            for (log, &sum) in logs.iter_mut().zip(&sums[start..]) {
+                *log = T::from_f64(sum).log();
+            }
+        });
+    }
+    in_rows(inner, out, |first, out| {
+        let x = &x[first..][..out.len()];
+        simd::dispatch(Finish { x, first, size, inner, maxima: &maxima, logs: &logs, out });
+    });
+    Ok(())
+}
+
+/// Computes [`log_softmax_backward`] along the dimension of a split.
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn log_softmax_along_backward<T: Elementary>(
+    grad: &[T],
+    y: &[T],
+    split: Split,
+    out: &mut [T],
+) -> Result<()> {
+    let Split { outer, size, inner } = split;
+    expect_size(SOFTMAX, "out", out.len(), &[outer, size, inner])?;
+    if inner == 1 || out.is_empty() {
+        return log_softmax_backward(grad, y, size, out);
+    }
+    expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
+    expect_len(SOFTMAX, "y", y.len(), out.len())?;
+    let slab = size * inner;
+    if slab <= CHUNK {
+        return parallel::try_rows(slab, out, |start, out| {
+            let range = start..start + out.len();
+            let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
+            let (grad, y) = (&grad[range.clone()], &y[range]);
+            simd::dispatch(SlabSums { x: grad, size, inner, sums });
+            let sums = &rounded(sums)?[..];
+            simd::dispatch(Backward { grad, y, first: 0, size, inner, sums, out });
+            Ok(())
+        });
+    }
+    let mut sums = memory::zeroed(SOFTMAX, outer * inner)?;
+    for (x, sums) in grad.chunks_exact(slab).zip(sums.chunks_exact_mut(inner)) {
+        sums_of(SOFTMAX, size, sums, |column, block, out| {
+            simd::dispatch(Plain { x, inner, column, block, out });
+        })?;
+    }
+    let sums = &rounded(&sums)?[..];
+    in_rows(inner, out, |first, out| {
+        let range = first..first + out.len();
+        let (grad, y) = (&grad[range.clone()], &y[range]);
+        simd::dispatch(Backward { grad, y, first, size, inner, sums, out });
+    });
+    Ok(())
+}
+
+/// Returns the negative sums in the element type.
+fn rounded<T: Elementary>(sums: &[f64]) -> Result<Vec<T>> {
+    fpenv::ieee(|| memory::collected(SOFTMAX, sums.iter().map(|&sum| -T::from_f64(sum))))
+}
+
+/// Calls `f(first, piece)` for pieces of whole rows, or of one row if rows are long.
+fn in_rows<T: Send>(inner: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync + Send) {
+    if inner <= CHUNK {
+        return parallel::rows(inner, out, f);
+    }
+    parallel::pieces_of(inner, out, |row, out| {
+        parallel::pieces(out, |start, out| f(row + start, out));
+    });
+}
+
+/// The largest number of columns that are repeated to fill vectors.
+const NARROW: usize = 64;
+
+/// Calls `f(elements, parameters)` for runs of the elements `first..first + count` of slabs, with as
+/// many parameters of their columns, of which `all` has `inner` per slab. The elements are whole
+/// rows or, if rows are wide, parts of rows.
+#[inline(always)]
+fn runs<T: Elementary, const N: usize>(
+    (first, count): (usize, usize),
+    (size, inner): (usize, usize),
+    all: [&[T]; N],
+    mut f: impl FnMut(Range<usize>, [&[T]; N]),
+) {
+    let mut repeated = [[T::ZERO; NARROW]; N];
+    let mut done = 0;
+    while done < count {
+        let (row, column) = ((first + done) / inner, (first + done) % inner);
+        let (slab, inside) = (row / size, row % size);
+        let left = count - done;
+        if inner > NARROW / 2 || column != 0 {
+            let length = left.min(inner - column);
+            let start = slab * inner + column;
+            f(done..done + length, all.map(|all| &all[start..start + length]));
+            done += length;
+            continue;
+        }
+        let end = done + left.min((size - inside) * inner);
+        let width = (NARROW / inner * inner).min(end - done);
+        for (repeated, all) in repeated.iter_mut().zip(all) {
+            let columns = &all[slab * inner..][..inner];
+            for row in repeated[..width].chunks_exact_mut(inner) {
+                row.copy_from_slice(columns);
+            }
+        }
+        while done < end {
+            let length = width.min(end - done);
+            f(done..done + length, repeated.each_ref().map(|repeated| &repeated[..length]));
+            done += length;
+        }
+    }
+}
+
+/// Finds the maximum of each column of consecutive or distant rows: of equal elements the first.
+#[inline(always)]
+fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
+    let width = best.len();
+    let row = |r: usize| &x[r * stride..][..width];
+    if width != stride || width > NARROW / 2 {
+        best.copy_from_slice(row(0));
+        for r in 1..rows {
+            for (best, &x) in best.iter_mut().zip(row(r)) {
+                *best = if replaces_max(*best, x) { x } else { *best };
+            }
+        }
+        return;
+    }
+    // Several rows fill a vector. Only a zero shows which of equal elements is taken.
+    let together = (NARROW / width).min(rows);
+    let mut side_by_side = [T::ZERO; NARROW];
+    let side_by_side = &mut side_by_side[..together * width];
+    let mut groups = x[..rows * width].chunks(together * width);
+    side_by_side.copy_from_slice(groups.next().unwrap_or_default());
+    for group in groups {
+        for (best, &x) in side_by_side.iter_mut().zip(group) {
+            *best = if replaces_max(*best, x) { x } else { *best };
+        }
+    }
+    best.copy_from_slice(&side_by_side[..width]);
+    for later in side_by_side[width..].chunks_exact(width) {
+        for (best, &x) in best.iter_mut().zip(later) {
+            *best = if replaces_max(*best, x) { x } else { *best };
+        }
+    }
+    for (c, best) in best.iter_mut().enumerate().filter(|(_, best)| **best == T::ZERO) {
+        let zero = x[c..].iter().step_by(width).find(|&&x| x == T::ZERO);
+        *best = *zero.unwrap_or(best);
+    }
+}
+
+/// Sums the columns of dense slabs.
+struct SlabSums<'a, T> {
+    x: &'a [T],
+    size: usize,
+    inner: usize,
+    sums: &'a mut [f64],
+}
+
+impl<T: Elementary> Kernel for SlabSums<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let SlabSums { x, size, inner, sums } = self;
+        let mut lanes = Lanes::new();
+        for (x, sums) in x.chunks_exact(size * inner).zip(sums.chunks_exact_mut(inner)) {
+            if size <= BLOCK {
+                slab_sums(&mut lanes, x, inner, sums);
+                continue;
+            }
+            let mut partials = vec![0.0; size.div_ceil(BLOCK) * inner];
+            for (x, sums) in x.chunks(BLOCK * inner).zip(partials.chunks_exact_mut(inner)) {
+                slab_sums(&mut lanes, x, inner, sums);
+            }
+            combine_columns(&partials, inner, sums);
+        }
+    }
+}
+
+/// Sums the columns of one block of a dense slab.
+#[inline(always)]
+fn slab_sums<T: Elementary>(lanes: &mut Lanes, x: &[T], inner: usize, sums: &mut [f64]) {
+    if inner < TILE {
+        return lanes.dense_sums([x].into_iter(), |x| x.into(), sums);
+    }
+    tiles(inner, |column, count| {
+        let rows = x.chunks_exact(inner).map(|row| &row[column..]);
+        lanes.sums(rows, |_| |x: T| x.into(), &mut sums[column..column + count]);
+    });
+}
+
+/// Computes the logarithms of softmax of dense slabs, some at a time.
+struct Forward<'a, T> {
+    x: &'a [T],
+    size: usize,
+    inner: usize,
+    out: &'a mut [T],
+    /// Scratch memory for the slabs that go through each step together.
+    exps: &'a mut [T],
+    maxima: &'a mut [T],
+    sums: &'a mut [f64],
+}
+
+impl<T: Elementary> Kernel for Forward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Forward { x, size, inner, out, exps, maxima: all_maxima, sums: all_sums } = self;
+        let some = exps.len();
+        for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
+            let columns = x.len() / size;
+            let (exps, best) = (&mut exps[..x.len()], &mut all_maxima[..columns]);
+            let sums = &mut all_sums[..columns];
+            for (x, best) in x.chunks_exact(size * inner).zip(best.chunks_exact_mut(inner)) {
+                maxima(x, inner, size, best);
+            }
+            runs((0, x.len()), (size, inner), [&*best], |at, [best]| {
+                for ((out, &x), &best) in out[at.clone()].iter_mut().zip(&x[at]).zip(best) {
+                    *out = x - best;
+                }
+            });
+            T::exp_each(out, exps);
+            SlabSums { x: exps, size, inner, sums }.run();
+            let logs = best;
+            for (log, &sum) in logs.iter_mut().zip(&*sums) {
+                *log = T::from_f64(sum).log();
+            }
+            runs((0, x.len()), (size, inner), [&*logs], |at, [logs]| {
+                for (out, &log) in out[at].iter_mut().zip(logs) {
+                    *out = (*out - log).canonical();
+                }
+            });
+        }
+    }
+}
+
+/// Finds the maxima of some columns of a block of a slab, from column `column` on.
+struct Maxima<'a, T> {
+    x: &'a [T],
+    inner: usize,
+    column: usize,
+    block: usize,
+    best: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Maxima<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Maxima { x, inner, column, block, best } = self;
+        let x = &x[block * BLOCK * inner..];
+        let rows = BLOCK.min(x.len() / inner);
+        tiles(best.len(), |first, count| {
+            maxima(&x[column + first..], inner, rows, &mut best[first..first + count]);
+        });
+    }
+}
+
+/// Sums the exponentials of some columns of a block of a slab, from column `column` on.
+struct Exponentials<'a, T> {
+    x: &'a [T],
+    inner: usize,
+    column: usize,
+    block: usize,
+    maxima: &'a [T],
+    out: &'a mut [f64],
+}
+
+impl<T: Elementary> Kernel for Exponentials<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Exponentials { x, inner, column, block, maxima, out } = self;
+        let x = &x[block * BLOCK * inner..];
+        let rows = BLOCK.min(x.len() / inner);
+        let mut lanes = Lanes::new();
+        let mut spare = [T::ZERO; Lanes::MADE];
+        tiles(out.len(), |first, count| {
+            let out = &mut out[first..first + count];
+            let (x, best) = (&x[column + first..], &maxima[column + first..][..count]);
+            let make = |row: usize, exps: &mut [T]| {
+                let spare = &mut spare[..exps.len()];
+                if count == inner && count <= NARROW {
+                    let x = &x[row * inner..][..exps.len()];
+                    runs((0, x.len()), (rows, inner), [best], |at, [best]| {
+                        for ((to, &x), &best) in spare[at.clone()].iter_mut().zip(&x[at]).zip(best)
+                        {
+                            *to = x - best;
+                        }
+                    });
+                } else {
+                    for (r, to) in spare.chunks_exact_mut(count).enumerate() {
+                        let x = &x[(row + r) * inner..][..count];
+                        for ((to, &x), &best) in to.iter_mut().zip(x).zip(best) {
+                            *to = x - best;
+                        }
+                    }
+                }
+                T::exp_each(spare, exps);
+            };
+            lanes.made_sums(rows, make, out);
+        });
+    }
+}
+
+/// Sums some columns of a block of a slab, from column `column` on.
+struct Plain<'a, T> {
+    x: &'a [T],
+    inner: usize,
+    column: usize,
+    block: usize,
+    out: &'a mut [f64],
+}
+
+impl<T: Elementary> Kernel for Plain<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Plain { x, inner, column, block, out } = self;
+        let x = &x[block * BLOCK * inner..];
+        let x = &x[..x.len().min(BLOCK * inner)];
+        let mut lanes = Lanes::new();
+        if out.len() == inner {
+            return slab_sums(&mut lanes, x, inner, out);
+        }
+        tiles(out.len(), |first, count| {
+            let rows = x.chunks_exact(inner).map(|row| &row[column + first..]);
+            lanes.sums(rows, |_| |x: T| x.into(), &mut out[first..first + count]);
+        });
+    }
+}
+
+/// Computes `(x − maximum) − logarithm`, from element `first` of the slabs on.
+struct Finish<'a, T> {
+    x: &'a [T],
+    first: usize,
+    size: usize,
+    inner: usize,
+    maxima: &'a [T],
+    logs: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Finish<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Finish { x, first, size, inner, maxima, logs, out } = self;
+        runs((first, x.len()), (size, inner), [maxima, logs], |at, [best, logs]| {
+            let out = out[at.clone()].iter_mut().zip(&x[at]);
+            for ((out, &x), (&best, &log)) in out.zip(best.iter().zip(logs)) {
+                *out = ((x - best) - log).canonical();
+            }
+        });
+    }
+}
+
+/// Computes the gradient from the negative sums of columns, from element `first` of the slabs on.
+struct Backward<'a, T> {
+    grad: &'a [T],
+    y: &'a [T],
+    first: usize,
+    size: usize,
+    inner: usize,
+    sums: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Backward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Backward { grad, y, first, size, inner, sums, out } = self;
+        T::exp_each(y, out);
+        runs((first, y.len()), (size, inner), [sums], |at, [sums]| {
+            let out = out[at.clone()].iter_mut().zip(&grad[at]);
+            for ((out, &grad), &sum) in out.zip(sums) {
+                *out = out.mul_add(sum, grad).canonical();
+            }
+        });
+    }
+}

@@ -1,0 +1,53 @@
+//! Work on the columns of one slab, whose rows follow each other.
+
+use samebits_numerics::reduce::{BLOCK, TILE, combine_columns};
+
+use crate::error::Result;
+use crate::memory;
+use crate::parallel::{self, CHUNK, chunks_mut};
+
+/// Calls `f(column, blocks, piece)` for pieces of the columns of a slab of `size` rows, with the
+/// number of blocks of terms.
+pub(crate) fn by_columns<R: Send>(
+    size: usize,
+    out: &mut [R],
+    f: impl Fn(usize, usize, &mut [R]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let columns = CHUNK.div_ceil(size.max(1)).next_multiple_of(16);
+    let even = out.len().div_ceil(out.len().div_ceil(columns)).next_multiple_of(16);
+    parallel::try_pieces_of(even, out, |column, out| f(column, size.div_ceil(BLOCK), out))
+}
+
+/// Sums the columns of a slab of `size` rows over the tree; `f(column, block, out)` sums one block
+/// of the columns from `column` on.
+pub(crate) fn sums_of(
+    op: &'static str,
+    size: usize,
+    out: &mut [f64],
+    f: impl Fn(usize, usize, &mut [f64]) + Sync + Send,
+) -> Result<()> {
+    by_columns(size, out, |column, blocks, out| {
+        if blocks <= 1 {
+            f(column, 0, out);
+            return Ok(());
+        }
+        let columns = out.len();
+        let mut partials = memory::zeroed(op, memory::volume(op, &[blocks, columns])?)?;
+        chunks_mut(&mut partials, columns).enumerate().for_each(|(block, out)| {
+            f(column, block, out);
+        });
+        combine_columns(&partials, columns, out);
+        Ok(())
+    })
+}
+
+/// Calls `f(column, count)` for tiles of `columns` columns.
+#[inline(always)]
+pub(crate) fn tiles(columns: usize, mut f: impl FnMut(usize, usize)) {
+    for column in (0..columns).step_by(TILE) {
+        f(column, TILE.min(columns - column));
+    }
+}
