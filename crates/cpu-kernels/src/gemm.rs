@@ -7,6 +7,7 @@ pub(crate) mod pack;
 pub(crate) mod real;
 pub(crate) mod reused;
 pub(crate) mod scratch;
+mod thin;
 
 pub use real::Real;
 

@@ -1,7 +1,7 @@
 //! Matrix products in a fixed order.
 
-use crate::gemm::driver::{self, Factors};
-use crate::gemm::pack::Lanes;
+use crate::gemm::driver;
+use crate::gemm::pack::{Factors, Lanes};
 use samebits_numerics::memory::{OutOfMemory, product};
 use thiserror::Error;
 

@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 26] = [
+const SHAPES: [(usize, usize, usize); 29] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -132,6 +132,10 @@ const SHAPES: [(usize, usize, usize); 26] = [
     (15, 1300, 30),
     (131, 1030, 12),
     (1300, 9, 40),
+    // A matrix and a vector, in several tasks.
+    (1, 1029, 300),
+    (2051, 1, 257),
+    (1, 33, 31),
 ];
 
 fn products_match_the_oracle<T: Sample>(draw: fn(&mut Xorshift) -> T) {
@@ -235,6 +239,14 @@ fn batches_match_single_products() {
         // More rows than a task of a single product has; tasks that share packed columns.
         (17, 130, 20, 40),
         (5, 131, 300, 70),
+        // Vectors, and products too small for a tile.
+        (70, 41, 1, 300),
+        (9, 1, 70, 33),
+        (50, 8, 8, 8),
+        (9, 32, 16, 16),
+        (100, 3, 4, 15),
+        (700, 5, 13, 16),
+        (8, 2, 1, 1),
     ] {
         let a: Vec<f32> = (0..count * m * k).map(|_| f32::any(&mut rng)).collect();
         let b: Vec<f32> = (0..2 * n * k).map(|_| f32::any(&mut rng)).collect();

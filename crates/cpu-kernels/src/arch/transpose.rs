@@ -40,8 +40,12 @@ macro_rules! pack_transposed {
                 let starts = |count: usize, side: usize| {
                     (0..count.div_ceil(side)).map(move |i| (i * side).min(count - side))
                 };
-                for step in starts(steps, $steps) {
+                // A visit of a row reads whole cache lines: by its next one they may be evicted.
+                const LINE: usize = 64 / size_of::<$elem>() / $steps;
+                let visits = starts(steps, $steps).len().div_ceil(LINE);
+                for visit in 0..visits {
                     for lane in starts(lanes, $lanes) {
+                      for step in starts(steps, $steps).skip(visit * LINE).take(LINE) {
                         // SAFETY: the CPU has AVX2. The block ends at most at `lanes` and `steps`,
                         // so the last elements read and written lie before the ends that the
                         // asserts above computed without wrapping.
@@ -50,6 +54,7 @@ macro_rules! pack_transposed {
                             let to = to.as_mut_ptr().add(step * width + lane);
                             $block(from, stride, to, width);
                         }
+                      }
                     }
                 }
                 return;

@@ -8,8 +8,8 @@ use samebits_tensor_core::geometry::{ConvPass, ConvSizes};
 
 use super::shape::{Gather, buffer, count};
 use crate::conv::volume;
-use crate::gemm::driver::{Factors, products};
-use crate::gemm::pack::Lanes;
+use crate::gemm::driver::products;
+use crate::gemm::pack::{Factors, Lanes};
 use crate::parallel;
 
 /// Elements of workspace.

@@ -13,8 +13,8 @@ use samebits_numerics::simd;
 
 use super::shape::{Gather, buffer, count};
 use crate::conv::volume;
-use crate::gemm::driver::{Factors, products};
-use crate::gemm::pack::Lanes;
+use crate::gemm::driver::products;
+use crate::gemm::pack::{Factors, Lanes};
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 

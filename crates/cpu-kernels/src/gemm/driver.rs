@@ -1,20 +1,13 @@
 //! The strided matrix product: division into tasks, packing, and calls of register tiles.
 
-use super::pack::{Lanes, PackPanels, pack_all};
+use super::pack::{Factors, Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
-use super::{K_BLOCK, Real, even_parts};
+use super::{K_BLOCK, Real, even_parts, thin};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
 use crate::parallel;
 use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
 use std::ops::Range;
-
-/// One product: lanes of `a` are output rows, lanes of `b` are output columns.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Factors<'a, T> {
-    pub(crate) a: Lanes<'a, T>,
-    pub(crate) b: Lanes<'a, T>,
-}
 
 /// The number of output columns of a task: large, because a task packs its rows.
 const TASK_COLUMNS: usize = 1024;
@@ -49,6 +42,10 @@ pub(crate) fn products<'a, T: Real>(
         out.fill(T::default());
         return Ok(());
     }
+    if thin::are_small(count, (m, n, k)) {
+        thin::small((m, n, k), factors, out);
+        return Ok(());
+    }
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();
     // Vector lanes run along the dimension that fits better: a product with few columns is computed
@@ -59,9 +56,13 @@ pub(crate) fn products<'a, T: Real>(
         let Factors { a, b } = factors(index);
         if transpose { Factors { a: b, b: a } } else { Factors { a, b } }
     };
-    let plan = Plan::new(kernels, shape, count, transpose);
     // All products of a call have the same strides.
     let first = get(0);
+    if thin::is_vector(shape.0, first) {
+        thin::vectors((shape.1, k), get, out);
+        return Ok(());
+    }
+    let plan = Plan::new(kernels, shape, count, transpose);
     if plan.shares_columns(first.b) {
         plan.run_shared(count, first, get, out)
     } else {

@@ -15,6 +15,13 @@ pub(crate) struct Lanes<'a, T> {
     pub(crate) step_stride: usize,
 }
 
+/// One product: lanes of `a` are output rows, lanes of `b` are output columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factors<'a, T> {
+    pub(crate) a: Lanes<'a, T>,
+    pub(crate) b: Lanes<'a, T>,
+}
+
 /// The number of panels that one thread packs together, so that it reads long stretches of memory.
 const PACKED_PANELS: usize = 8;
 

@@ -1,0 +1,171 @@
+//! Products that no register tile fits: of a matrix and a vector, and of many small matrices.
+
+use super::pack::{Factors, Lanes};
+use super::{K_BLOCK, Real};
+use crate::parallel;
+use samebits_numerics::simd::{self, Kernel};
+
+/// The number of multiplications of a task.
+const TASK_WORK: usize = 1 << 17;
+
+/// The number of lanes that go through the steps together.
+const LANES: usize = 32;
+
+/// The number of steps that are transposed at a time.
+const STEPS: usize = 32;
+
+/// Returns true if the product has one row, whose columns are packed only to be read once.
+pub(crate) fn is_vector<T>(rows: usize, Factors { b, .. }: Factors<'_, T>) -> bool {
+    rows == 1 && b.step_stride == 1 && b.lane_stride != 1
+}
+
+/// Computes `count` products of one row over `k` steps, each with `columns` columns.
+pub(crate) fn vectors<'a, T: Real>(
+    (columns, k): (usize, usize),
+    factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+    out: &mut [T],
+) {
+    let size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
+    parallel::pieces_of(size, out, |start, mut out| {
+        let mut at = start;
+        while !out.is_empty() {
+            let column = at % columns;
+            let (now, later) = out.split_at_mut(out.len().min(columns - column));
+            let Factors { a, b } = factors(at / columns);
+            let b = Lanes { data: &b.data[column * b.lane_stride..], ..b };
+            at += now.len();
+            simd::dispatch(Row { a, b, k, out: now });
+            out = later;
+        }
+    });
+}
+
+/// Computes some columns of one row.
+struct Row<'a, T> {
+    a: Lanes<'a, T>,
+    b: Lanes<'a, T>,
+    k: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Row<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Row { a, b, k, out } = self;
+        let mut panel = [T::default(); STEPS * LANES];
+        for (group, out) in out.chunks_mut(LANES).enumerate() {
+            let lanes = &b.data[group * LANES * b.lane_stride..];
+            let mut total = [T::default(); LANES];
+            for block in (0..k).step_by(K_BLOCK) {
+                let mut sums = [T::default(); LANES];
+                let end = k.min(block + K_BLOCK);
+                for first in (block..end).step_by(STEPS) {
+                    let steps = STEPS.min(end - first);
+                    let counts = (out.len(), steps);
+                    T::pack_transposed(&lanes[first..], b.lane_stride, counts, &mut panel, LANES);
+                    for (step, values) in panel.chunks_exact(LANES).take(steps).enumerate() {
+                        let x = a.data[(first + step) * a.step_stride];
+                        for (sum, &value) in sums.iter_mut().zip(values) {
+                            *sum = x.fma(value, *sum);
+                        }
+                    }
+                }
+                for (total, sum) in total.iter_mut().zip(sums) {
+                    *total = if block > 0 { total.plus(sum) } else { sum };
+                }
+            }
+            for (out, total) in out.iter_mut().zip(total) {
+                *out = total.canonical();
+            }
+        }
+    }
+}
+
+/// The largest number of columns, and of steps, of a small product.
+const SMALL: usize = 16;
+
+/// The number of rows of a small product that are computed together.
+const ROWS: usize = 4;
+
+/// Returns true for many products so small that starting a tile costs more than computing it.
+pub(crate) fn are_small(count: usize, (rows, columns, k): (usize, usize, usize)) -> bool {
+    count >= 8 && rows <= 2 * SMALL && columns <= SMALL && k <= SMALL
+}
+
+/// Computes `count` small products.
+pub(crate) fn small<'a, T: Real>(
+    (rows, columns, k): (usize, usize, usize),
+    factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+    out: &mut [T],
+) {
+    let product = rows * columns;
+    let size = (TASK_WORK / (product * k)).max(1) * product;
+    parallel::pieces_of(size, out, |start, out| {
+        let factors = |index: usize| factors(start / product + index);
+        match columns {
+            ..=4 => simd::dispatch(Small::<4, _, _> { rows, columns, k, factors, out }),
+            5..=8 => simd::dispatch(Small::<8, _, _> { rows, columns, k, factors, out }),
+            _ => simd::dispatch(Small::<16, _, _> { rows, columns, k, factors, out }),
+        }
+    });
+}
+
+/// Computes small products of at most `N` columns.
+struct Small<'a, const N: usize, T, F> {
+    rows: usize,
+    columns: usize,
+    k: usize,
+    factors: F,
+    out: &'a mut [T],
+}
+
+impl<'a, const N: usize, T: Real, F: Fn(usize) -> Factors<'a, T>> Kernel for Small<'_, N, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Small { rows, columns, k, factors, out } = self;
+        // Columns that a product lacks are computed from zeros and dropped.
+        let mut padded = [[T::default(); N]; SMALL];
+        for (index, out) in out.chunks_exact_mut(rows * columns).enumerate() {
+            let Factors { a, b } = factors(index);
+            for (step, padded) in padded[..k].iter_mut().enumerate() {
+                let values = &b.data[step * b.step_stride..];
+                match values.first_chunk::<N>() {
+                    Some(row) if b.lane_stride == 1 => *padded = *row,
+                    _ => {
+                        let values = values.iter().step_by(b.lane_stride.max(1));
+                        for (column, (to, &value)) in padded.iter_mut().zip(values).enumerate() {
+                            if column < columns {
+                                *to = value;
+                            }
+                        }
+                        if b.lane_stride == 0 {
+                            padded.fill(b.data[step * b.step_stride]);
+                        }
+                    }
+                }
+            }
+            for first in (0..rows).step_by(ROWS) {
+                let count = ROWS.min(rows - first);
+                let mut sums = [[T::default(); N]; ROWS];
+                for (step, values) in padded[..k].iter().enumerate() {
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        // A missing row repeats the last one.
+                        let row = first + r.min(count - 1);
+                        let x = a.data[row * a.lane_stride + step * a.step_stride];
+                        for c in 0..N {
+                            sums[c] = x.fma(values[c], sums[c]);
+                        }
+                    }
+                }
+                let out = out[first * columns..].chunks_exact_mut(columns);
+                for (out, sums) in out.zip(&sums[..count]) {
+                    for (out, sum) in out.iter_mut().zip(sums) {
+                        *out = sum.canonical();
+                    }
+                }
+            }
+        }
+    }
+}
