@@ -8,6 +8,8 @@
 //! rstd those of the elements times `scale`: a power of two, 1 for ordinary numbers
 //! ([`samebits_numerics::reduce::Normal`]).
 
+mod columns;
+
 use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES, Normal};
 use samebits_numerics::simd::{self, Kernel};
 
@@ -59,7 +61,14 @@ impl<T: Float> Scaled<T> {
 /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<Normal>> {
     expect_batch(shape, "x", x.len())?;
+    if shape.spatial == 1 {
+        return fpenv::ieee(|| columns::statistics(x, shape.n, shape.channels, eps));
+    }
     parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+        if shape.n * shape.spatial <= GATHERED {
+            let x = &gathered(x, shape, channel)?[..];
+            return Ok(simd::dispatch(RowStatistics { x, eps }));
+        }
         Ok(simd::dispatch(ChannelStatistics { x, shape, channel, eps }))
     })
 }
@@ -92,15 +101,13 @@ pub fn batch_normalize<T: Float>(
     for (what, slice) in [("weight", weight), ("bias", bias)] {
         expect_len(BATCH, what, slice.len(), shape.channels)?;
     }
+    if shape.spatial == 1 {
+        return columns::normalize(x, statistics, weight, bias, out);
+    }
     parallel::rows(shape.spatial, out, |start, piece| {
         let first = start / shape.spatial;
         let x = &x[start..start + piece.len()];
-        let planes = x.chunks_exact(shape.spatial).zip(piece.chunks_exact_mut(shape.spatial));
-        for (plane, (x, out)) in planes.enumerate() {
-            let c = (first + plane) % shape.channels;
-            let (statistics, weight, bias) = (statistics[c], weight[c], bias[c]);
-            simd::dispatch(Plane { x, out, statistics, weight, bias });
-        }
+        simd::dispatch(Planes { x, out: piece, shape, first, statistics, weight, bias });
     });
     Ok(())
 }
@@ -129,43 +136,58 @@ pub fn batch_norm_backward<T: Float>(
     for (what, slice) in [("mean", mean), ("rstd", rstd), ("weight", weight)] {
         expect_len(BATCH, what, slice.len(), shape.channels)?;
     }
-    let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+    let m = x.len().checked_div(shape.channels).unwrap_or(0) as f64;
+    let known = |channel: usize| {
         let known = [mean[channel].into(), rstd[channel].into()];
-        let statistics = Normal::known(known, eps, shape.n * shape.spatial, T::WIDE, &|i| {
+        Scaled::of(&Normal::known(known, eps, shape.n * shape.spatial, T::WIDE, &|i| {
             plane(x, shape, i / shape.spatial, channel)[i % shape.spatial].into()
-        });
-        let statistics = Scaled::of(&statistics);
+        }))
+    };
+    if shape.spatial == 1 {
+        let statistics = fpenv::ieee(|| memory::collected(BATCH, (0..shape.channels).map(known)))?;
+        let [sums, dots] = columns::gradients(grad, x, shape.n, &statistics)?;
+        let means = |sums: &[f64]| {
+            fpenv::ieee(|| memory::collected(BATCH, sums.iter().map(|sum| T::from_f64(sum / m))))
+        };
+        let factors = weight.iter().zip(&statistics).map(|(&weight, known)| weight * known.rstd);
+        let factors = fpenv::ieee(|| memory::collected(BATCH, factors))?;
+        let parts = [&means(&sums)?[..], &means(&dots)?, &factors];
+        columns::input_gradient(grad, x, &statistics, parts, grad_x)?;
+        let [sums, dots] = [sums, dots].map(|sums| rounded(BATCH, sums.into_iter()));
+        return Ok((dots?, sums?));
+    }
+    let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+        let statistics = known(channel);
+        if shape.n * shape.spatial <= GATHERED {
+            let (grad, x) = (gathered(grad, shape, channel)?, gathered(x, shape, channel)?);
+            let gradients = GatheredGradients { grad: &grad, x: &x, statistics };
+            return Ok((statistics, simd::dispatch(gradients)));
+        }
         let products = &mut memory::zeroed(BATCH, shape.spatial)?;
         let gradients = ChannelGradients { grad, x, shape, channel, statistics, products };
         Ok((statistics, simd::dispatch(gradients)))
     })?;
-    let m = x.len().checked_div(shape.channels).unwrap_or(0) as f64;
-    parallel::rows(shape.spatial, grad_x, |start, piece| {
-        let first = start / shape.spatial;
-        let range = start..start + piece.len();
-        let inputs = grad[range.clone()]
-            .chunks_exact(shape.spatial)
-            .zip(x[range].chunks_exact(shape.spatial));
-        for (plane, ((grad, x), out)) in
-            inputs.zip(piece.chunks_exact_mut(shape.spatial)).enumerate()
-        {
-            let c = (first + plane) % shape.channels;
-            let (statistics, [sum, dot]) = sums[c];
-            simd::dispatch(InputGradient {
-                grad,
-                x,
-                statistics,
-                mean_grad: T::from_f64(sum / m),
-                mean_dot: T::from_f64(dot / m),
-                factor: weight[c] * statistics.rstd,
-                out,
-            });
-        }
+    parallel::rows(shape.spatial, grad_x, |start, out| {
+        let (first, range) = (start / shape.spatial, start..start + out.len());
+        let (grad, x, sums) = (&grad[range.clone()], &x[range], &sums[..]);
+        simd::dispatch(InputGradients { grad, x, shape, first, sums, weight, m, out });
     });
     Ok((
         rounded(BATCH, sums.iter().map(|(_, sums)| sums[1]))?,
         rounded(BATCH, sums.iter().map(|(_, sums)| sums[0]))?,
     ))
+}
+
+/// The largest number of elements of a channel that are copied side by side for sums over them.
+const GATHERED: usize = parallel::CHUNK;
+
+/// Returns the elements of a channel.
+fn gathered<T: Float>(x: &[T], shape: Batch, channel: usize) -> Result<Vec<T>> {
+    let mut all = memory::with_capacity(BATCH, shape.n * shape.spatial)?;
+    for n in 0..shape.n {
+        all.extend_from_slice(plane(x, shape, n, channel));
+    }
+    Ok(all)
 }
 
 /// Rounds each number to the element type.
@@ -355,20 +377,75 @@ fn plane<T>(x: &[T], shape: Batch, n: usize, channel: usize) -> &[T] {
     &x[(n * shape.channels + channel) * shape.spatial..][..shape.spatial]
 }
 
-struct Plane<'a, T> {
+/// The gradients of a channel whose elements lie side by side.
+struct GatheredGradients<'a, T> {
+    grad: &'a [T],
     x: &'a [T],
-    out: &'a mut [T],
     statistics: Scaled<T>,
-    weight: T,
-    bias: T,
 }
 
-impl<T: Float> Kernel for Plane<'_, T> {
+impl<T: Float> Kernel for GatheredGradients<'_, T> {
+    type Output = [f64; 2];
+    #[inline(always)]
+    fn run(self) -> [f64; 2] {
+        let GatheredGradients { grad, x, statistics } = self;
+        let dot = reduce::dot_of(grad, x, |g, x| g.into() * statistics.normal(x).into());
+        [reduce::sum_of(grad, |g| g.into()), dot]
+    }
+}
+
+/// Normalises consecutive planes, from plane `first` on.
+struct Planes<'a, T> {
+    x: &'a [T],
+    out: &'a mut [T],
+    shape: Batch,
+    first: usize,
+    statistics: &'a [Scaled<T>],
+    weight: &'a [T],
+    bias: &'a [T],
+}
+
+impl<T: Float> Kernel for Planes<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out = self.statistics.normal(x).mul_add(self.weight, self.bias).canonical();
+        let Planes { x, out, shape: Batch { channels, spatial, .. }, first, .. } = self;
+        let planes = x.chunks_exact(spatial).zip(out.chunks_exact_mut(spatial));
+        for (plane, (x, out)) in planes.enumerate() {
+            let c = (first + plane) % channels;
+            let (statistics, weight, bias) = (self.statistics[c], self.weight[c], self.bias[c]);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = statistics.normal(x).mul_add(weight, bias).canonical();
+            }
+        }
+    }
+}
+
+/// Computes the input gradients of consecutive planes, from plane `first` on.
+struct InputGradients<'a, T> {
+    grad: &'a [T],
+    x: &'a [T],
+    shape: Batch,
+    first: usize,
+    sums: &'a [(Scaled<T>, [f64; 2])],
+    weight: &'a [T],
+    m: f64,
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for InputGradients<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Batch { channels, spatial, .. } = self.shape;
+        let inputs = self.grad.chunks_exact(spatial).zip(self.x.chunks_exact(spatial));
+        let planes = inputs.zip(self.out.chunks_exact_mut(spatial));
+        for (plane, ((grad, x), out)) in planes.enumerate() {
+            let c = (self.first + plane) % channels;
+            let (statistics, [sum, dot]) = self.sums[c];
+            let (mean_grad, mean_dot) = (T::from_f64(sum / self.m), T::from_f64(dot / self.m));
+            let factor = self.weight[c] * statistics.rstd;
+            InputGradient { grad, x, statistics, mean_grad, mean_dot, factor, out }.run();
         }
     }
 }

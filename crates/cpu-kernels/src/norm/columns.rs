@@ -1,0 +1,241 @@
+//! Batch normalisation of rows without spatial dimensions: channels side by side.
+
+use samebits_numerics::reduce::{BLOCK, Lanes, Normal};
+use samebits_numerics::simd::{self, Kernel};
+
+use super::{BATCH, Scaled};
+use crate::error::Result;
+use crate::float::Float;
+use crate::memory;
+use crate::parallel;
+use crate::reduce::columns::{sums_of, tiles};
+
+/// Computes the statistics of each of `channels` columns of `n` rows.
+pub(super) fn statistics<T: Float>(
+    x: &[T],
+    n: usize,
+    channels: usize,
+    eps: f64,
+) -> Result<Vec<Normal>> {
+    let count = n as f64;
+    let mut means = memory::zeroed(BATCH, channels)?;
+    sums_of(BATCH, n, &mut means, |column, block, out| {
+        simd::dispatch(ColumnSums { x, channels, column, block, term: |_| |x: T| x.into(), out });
+    })?;
+    means.iter_mut().for_each(|mean| *mean /= count);
+    let mut squares = memory::zeroed(BATCH, channels)?;
+    sums_of(BATCH, n, &mut squares, |column, block, out| {
+        let term = |column: usize| {
+            let mean: f64 = means[column];
+            move |x: T| {
+                let deviation = x.into() - mean;
+                deviation * deviation
+            }
+        };
+        simd::dispatch(ColumnSums { x, channels, column, block, term, out });
+    })?;
+    let columns = means.iter().zip(&squares).enumerate();
+    memory::collected(
+        BATCH,
+        columns.map(|(column, (&mean, &squares))| {
+            let at = |i: usize| x[i * channels + column].into();
+            Normal::new([mean, squares / count], eps, n, T::WIDE, &at)
+        }),
+    )
+}
+
+/// Sums `term(column)(x)` down some columns of a block, from column `column` on.
+struct ColumnSums<'a, T, F> {
+    x: &'a [T],
+    channels: usize,
+    column: usize,
+    block: usize,
+    term: F,
+    out: &'a mut [f64],
+}
+
+impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for ColumnSums<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ColumnSums { x, channels, column, block, term, out } = self;
+        let x = block_of(x, channels, block);
+        let mut lanes = Lanes::new();
+        tiles(out.len(), |first, count| {
+            let start = column + first;
+            let rows = x.chunks_exact(channels).map(|row| &row[start..]);
+            lanes.sums(rows, |c| term(start + c), &mut out[first..first + count]);
+        });
+    }
+}
+
+/// Returns the rows of a block of terms.
+#[inline(always)]
+fn block_of<T>(x: &[T], channels: usize, block: usize) -> &[T] {
+    let x = &x[block * BLOCK * channels..];
+    &x[..x.len().min(BLOCK * channels)]
+}
+
+/// Statistics of channels by field, so that those of neighbouring channels fill vectors.
+struct Fields<T> {
+    mean: Vec<T>,
+    rstd: Vec<T>,
+    scale: Vec<T>,
+}
+
+impl<T: Float> Fields<T> {
+    fn new(statistics: impl ExactSizeIterator<Item = Scaled<T>> + Clone) -> Result<Fields<T>> {
+        let field = |of: fn(Scaled<T>) -> T| memory::collected(BATCH, statistics.clone().map(of));
+        Ok(Fields {
+            mean: field(|s| s.mean)?,
+            rstd: field(|s| s.rstd)?,
+            scale: field(|s| s.scale)?,
+        })
+    }
+}
+
+/// Computes [`batch_normalize`](super::batch_normalize) without spatial dimensions.
+pub(super) fn normalize<T: Float>(
+    x: &[T],
+    statistics: &[Scaled<T>],
+    weight: &[T],
+    bias: &[T],
+    out: &mut [T],
+) -> Result<()> {
+    let fields = &Fields::new(statistics.iter().copied())?;
+    parallel::rows(statistics.len(), out, |start, out| {
+        let x = &x[start..][..out.len()];
+        simd::dispatch(Normalize { x, fields, weight, bias, out });
+    });
+    Ok(())
+}
+
+struct Normalize<'a, T> {
+    x: &'a [T],
+    fields: &'a Fields<T>,
+    weight: &'a [T],
+    bias: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Normalize<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Normalize { x, fields, weight, bias, out } = self;
+        let n = weight.len();
+        let (mean, rstd, scale) = (&fields.mean[..n], &fields.rstd[..n], &fields.scale[..n]);
+        let bias = &bias[..n];
+        for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            for c in 0..n {
+                let normal = Scaled { mean: mean[c], rstd: rstd[c], scale: scale[c] }.normal(x[c]);
+                out[c] = normal.mul_add(weight[c], bias[c]).canonical();
+            }
+        }
+    }
+}
+
+/// Computes the sums of the gradients of each column, and of their products with the normalised
+/// elements.
+pub(super) fn gradients<T: Float>(
+    grad: &[T],
+    x: &[T],
+    n: usize,
+    statistics: &[Scaled<T>],
+) -> Result<[Vec<f64>; 2]> {
+    let channels = statistics.len();
+    let mut sums = memory::zeroed(BATCH, channels)?;
+    sums_of(BATCH, n, &mut sums, |column, block, out| {
+        let term = |_| |x: T| x.into();
+        simd::dispatch(ColumnSums { x: grad, channels, column, block, term, out });
+    })?;
+    let fields = &Fields::new(statistics.iter().copied())?;
+    let mut dots = memory::zeroed(BATCH, channels)?;
+    sums_of(BATCH, n, &mut dots, |column, block, out| {
+        simd::dispatch(ColumnDots { grad, x, fields, column, block, out });
+    })?;
+    Ok([sums, dots])
+}
+
+struct ColumnDots<'a, T> {
+    grad: &'a [T],
+    x: &'a [T],
+    fields: &'a Fields<T>,
+    column: usize,
+    block: usize,
+    out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for ColumnDots<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ColumnDots { grad, x, fields, column, block, out } = self;
+        let channels = fields.mean.len();
+        let (grad, x) = (block_of(grad, channels, block), block_of(x, channels, block));
+        let mut lanes = Lanes::new();
+        tiles(out.len(), |first, count| {
+            let start = column + first;
+            let [mean, rstd, scale] = [&fields.mean, &fields.rstd, &fields.scale]
+                .map(|field| &field[start..start + count]);
+            let make = |row: usize, made: &mut [f64]| {
+                for (r, made) in made.chunks_exact_mut(count).enumerate() {
+                    let at = (row + r) * channels + start;
+                    let (grad, x) = (&grad[at..at + count], &x[at..at + count]);
+                    for c in 0..count {
+                        let statistics = Scaled { mean: mean[c], rstd: rstd[c], scale: scale[c] };
+                        made[c] = grad[c].into() * statistics.normal(x[c]).into();
+                    }
+                }
+            };
+            lanes.made_sums(x.len() / channels, make, &mut out[first..first + count]);
+        });
+    }
+}
+
+/// Computes the gradient of the input from the means of [`gradients`] and the factor of each
+/// channel.
+pub(super) fn input_gradient<T: Float>(
+    grad: &[T],
+    x: &[T],
+    statistics: &[Scaled<T>],
+    [mean_grad, mean_dot, factor]: [&[T]; 3],
+    out: &mut [T],
+) -> Result<()> {
+    let fields = &Fields::new(statistics.iter().copied())?;
+    parallel::rows(statistics.len(), out, |start, out| {
+        let range = start..start + out.len();
+        let (grad, x) = (&grad[range.clone()], &x[range]);
+        simd::dispatch(InputGradient { grad, x, fields, mean_grad, mean_dot, factor, out });
+    });
+    Ok(())
+}
+
+struct InputGradient<'a, T> {
+    grad: &'a [T],
+    x: &'a [T],
+    fields: &'a Fields<T>,
+    mean_grad: &'a [T],
+    mean_dot: &'a [T],
+    factor: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for InputGradient<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let InputGradient { grad, x, fields, mean_grad, mean_dot, factor, out } = self;
+        let n = factor.len();
+        let (mean, rstd, scale) = (&fields.mean[..n], &fields.rstd[..n], &fields.scale[..n]);
+        let (mean_grad, mean_dot) = (&mean_grad[..n], &mean_dot[..n]);
+        let rows = grad.chunks_exact(n).zip(x.chunks_exact(n));
+        for (out, (grad, x)) in out.chunks_exact_mut(n).zip(rows) {
+            for c in 0..n {
+                let normal = Scaled { mean: mean[c], rstd: rstd[c], scale: scale[c] }.normal(x[c]);
+                let centred = (-normal).mul_add(mean_dot[c], grad[c] - mean_grad[c]);
+                out[c] = (centred * factor[c] * scale[c]).canonical();
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Batch normalisation has the bits of its written order, at every SIMD level and with any number of
+//! threads.
+
+mod invariance;
+
+use invariance::{bits, on_every_machine};
+use samebits_cpu_kernels::Float;
+use samebits_cpu_kernels::norm::{
+    Batch, batch_norm_backward, batch_normalize, batch_statistics, scaled,
+};
+use samebits_numerics::reduce::{Normal, sum_by};
+
+fn values<T: Float>(n: usize, mut state: u64) -> Vec<T> {
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let x = (state >> 40) as f64 / f64::from(1 << 23) - 1.0;
+            T::from_f64(match state >> 20 & 511 {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => 1e30 * x,
+                3..9 => -0.0,
+                _ => x + 0.3,
+            })
+        })
+        .collect()
+}
+
+/// Results, means, variances, gradients of the input, the weight and the bias.
+type All<T> = [Vec<T>; 6];
+
+/// Computes each channel by itself, element by element.
+fn written<T: Float>(x: &[T], grad: &[T], shape: Batch, weight: &[T], bias: &[T]) -> All<T> {
+    let Batch { n, channels, spatial } = shape;
+    let m = n * spatial;
+    let [mut out, mut grad_x] = [(); 2].map(|()| vec![T::ZERO; x.len()]);
+    let [mut means, mut variances, mut grad_weight, mut grad_bias] = [(); 4].map(|()| Vec::new());
+    for c in 0..channels {
+        let at = |i: usize| (i / spatial * channels + c) * spatial + i % spatial;
+        let wide = |i: usize| -> f64 { x[at(i)].into() };
+        let mean = sum_by(m, wide) / m as f64;
+        let squares = sum_by(m, |i| (wide(i) - mean) * (wide(i) - mean));
+        let normal = Normal::new([mean, squares / m as f64], EPS, m, T::WIDE, &wide);
+        let round = |x: f64| T::from_f64(x).canonical();
+        means.push(round(normal.true_mean()));
+        variances.push(round(normal.true_variance()));
+        let h = |normal: &Normal, i: usize| {
+            let [mean, rstd, scale] = [normal.mean, normal.rstd, normal.scale].map(round);
+            x[at(i)].mul_add(scale, -mean) * rstd
+        };
+        for i in 0..m {
+            out[at(i)] = h(&normal, i).mul_add(weight[c], bias[c]).canonical();
+        }
+        let known = [normal.true_mean(), normal.true_rstd()].map(|x| round(x).into());
+        let known = Normal::known(known, EPS, m, T::WIDE, &wide);
+        let g = |i: usize| -> f64 { grad[at(i)].into() };
+        let sum = sum_by(m, g);
+        let dot = sum_by(m, |i| g(i) * h(&known, i).into());
+        grad_bias.push(round(sum));
+        grad_weight.push(round(dot));
+        let (mean_grad, mean_dot) = (T::from_f64(sum / m as f64), T::from_f64(dot / m as f64));
+        let factor = weight[c] * round(known.rstd);
+        for i in 0..m {
+            let centred = (-h(&known, i)).mul_add(mean_dot, grad[at(i)] - mean_grad);
+            grad_x[at(i)] = (centred * factor * round(known.scale)).canonical();
+        }
+    }
+    [out, means, variances, grad_x, grad_weight, grad_bias]
+}
+
+const EPS: f64 = 1e-5;
+
+fn computed<T: Float>(x: &[T], grad: &[T], shape: Batch, weight: &[T], bias: &[T]) -> All<T> {
+    let statistics = batch_statistics(x, shape, EPS).unwrap();
+    let [mut out, mut grad_x] = [(); 2].map(|()| vec![T::ONE; x.len()]);
+    batch_normalize(x, shape, &scaled(&statistics).unwrap(), weight, bias, &mut out).unwrap();
+    let field = |of: fn(&Normal) -> f64| -> Vec<T> {
+        statistics.iter().map(|s| T::from_f64(of(s)).canonical()).collect()
+    };
+    let (means, rstd) = (field(Normal::true_mean), field(Normal::true_rstd));
+    let known = [&means[..], &rstd];
+    let (grad_weight, grad_bias) =
+        batch_norm_backward(grad, x, shape, known, weight, EPS, &mut grad_x).unwrap();
+    [out, means, field(Normal::true_variance), grad_x, grad_weight, grad_bias]
+}
+
+fn check<T: Float>() {
+    for (n, channels, spatial) in [
+        (1, 1, 1),
+        (33, 300, 1),
+        (2, 17, 1),
+        (5000, 3, 1),
+        (64, 65, 1),
+        (4, 5, 7),
+        (9, 70, 16),
+        (300, 2, 64),
+        (3, 2, 9000),
+        (2, 3, 5000),
+    ] {
+        let shape = Batch { n, channels, spatial };
+        let count = n * channels * spatial;
+        let (x, grad) = (values::<T>(count, 1), values::<T>(count, 2));
+        let (weight, bias) = (values::<T>(channels, 3), values::<T>(channels, 4));
+        let wanted = written(&x, &grad, shape, &weight, &bias).map(|all| bits(&all));
+        on_every_machine(|machine| {
+            let found = computed(&x, &grad, shape, &weight, &bias).map(|all| bits(&all));
+            for (i, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                assert!(found == wanted, "{n} {channels} {spatial}: result {i} at {machine}");
+            }
+        });
+    }
+}
+
+#[test]
+fn channels_have_the_written_order() {
+    check::<f32>();
+    check::<f64>();
+}
