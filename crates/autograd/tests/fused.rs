@@ -54,8 +54,12 @@ fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     f::mul(x, &f::affine(&share, 0.5, 0.5)?)
 }
 
+fn silu(x: &Tensor) -> Result<Tensor> {
+    f::mul(x, &f::sigmoid(x)?)
+}
+
 #[test]
-fn gelu_has_the_bits_of_its_composition() {
+fn units_have_the_bits_of_their_compositions() {
     // More than one piece of work.
     let n = 40_003;
     for dtype in [DType::F32, DType::F64] {
@@ -65,6 +69,7 @@ fn gelu_has_the_bits_of_its_composition() {
         for (name, fused, composed) in [
             ("gelu", f::gelu as Function, gelu as Function),
             ("gelu_tanh", f::gelu_tanh, gelu_tanh),
+            ("silu", f::silu, silu),
         ] {
             // The gradient of x alone, and added to the gradients of earlier and later uses of x.
             let alone = |g: Function, x: &Tensor| g(x);
@@ -89,6 +94,47 @@ fn gelu_has_the_bits_of_its_composition() {
                     same(&gradient, &expected, &what);
                     assert_eq!(gradient.requires_grad(), create_graph, "{what}");
                 }
+            }
+        }
+    }
+}
+
+/// Returns the value and the slope of the logarithm of the sigmoid.
+fn log_sigmoid(x: &Tensor) -> Result<[Tensor; 2]> {
+    let zero = Tensor::zeros(x.shape(), x.dtype())?;
+    let tail = f::log1p(&f::exp(&f::neg(&f::abs(x)?)?)?)?;
+    Ok([f::sub(&f::minimum(x, &zero)?, &tail)?, f::sigmoid(&f::neg(x)?)?])
+}
+
+/// Returns the value and the slope of softplus.
+fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<[Tensor; 2]> {
+    let scaled = times(x, beta)?;
+    let straight = f::gt(&scaled, threshold)?;
+    let curve = times(&f::log1p(&f::exp(&scaled)?)?, 1.0 / beta)?;
+    let one = Tensor::ones(x.shape(), x.dtype())?;
+    Ok([f::where_(&straight, x, &curve)?, f::where_(&straight, &one, &f::sigmoid(&scaled)?)?])
+}
+
+#[test]
+fn ramps_have_the_bits_of_their_steps() {
+    type Steps = fn(&Tensor) -> Result<[Tensor; 2]>;
+    let functions: [(Function, Steps); 3] = [
+        (f::log_sigmoid, log_sigmoid),
+        (|x| f::softplus(x, 1.0, 20.0), |x| softplus(x, 1.0, 20.0)),
+        (|x| f::softplus(x, -0.3, 0.7), |x| softplus(x, -0.3, 0.7)),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let grad = varied(40_003, dtype, 1).flip([0]).unwrap();
+        for (i, (fused, steps)) in functions.into_iter().enumerate() {
+            let x = varied(40_003, dtype, 0).set_requires_grad(true).unwrap();
+            let [value, slope] = steps(&x.detach()).unwrap();
+            for create_graph in [false, true] {
+                let what = format!("function {i}, {dtype}, create_graph {create_graph}");
+                let y = fused(&x).unwrap();
+                same(&y, &value, &what);
+                let gradients = y.backward_from(grad.clone(), create_graph).unwrap();
+                let expected = f::mul(&grad, &slope).unwrap();
+                same(gradients.of(&x).unwrap(), &expected, &what);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! `Portable`: every element is the same sequence of correctly rounded operations, whichever thread
 //! or instruction set computes it.
 
+mod activation;
 mod gelu;
 
 use samebits_numerics::math::{self, UnaryF32};
@@ -15,6 +16,7 @@ use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::parallel::pieces;
 
+pub use activation::{ramp, ramp_backward, silu_backward};
 pub use gelu::{gelu, gelu_backward};
 
 /// Computes `out[i] = f(x[i])`.
@@ -55,6 +57,14 @@ pub trait Elementary: Float {
     /// equal lengths.
     fn erf_each(x: &[Self], out: &mut [Self]);
 
+    /// Computes log(1 + x) of each element of a slice, inside a kernel; the slices have equal
+    /// lengths.
+    fn log1p_each(x: &[Self], out: &mut [Self]);
+
+    /// Computes the logistic function of each element of a slice, inside a kernel; the slices have
+    /// equal lengths.
+    fn sigmoid_each(x: &[Self], out: &mut [Self]);
+
     /// Computes `out[i] = f(x[i])` for a function that is not a single IEEE operation.
     ///
     /// # Panics
@@ -91,6 +101,16 @@ impl Elementary for f32 {
     #[inline(always)]
     fn erf_each(x: &[f32], out: &mut [f32]) {
         math::Erf.each(x, out);
+    }
+
+    #[inline(always)]
+    fn log1p_each(x: &[f32], out: &mut [f32]) {
+        math::Log1p.each(x, out);
+    }
+
+    #[inline(always)]
+    fn sigmoid_each(x: &[f32], out: &mut [f32]) {
+        math::Sigmoid.each(x, out);
     }
 
     fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
@@ -156,6 +176,20 @@ impl Elementary for f64 {
         }
     }
 
+    #[inline(always)]
+    fn log1p_each(x: &[f64], out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = math::f64::log1p(x);
+        }
+    }
+
+    #[inline(always)]
+    fn sigmoid_each(x: &[f64], out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = math::f64::sigmoid(x);
+        }
+    }
+
     fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {
         match kind {
             UnaryKind::Exp => unary_with(Exp64, x, out),
@@ -187,6 +221,16 @@ pub enum Operand<'a, T> {
     Each(&'a [T]),
     /// One element, repeated.
     Splat(T),
+}
+
+impl<T: Copy> Operand<'_, T> {
+    /// Returns the elements for `count` elements of the result from `start` on.
+    pub(crate) fn part(&self, start: usize, count: usize) -> Self {
+        match *self {
+            Operand::Each(x) => Operand::Each(&x[start..start + count]),
+            splat @ Operand::Splat(_) => splat,
+        }
+    }
 }
 
 impl<T> Operand<'_, T> {
@@ -248,52 +292,137 @@ pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) -> Result<()
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
-pub fn compare<T: PartialOrd + Copy + Sync>(
+/// [`Error::Length`](crate::Error::Length) if an operand differs from the result in length.
+pub fn compare<T: PartialOrd + Copy + Send + Sync>(
     kind: CompareKind,
-    a: &[T],
-    b: &[T],
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
     out: &mut [u8],
 ) -> Result<()> {
-    expect_len("compare", "a", a.len(), out.len())?;
-    expect_len("compare", "b", b.len(), out.len())?;
-    let holds: fn(&T, &T) -> bool = match kind {
-        CompareKind::Eq => |a, b| a == b,
-        CompareKind::Ne => |a, b| a != b,
-        CompareKind::Lt => |a, b| a < b,
-        CompareKind::Le => |a, b| a <= b,
-        CompareKind::Gt => |a, b| a > b,
-        CompareKind::Ge => |a, b| a >= b,
-    };
-    pieces(out, |start, piece| {
-        for ((out, a), b) in piece.iter_mut().zip(&a[start..]).zip(&b[start..]) {
-            *out = u8::from(holds(a, b));
-        }
-    });
+    a.expect_len("compare", "a", out.len())?;
+    b.expect_len("compare", "b", out.len())?;
+    match kind {
+        CompareKind::Eq => compare_with(|a, b| a == b, a, b, out),
+        CompareKind::Ne => compare_with(|a, b| a != b, a, b, out),
+        CompareKind::Lt => compare_with(|a, b| a < b, a, b, out),
+        CompareKind::Le => compare_with(|a, b| a <= b, a, b, out),
+        CompareKind::Gt => compare_with(|a, b| b < a, a, b, out),
+        CompareKind::Ge => compare_with(|a, b| b <= a, a, b, out),
+    }
     Ok(())
+}
+
+fn compare_with<T: Copy + Send + Sync>(
+    holds: impl Fn(T, T) -> bool + Copy + Sync + Send,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [u8],
+) {
+    pieces(out, |start, out| {
+        let (a, b) = (a.part(start, out.len()), b.part(start, out.len()));
+        simd::dispatch(Compared { holds, a, b, out });
+    });
 }
 
 /// Computes `out[i] = a[i]` if the condition is not 0, else `b[i]`.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+/// [`Error::Length`](crate::Error::Length) if an operand differs from the result in length.
 pub fn select<T: Copy + Send + Sync>(
-    condition: &[u8],
-    a: &[T],
-    b: &[T],
+    condition: Operand<'_, u8>,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
-    expect_len("where", "condition", condition.len(), out.len())?;
-    expect_len("where", "a", a.len(), out.len())?;
-    expect_len("where", "b", b.len(), out.len())?;
-    pieces(out, |start, piece| {
-        let inputs = condition[start..].iter().zip(&a[start..]).zip(&b[start..]);
-        for (out, ((&c, &a), &b)) in piece.iter_mut().zip(inputs) {
-            *out = if c != 0 { a } else { b };
+    condition.expect_len("where", "condition", out.len())?;
+    a.expect_len("where", "a", out.len())?;
+    b.expect_len("where", "b", out.len())?;
+    pieces(out, |start, out| {
+        let (a, b) = (a.part(start, out.len()), b.part(start, out.len()));
+        match condition {
+            Operand::Each(condition) => {
+                let condition = &condition[start..][..out.len()];
+                simd::dispatch(Selected { condition, a, b, out });
+            }
+            Operand::Splat(condition) => match if condition != 0 { a } else { b } {
+                Operand::Each(x) => out.copy_from_slice(x),
+                Operand::Splat(x) => out.fill(x),
+            },
         }
     });
     Ok(())
+}
+
+struct Compared<'a, T, F> {
+    holds: F,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [u8],
+}
+
+impl<T: Copy, F: Fn(T, T) -> bool> Kernel for Compared<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Compared { holds, a, b, out } = self;
+        match (a, b) {
+            (Operand::Each(a), Operand::Each(b)) => {
+                for (out, (&a, &b)) in out.iter_mut().zip(a.iter().zip(b)) {
+                    *out = u8::from(holds(a, b));
+                }
+            }
+            (Operand::Each(a), Operand::Splat(b)) => {
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = u8::from(holds(a, b));
+                }
+            }
+            (Operand::Splat(a), Operand::Each(b)) => {
+                for (out, &b) in out.iter_mut().zip(b) {
+                    *out = u8::from(holds(a, b));
+                }
+            }
+            (Operand::Splat(a), Operand::Splat(b)) => out.fill(u8::from(holds(a, b))),
+        }
+    }
+}
+
+struct Selected<'a, T> {
+    condition: &'a [u8],
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [T],
+}
+
+impl<T: Copy> Kernel for Selected<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Selected { condition, a, b, out } = self;
+        let out = out.iter_mut().zip(condition);
+        match (a, b) {
+            (Operand::Each(a), Operand::Each(b)) => {
+                for ((out, &c), (&a, &b)) in out.zip(a.iter().zip(b)) {
+                    *out = if c != 0 { a } else { b };
+                }
+            }
+            (Operand::Each(a), Operand::Splat(b)) => {
+                for ((out, &c), &a) in out.zip(a) {
+                    *out = if c != 0 { a } else { b };
+                }
+            }
+            (Operand::Splat(a), Operand::Each(b)) => {
+                for ((out, &c), &b) in out.zip(b) {
+                    *out = if c != 0 { a } else { b };
+                }
+            }
+            (Operand::Splat(a), Operand::Splat(b)) => {
+                for (out, &c) in out {
+                    *out = if c != 0 { a } else { b };
+                }
+            }
+        }
+    }
 }
 
 /// Computes a correctly rounded function of [`math`].

@@ -144,7 +144,7 @@ mod family {
             all.push(run(n, |out: &mut [T]| binary(kind, one, one, out).unwrap()));
         }
         let mut bytes = vec![0; n];
-        compare(CompareKind::Gt, x, &zeros, &mut bytes).unwrap();
+        compare(CompareKind::Gt, a, b, &mut bytes).unwrap();
         all.push(bytes.into_iter().map(u64::from).collect());
         all
     }

@@ -6,6 +6,7 @@
 //! Portable: every element is the same sequence of correctly rounded operations, whichever
 //! thread computes it. NaN results are canonical.
 
+pub mod activation;
 pub mod gelu;
 pub mod integer;
 

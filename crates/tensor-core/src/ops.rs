@@ -35,8 +35,8 @@ pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Unary,
-    UnaryKind, Where,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Ramp,
+    RampGrad, RampKind, SiluGrad, Unary, UnaryKind, Where,
 };
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,

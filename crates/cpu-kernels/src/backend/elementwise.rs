@@ -1,6 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
-    Affine, Binary, BinaryKind, Cast, Compare, Gelu, GeluGrad, Unary, Where,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, Ramp, RampGrad,
+    SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
@@ -48,6 +49,27 @@ pub(super) fn register_all() {
             Ok(elementwise::gelu_backward(op.form, grad, x, found, out)?)
         }))
     }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &SiluGrad, ()| {
+        let [grad, x, gate] = try_each(&[&op.grad, &op.x, &op.gate], |x| x.contiguous())?;
+        let found = op.found.as_ref().map(Tensor::contiguous).transpose()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            let found = found.as_ref().map(Tensor::as_slice).transpose()?;
+            let (grad, x, gate) = (grad.as_slice::<T>()?, x.as_slice()?, gate.as_slice()?);
+            Ok(elementwise::silu_backward(grad, x, gate, found, out)?)
+        }))
+    }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Ramp, ()| {
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            Ok(elementwise::ramp::<T>(op.kind, x.as_slice()?, out)?)
+        }))
+    }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &RampGrad, ()| {
+        let (grad, x) = (op.grad.contiguous()?, op.x.contiguous()?);
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            Ok(elementwise::ramp_backward::<T>(op.kind, grad.as_slice()?, x.as_slice()?, out)?)
+        }))
+    }));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, select));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, |op: &Cast, ()| {
@@ -64,54 +86,83 @@ fn binary<T: Element>(
     shape: &[usize],
     f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
-    let (a, b) = (op.a.expand(shape)?, op.b.expand(shape)?);
-    // Trailing dimensions over which each operand is dense or constant form one run.
-    let mut dims = shape.len();
-    while dims > 0
-        && run_kind(a.layout(), dims - 1).is_some()
-        && run_kind(b.layout(), dims - 1).is_some()
-    {
-        dims -= 1;
-    }
-    let run: usize = shape[dims..].iter().product();
-    let (a, b) = if run < 32 && run < a.numel() {
-        dims = 0;
-        (a.contiguous()?, b.contiguous()?)
-    } else {
-        (a, b)
-    };
-    let run: usize = shape[dims..].iter().product();
-    let (data_a, data_b) = (storage::<T>(&a)?, storage::<T>(&b)?);
-    let starts = |x: &Tensor| {
-        let layout = x.layout();
-        Layout::strided(&shape[..dims], &layout.strides()[..dims], layout.offset())
-    };
-    let (starts_a, starts_b) = (starts(&a)?, starts(&b)?);
-    let (dense_a, dense_b) = (is_dense(a.layout(), dims), is_dense(b.layout(), dims));
+    let runs = Runs::new([&op.a, &op.b], shape)?;
+    let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
     filled(shape, |out| {
-        if run == 0 {
+        runs.each(out, |[start_a, start_b], out| {
+            f(op.kind, a(start_a, out.len()), b(start_b, out.len()), out)
+        })
+    })
+}
+
+/// Operands of one shape. The elements of a run are neighbours in an operand, or all the same.
+struct Runs<const N: usize> {
+    operands: [Tensor; N],
+    is_dense: [bool; N],
+    starts: [Layout; N],
+    length: usize,
+}
+
+impl<const N: usize> Runs<N> {
+    fn new(operands: [&Tensor; N], shape: &[usize]) -> Result<Runs<N>> {
+        let mut operands = try_each(&operands, |x| x.expand(shape))?;
+        // Trailing dimensions over which each operand is dense or constant form one run.
+        let mut dims = shape.len();
+        while dims > 0 && operands.iter().all(|x| run_kind(x.layout(), dims - 1).is_some()) {
+            dims -= 1;
+        }
+        let length: usize = shape[dims..].iter().product();
+        if length < 32 && length < operands[0].numel() {
+            dims = 0;
+            operands = try_each(&operands, |x| x.contiguous())?;
+        }
+        let starts = try_each(&operands, |x| {
+            let layout = x.layout();
+            Layout::strided(&shape[..dims], &layout.strides()[..dims], layout.offset())
+        })?;
+        let is_dense = operands.each_ref().map(|x| is_dense(x.layout(), dims));
+        Ok(Runs { operands, is_dense, starts, length: shape[dims..].iter().product() })
+    }
+
+    /// Returns a function of the start and length of a run that returns its elements of an operand.
+    fn operands<'a, T: Element>(
+        &'a self,
+        which: usize,
+    ) -> Result<impl Fn(usize, usize) -> Operand<'a, T> + Sync + Send> {
+        let (data, is_dense) = (storage::<T>(&self.operands[which])?, self.is_dense[which]);
+        Ok(move |start: usize, length: usize| match is_dense {
+            true => Operand::Each(&data[start..start + length]),
+            false => Operand::Splat(data[start]),
+        })
+    }
+
+    /// Calls `f(starts, out)` for each run.
+    fn each<R: Send>(
+        &self,
+        out: &mut [R],
+        f: impl Fn([usize; N], &mut [R]) -> crate::Result<()> + Sync + Send,
+    ) -> Result<()> {
+        if self.length == 0 {
             return Ok(());
         }
-        parallel::try_rows(run, out, |start, out| {
-            let first = start / run;
-            let starts = starts_a.positions_from(first).zip(starts_b.positions_from(first));
-            for (out, (a, b)) in out.chunks_exact_mut(run).zip(starts) {
-                let operand_a = if dense_a {
-                    Operand::Each(&data_a[a..a + run])
-                } else {
-                    Operand::Splat(data_a[a])
-                };
-                let operand_b = if dense_b {
-                    Operand::Each(&data_b[b..b + run])
-                } else {
-                    Operand::Splat(data_b[b])
-                };
-                f(op.kind, operand_a, operand_b, out)?;
-            }
-            Ok(())
+        parallel::try_rows(self.length, out, |start, out| {
+            let first = start / self.length;
+            let mut starts = self.starts.each_ref().map(|starts| starts.positions_from(first));
+            out.chunks_exact_mut(self.length).try_for_each(|out| {
+                f(starts.each_mut().map(|starts| starts.next().unwrap_or(0)), out)
+            })
         })?;
         Ok(())
-    })
+    }
+}
+
+/// Calls `f` for each item, until one fails.
+fn try_each<T, R, const N: usize>(items: &[T; N], f: impl Fn(&T) -> Result<R>) -> Result<[R; N]> {
+    let mut results = items.each_ref().map(|_| None);
+    for (result, item) in results.iter_mut().zip(items) {
+        *result = Some(f(item)?);
+    }
+    Ok(results.map(|result| result.expect("every item has a result")))
 }
 
 /// Returns `Some(true)` if the dimensions from `dim` on are dense, `Some(false)` if they are
@@ -138,16 +189,27 @@ fn storage<T: Element>(x: &Tensor) -> Result<&[T]> {
 }
 
 fn compare(op: &Compare, shape: &PerDim) -> Result<Tensor> {
-    let a = comparable(&op.a)?.expand(shape)?.contiguous()?;
-    let b = comparable(&op.b)?.expand(shape)?.contiguous()?;
-    let mut out = Tensor::scratch(shape, DType::Bool)?;
-    let bytes = out.as_mut_slice()?;
+    let (a, b) = (comparable(&op.a)?, comparable(&op.b)?);
     match a.dtype() {
-        DType::F32 => elementwise::compare::<f32>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
-        DType::F64 => elementwise::compare::<f64>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
-        DType::I64 => elementwise::compare::<i64>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
-        _ => elementwise::compare::<u8>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
-    }?;
+        DType::F32 => compared::<f32>(op.kind, &a, &b, shape),
+        DType::F64 => compared::<f64>(op.kind, &a, &b, shape),
+        DType::I64 => compared::<i64>(op.kind, &a, &b, shape),
+        _ => compared::<u8>(op.kind, &a, &b, shape),
+    }
+}
+
+fn compared<T: Element + PartialOrd>(
+    kind: CompareKind,
+    a: &Tensor,
+    b: &Tensor,
+    shape: &[usize],
+) -> Result<Tensor> {
+    let runs = Runs::new([a, b], shape)?;
+    let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
+    let mut out = Tensor::scratch(shape, DType::Bool)?;
+    runs.each(out.as_mut_slice()?, |[start_a, start_b], out| {
+        elementwise::compare(kind, a(start_a, out.len()), b(start_b, out.len()), out)
+    })?;
     Ok(out)
 }
 
@@ -162,13 +224,14 @@ pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
 }
 
 fn select(op: &Where, shape: &PerDim) -> Result<Tensor> {
-    let condition = op.condition.expand(shape)?.contiguous()?;
-    let a = op.a.expand(shape)?.contiguous()?;
-    let b = op.b.expand(shape)?.contiguous()?;
-    let mut out = Tensor::scratch(shape, a.dtype())?;
-    with_bits!(a.dtype(), T => {
-        let condition = condition.as_slice()?;
-        elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?)?;
+    let runs = Runs::new([&op.condition, &op.a, &op.b], shape)?;
+    let mut out = Tensor::scratch(shape, op.a.dtype())?;
+    with_bits!(op.a.dtype(), T => {
+        let (condition, a, b) = (runs.operands(0)?, runs.operands::<T>(1)?, runs.operands(2)?);
+        runs.each(out.as_mut_slice()?, |[start, start_a, start_b], out| {
+            let n = out.len();
+            elementwise::select(condition(start, n), a(start_a, n), b(start_b, n), out)
+        })?;
     });
     Ok(out)
 }

@@ -80,13 +80,13 @@ fn elementwise() {
             refused("binary", [binary(kind, each, Operand::Splat(1.0), out)]);
         }
         let mut bytes = vec![9u8; out.len()];
-        let shorter = [compare(CompareKind::Lt, &x, &full, &mut bytes)];
+        let shorter = [compare(CompareKind::Lt, each, other, &mut bytes)];
         refused("compare", shorter);
-        refused("compare", [compare(CompareKind::Lt, &full, &x, &mut bytes)]);
+        refused("compare", [compare(CompareKind::Lt, other, each, &mut bytes)]);
         assert_eq!(bytes, vec![9; out.len()]);
-        refused("where", [select(&[1, 0], &full, &full, out)]);
-        refused("where", [select(&bytes, &x, &full, out)]);
-        refused("where", [select(&bytes, &full, &x, out)]);
+        refused("where", [select(Operand::Each(&[1, 0]), other, other, out)]);
+        refused("where", [select(Operand::Each(&bytes), each, other, out)]);
+        refused("where", [select(Operand::Splat(1), other, each, out)]);
         assert_eq!(out, kept);
     }
 }

@@ -1,5 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
-use samebits_tensor_core::ops::{Affine, Binary, Cast, Compare, Gelu, GeluGrad, Unary, Where};
+use samebits_tensor_core::ops::{
+    Affine, Binary, Cast, Compare, Gelu, GeluGrad, Ramp, RampGrad, SiluGrad, Unary, Where,
+};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor, bf16, f16};
 
@@ -9,7 +11,9 @@ use super::{
     with_float, with_word,
 };
 use crate::device::Word;
-use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View, gelu, integer};
+use crate::elementwise::{
+    self as kernels, MAX_RANK, Narrow, Pairing, View, activation, gelu, integer,
+};
 
 pub(super) fn register_all() {
     register(portable("each", FLOATS, EACH, |op: &Unary, ()| {
@@ -52,6 +56,35 @@ pub(super) fn register_all() {
                 let found = op.found.as_ref().map(|found| gpu.input(found)).transpose()?;
                 let sum = gelu::backward(gpu.device, op.form, &grad, &x, found.as_deref())?;
                 gpu.tensor(sum, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &SiluGrad, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
+                let gate = gpu.input(&op.gate)?;
+                let found = op.found.as_ref().map(|found| gpu.input(found)).transpose()?;
+                let device = gpu.device;
+                let sum = activation::silu_backward(device, &grad, &x, &gate, found.as_deref())?;
+                gpu.tensor(sum, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &Ramp, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                gpu.tensor(activation::ramp(gpu.device, op.kind, &x)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &RampGrad, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
+                let found = activation::ramp_backward(gpu.device, op.kind, &grad, &x)?;
+                gpu.tensor(found, op.x.shape())
             })
         })
     }));

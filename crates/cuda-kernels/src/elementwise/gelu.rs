@@ -84,7 +84,7 @@ fn half_around<T: Float>(device: &Device, odd: &Buffer<T>) -> Result<Buffer<T>> 
 }
 
 /// Limits `x` to `±bound`; NaN stays NaN.
-fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer<T>> {
+pub(super) fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer<T>> {
     let [low, high] = [-bound, bound].map(|bound| fill(device, 1, T::from_f64(bound)));
     let splat = Pairing::Strided {
         shape: &[x.len()],
@@ -96,11 +96,11 @@ fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer
 }
 
 /// Multiplies with `factor`; the added -0 changes no number.
-fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
+pub(super) fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
     affine(device, x, T::from_f64(factor), T::from_f64(-0.0))
 }
 
-fn both<T: Float>(
+pub(super) fn both<T: Float>(
     device: &Device,
     kind: BinaryKind,
     a: &Buffer<T>,

@@ -234,6 +234,110 @@ impl Op for GeluGrad {
     }
 }
 
+/// The gradient of `x · sigmoid(x)`, added to the gradient of `x` found so far.
+///
+/// With the gradient `g` of the result and `s = sigmoid(x)`: the gradient found so far, plus `g · s`,
+/// plus `g · x · ((1 − s) · s)`. Products are evaluated from left to right and each operation is
+/// rounded. An `x` beyond ±1024 is replaced by ±1024: there the slope of `s` is 0, and `0 · ∞`
+/// would be NaN.
+#[derive(Clone, Debug)]
+pub struct SiluGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// The sigmoid of `x`.
+    pub gate: Tensor,
+    /// The gradient of `x` found so far, if any.
+    pub found: Option<Tensor>,
+}
+
+impl Op for SiluGrad {
+    const NAME: &'static str = "silu";
+    const PASS: Pass = Pass::Backward;
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![grad, x, gate, found];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        let (grad, gate) = (Some(&self.grad), Some(&self.gate));
+        for (what, other) in
+            [("the gradient", grad), ("the gate", gate), ("the sum", self.found.as_ref())]
+        {
+            let Some(other) = other else { continue };
+            expect_dtype(Self::NAME, what, other, self.x.dtype())?;
+            expect_shape(Self::NAME, what, other, self.x.shape())?;
+        }
+        Ok(())
+    }
+}
+
+/// A smooth form of a ramp. Each operation is rounded, and so are the constants first.
+#[derive(Clone, Debug)]
+pub struct Ramp {
+    /// The function.
+    pub kind: RampKind,
+    /// Its argument.
+    pub x: Tensor,
+}
+
+/// The functions that [`Ramp`] computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RampKind {
+    /// `min(x, 0) − log1p(exp(−|x|))`.
+    LogSigmoid,
+    /// `log1p(exp(x · beta)) · (1 / beta)`, or `x` if `x · beta` exceeds the threshold.
+    Softplus {
+        /// The steepness.
+        beta: f64,
+        /// The bound of the curved part.
+        threshold: f64,
+    },
+}
+
+impl Op for Ramp {
+    const NAME: &'static str = "ramp";
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![x];
+    crate::parameters![kind];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// The gradient of [`Ramp`]: `grad · sigmoid(−x)` of the logarithm of the sigmoid;
+/// `grad · sigmoid(x · beta)` of softplus, or `grad · 1` if `x · beta` exceeds the threshold.
+#[derive(Clone, Debug)]
+pub struct RampGrad {
+    /// As in the forward pass.
+    pub kind: RampKind,
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+}
+
+impl Op for RampGrad {
+    const NAME: &'static str = "ramp";
+    const PASS: Pass = Pass::Backward;
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![grad, x];
+    crate::parameters![kind];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        expect_dtype(Self::NAME, "the gradient", &self.grad, self.x.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.x.shape())
+    }
+}
+
 /// A comparison, with broadcasting; the result is of type `Bool`.
 #[derive(Clone, Debug)]
 pub struct Compare {

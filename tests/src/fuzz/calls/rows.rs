@@ -97,6 +97,13 @@ pub(super) fn add(calls: &mut Calls) {
     sorting(calls);
 }
 
+fn ramp(d: &mut Draw) -> RampKind {
+    match d.flag() {
+        true => RampKind::LogSigmoid,
+        false => RampKind::Softplus { beta: d.real(1.0), threshold: d.real(20.0) },
+    }
+}
+
 fn elementwise(calls: &mut Calls) {
     calls.op("unary", |d| Ok(Unary { kind: d.pick(&UNARY), x: numbers(d).0 }));
     calls.op("binary", |d| {
@@ -111,6 +118,18 @@ fn elementwise(calls: &mut Calls) {
         let [grad, x] = [(); 2].map(|()| d.tensor(&shape, dtype));
         let found = d.flag().then(|| d.tensor(&shape, dtype));
         Ok(GeluGrad { form, grad, x, found })
+    });
+    calls.op("silu_grad", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        let [grad, x, gate] = [(); 3].map(|()| d.tensor(&shape, dtype));
+        let found = d.flag().then(|| d.tensor(&shape, dtype));
+        Ok(SiluGrad { grad, x, gate, found })
+    });
+    calls.op("ramp", |d| Ok(Ramp { kind: ramp(d), x: floats(d).0 }));
+    calls.op("ramp_grad", |d| {
+        let (kind, shape, dtype) = (ramp(d), d.any_shape(), d.float());
+        let [grad, x] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        Ok(RampGrad { kind, grad, x })
     });
     calls.op("compare", |d| {
         let (kind, dtype) = (d.pick(&COMPARE), d.any_type());

@@ -2,18 +2,20 @@
 
 use samebits_macros::named;
 use samebits_rng::Generator;
-use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
+use samebits_tensor_core::ops::{
+    BinaryKind, CompareKind, Ramp, RampGrad, RampKind, SiluGrad, UnaryKind,
+};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::choice::{clamp, compare, minimum, nan_sloped, scalar_like, weigh, where_};
+use super::choice::{clamp, compare, nan_sloped, scalar_like, weigh, where_};
 use super::{
-    abs, affine, binary, div, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
+    abs, add, affine, binary, div, exp, expm1, fused, mul, neg, sigmoid, sub, tanh, times, unary,
     wanted,
 };
-use crate::Tensor;
 use crate::dims::Dim;
 use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
 use crate::scope::with_generator_if;
+use crate::{Tensor, is_recording, run, untracked};
 
 /// Returns `x` if it is positive, else `weight · x`.
 ///
@@ -157,7 +159,26 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Result<Tensor> {
-    gated(x, &sigmoid(x)?)
+    let gate = sigmoid(x)?;
+    let value = binary(BinaryKind::Weigh, x, &gate)?;
+    let saved = x.clone();
+    Ok(Tensor::computed_onto(value, x, move |grad, found| {
+        if is_recording() {
+            let of_gate = mul(grad, &steady(&saved)?)?;
+            let mut sum = mul(grad, &gate)?;
+            if let Some(found) = found {
+                sum = add(&found, &sum)?;
+            }
+            let again = sigmoid(&saved)?;
+            return add(&sum, &mul(&of_gate, &mul(&affine(&again, -1.0, 1.0)?, &again)?)?);
+        }
+        untracked(&SiluGrad {
+            grad: grad.value().clone(),
+            x: saved.value().clone(),
+            gate: gate.value().clone(),
+            found: found.map(|found| found.value().clone()),
+        })
+    }))
 }
 
 /// Computes `log(1 + exp(beta · x)) / beta`, or `x` if `beta · x` exceeds the threshold. PyTorch's
@@ -165,7 +186,7 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Determinism
 ///
-/// `log1p(exp(x · beta)) · (1 / beta)`, each operation rounded, the reciprocal first.
+/// See [`Ramp`]; the reciprocal of `beta` is rounded first.
 ///
 /// # Errors
 ///
@@ -190,16 +211,7 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
             format!("beta must be finite and not 0, got {beta}"),
         ));
     }
-    let scaled = times(x, beta)?;
-    let straight = compare(CompareKind::Gt, &scaled, threshold)?;
-    let curve = times(&log1p(&exp(&scaled.detach())?)?, 1.0 / beta)?;
-    let value = where_(&straight, &x.detach(), &curve)?.value().clone();
-    let saved = x.clone();
-    Ok(Tensor::computed(value, &[x], move |grad| {
-        let slope = sigmoid(&times(&saved, beta)?)?;
-        let one = full_like(&slope, 1.0)?;
-        Ok(vec![Some(mul(grad, &where_(&straight, &one, &slope)?)?)])
-    }))
+    ramp(RampKind::Softplus { beta, threshold }, x)
 }
 
 /// Computes `log(sigmoid(x))`, accurate for all arguments: `min(x, 0) − log1p(exp(−|x|))`.
@@ -211,12 +223,28 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
-    let flat = x.detach();
-    let tail = log1p(&exp(&neg(&abs(&flat)?)?)?)?;
-    let value = sub(&minimum(&flat, &full_like(&flat, 0.0)?)?, &tail)?.value().clone();
+    ramp(RampKind::LogSigmoid, x)
+}
+
+#[track_caller]
+fn ramp(kind: RampKind, x: &Tensor) -> Result<Tensor> {
+    let value = run(&Ramp { kind, x: x.value().clone() })?;
     let saved = x.clone();
     Ok(Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(mul(grad, &sigmoid(&neg(&saved)?)?)?)])
+        if !is_recording() {
+            let (grad, x) = (grad.value().clone(), saved.value().clone());
+            return Ok(vec![Some(untracked(&RampGrad { kind, grad, x })?)]);
+        }
+        let slope = match kind {
+            RampKind::LogSigmoid => sigmoid(&neg(&saved)?)?,
+            RampKind::Softplus { beta, threshold } => {
+                let scaled = times(&saved, beta)?;
+                let slope = sigmoid(&scaled)?;
+                let straight = compare(CompareKind::Gt, &scaled, threshold)?;
+                where_(&straight, &full_like(&slope, 1.0)?, &slope)?
+            }
+        };
+        Ok(vec![Some(mul(grad, &slope)?)])
     }))
 }
 
@@ -510,9 +538,14 @@ fn gated(x: &Tensor, gate: &Tensor) -> Result<Tensor> {
     let value = binary(BinaryKind::Weigh, x, gate)?;
     let (a, b) = (x.clone(), gate.clone());
     Ok(Tensor::computed(value, &[x, gate], move |grad| {
-        let of_gate = || mul(grad, &clamp(&a, Some(-1024.0), Some(1024.0))?);
+        let of_gate = || mul(grad, &steady(&a)?);
         Ok(vec![wanted(&a, || mul(grad, &b))?, wanted(&b, of_gate)?])
     }))
+}
+
+/// Returns `x` within the bounds beyond which a gate is constant.
+fn steady(x: &Tensor) -> Result<Tensor> {
+    clamp(x, Some(-1024.0), Some(1024.0))
 }
 
 /// Checks for a float type, for functions that only choose among their arguments.

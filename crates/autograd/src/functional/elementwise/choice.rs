@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 
 use super::{binary, mul, times, unary};
 use crate::functional::broadcast::sum_to;
-use crate::{Tensor, run, untracked};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// Returns `a` if the condition is true, else `b`, elementwise with broadcasting. An element that
 /// is not chosen has no influence, even if it is NaN, and gets gradient +0.
@@ -95,11 +95,10 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     for bound in [min, max].into_iter().flatten() {
         expect_held("clamp", x, bound)?;
     }
-    if let Some(min) = min {
-        inside.push(compare(CompareKind::Gt, x, min)?);
-    }
-    if let Some(max) = max {
-        inside.push(compare(CompareKind::Lt, x, max)?);
+    if is_recording() && x.requires_grad() {
+        let above = min.map(|min| compare(CompareKind::Gt, x, min));
+        let below = max.map(|max| compare(CompareKind::Lt, x, max));
+        inside = above.into_iter().chain(below).collect::<Result<_>>()?;
     }
     hard_clamp(x, min, max, inside)
 }
