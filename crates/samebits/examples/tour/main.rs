@@ -1,0 +1,53 @@
+//! Short programs, one in each file beside this one.
+//!
+//! `cargo run --package samebits --example tour` lists them, `.. --example tour -- table` runs one.
+//! Each is seeded and ends in an assertion of its own digest, which is the same on every machine.
+
+// Programs that report to their user.
+#![allow(clippy::print_stdout)]
+
+mod flags;
+mod generators;
+mod own_operation;
+mod pinned;
+mod recommender;
+mod refused;
+mod resumed;
+mod shards;
+mod speech;
+mod table;
+mod tagger;
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Example = (&'static str, &'static str, fn() -> Result<()>);
+
+/// The examples: name, contents, program.
+pub(crate) const EXAMPLES: &[Example] = &[
+    ("flags", "switches of PyTorch, and the levels behind them", flags::run),
+    ("generators", "random numbers without tensors, also NumPy's and PyTorch's", generators::run),
+    ("own_operation", "an operation with a gradient and a level of its own", own_operation::run),
+    ("pinned", "convolution algorithms: race once, record, pin", pinned::run),
+    ("recommender", "embeddings whose rows are hit many times in a batch", recommender::run),
+    ("refused", "what happens to an operation below the required level", refused::run),
+    ("resumed", "augmentation, an interruption, and a resume with the same bits", resumed::run),
+    ("shards", "a stream of shards that several workers read", shards::run),
+    ("speech", "a recurrent network with the CTC loss", speech::run),
+    ("table", "train on a CSV file", table::run),
+    ("tagger", "an embedding, an LSTM and a linear layer", tagger::run),
+];
+
+fn main() -> Result<()> {
+    if let Some(name) = std::env::args().nth(1) {
+        return run(&name);
+    }
+    for (name, contents, _) in EXAMPLES {
+        println!("{name:14} {contents}");
+    }
+    Ok(())
+}
+
+pub(crate) fn run(wanted: &str) -> Result<()> {
+    let found = EXAMPLES.iter().find(|(name, ..)| *name == wanted);
+    let (.., run) = found.ok_or_else(|| format!("no example is called {wanted:?}"))?;
+    run()
+}

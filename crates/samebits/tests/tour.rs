@@ -1,0 +1,25 @@
+//! The examples run to completion; each asserts its digest.
+
+#[path = "../examples/tour/main.rs"]
+#[allow(dead_code, reason = "the example's own `main`")]
+mod tour;
+
+macro_rules! examples {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            tour::run(stringify!($name)).unwrap();
+        }
+    )*
+
+        #[test]
+        fn every_example_has_a_test() {
+            let names = [$(stringify!($name)),*];
+            assert!(tour::EXAMPLES.iter().map(|(name, ..)| *name).eq(names));
+        }
+    };
+}
+
+examples! {
+    flags generators own_operation pinned recommender refused resumed shards speech table tagger
+}
