@@ -4,7 +4,6 @@
 //! A foreign target has other floating-point hardware, no x86 instruction sets and another C
 //! library, so it reveals results that depend on the platform.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -24,8 +23,9 @@ struct Target {
     triple: &'static str,
     /// The Debian packages of linker, C library and emulator.
     packages: &'static [&'static str],
+    /// The C compiler, which also links.
     linker: &'static str,
-    /// The emulator and its options.
+    /// The emulator and its options; nothing for a target of this machine.
     runner: &'static [&'static str],
 }
 
@@ -36,6 +36,14 @@ const AARCH64: Target = Target {
     runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
 };
 
+/// A target whose C library has an `fma` that has not been checked, so only our own may be used.
+const MUSL: Target = Target {
+    triple: "x86_64-unknown-linux-musl",
+    packages: &["musl-tools"],
+    linker: "musl-gcc",
+    runner: &[],
+};
+
 /// A target whose C library has an `fma` that rounds twice, so only our own may be used.
 const WINDOWS: Target = Target {
     triple: "x86_64-pc-windows-gnu",
@@ -43,6 +51,14 @@ const WINDOWS: Target = Target {
     linker: "x86_64-w64-mingw32-gcc",
     runner: &["wine"],
 };
+
+/// Targets without an emulator here. That they compile is all that is known.
+const COMPILE: &[&str] = &[
+    "aarch64-apple-darwin",
+    "aarch64-unknown-linux-musl",
+    "x86_64-apple-darwin",
+    "x86_64-pc-windows-msvc",
+];
 
 /// A target whose x87 unit rounds results to more bits than their type has.
 const REFUSED: &str = "i686-unknown-linux-gnu";
@@ -75,12 +91,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         AARCH64.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
         AARCH64.test(level, &["--package", "workspace-tests", "--test", "invariance"])?;
-        WINDOWS.prepare()?;
-        WINDOWS.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+        for target in [MUSL, WINDOWS] {
+            target.prepare()?;
+            target.train(level, &training)?;
+            target.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+        }
+        for triple in COMPILE {
+            compiles(triple)?;
+        }
     }
     is_refused()?;
     println!("cross: the digests are those of x86-64");
     Ok(())
+}
+
+fn compiles(triple: &str) -> Result<()> {
+    tools::target(triple)?;
+    let mut check = tools::cargo();
+    check.args(["check", "--quiet", "--workspace", "--exclude", "xtask", "--target", triple]);
+    tools::succeed(&format!("{triple}: cargo check"), &mut check)
 }
 
 fn is_refused() -> Result<()> {
@@ -100,7 +129,9 @@ fn is_refused() -> Result<()> {
 impl Target {
     fn prepare(&self) -> Result<()> {
         tools::target(self.triple)?;
-        tools::debian(&[self.linker, self.runner[0]], self.packages)
+        let programs: Vec<&str> =
+            [self.linker].into_iter().chain(self.runner.first().copied()).collect();
+        tools::debian(&programs, self.packages)
     }
 
     /// Returns Cargo for this target, with this optimisation level.
@@ -109,11 +140,14 @@ impl Target {
         let name = self.triple.replace('-', "_").to_uppercase();
         cargo
             .env(format!("CARGO_TARGET_{name}_LINKER"), self.linker)
-            .env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "))
+            .env(format!("CC_{}", name.to_lowercase()), self.linker)
             .env("CARGO_PROFILE_CROSS_OPT_LEVEL", level)
             // A test for Windows cannot ask Cargo for the folder of its snapshots.
             .env("INSTA_WORKSPACE_ROOT", crate::root())
             .args([command, "--quiet", "--profile", "cross", "--target", self.triple]);
+        if !self.runner.is_empty() {
+            cargo.env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "));
+        }
         cargo
     }
 
@@ -127,17 +161,23 @@ impl Target {
         let what = format!("{}: samebits train", self.triple);
         let mut build = self.cargo(level, "build");
         tools::succeed(&what, build.args(["--package", "samebits-cli"]))?;
-        let program: PathBuf = crate::target().join(self.triple).join("cross/samebits");
-        let (emulator, options) = self.runner.split_first().context("no emulator")?;
-        let output = Command::new(emulator)
-            .args(options)
-            .arg(program)
+        let name = if self.triple.contains("windows") { "samebits.exe" } else { "samebits" };
+        let program = crate::target().join(self.triple).join("cross").join(name);
+        let mut train = match self.runner.split_first() {
+            Some((emulator, options)) => {
+                let mut emulator = Command::new(emulator);
+                emulator.args(options).arg(program);
+                emulator
+            }
+            None => Command::new(program),
+        };
+        let output = train
             .arg("train")
             .args(training.arguments)
             // The folder in which the program leaves its picture.
             .current_dir(crate::target())
             .output()
-            .with_context(|| format!("cannot start {emulator}"))?;
+            .with_context(|| format!("cannot start {train:?}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
         training
             .check(&said)

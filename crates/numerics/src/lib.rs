@@ -27,20 +27,6 @@ compile_error!(
      round twice; build for x86_64"
 );
 
-// `mul_add` must round once. If there is no instruction for it, `std` calls the platform's `fma`,
-// and some platforms round twice there.
-#[cfg(not(any(
-    not(feature = "std"),
-    target_arch = "x86", // rejected above
-    target_arch = "aarch64",
-    target_feature = "fma",
-    all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"),
-)))]
-compile_error!(
-    "samebits-numerics: the platform's fused multiply-add has not been checked on this target; on \
-     x86_64, build with RUSTFLAGS=\"-C target-feature=+fma\""
-);
-
 mod determinism;
 pub mod exact;
 pub mod extrema;
@@ -49,6 +35,17 @@ mod ieee;
 pub mod math;
 pub mod memory;
 pub mod nan;
+// `mul_add` must round once. The other targets have an instruction for it, or a C library that has
+// been checked.
+#[cfg(all(
+    feature = "std",
+    not(any(
+        target_arch = "aarch64",
+        target_feature = "fma",
+        all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"),
+    ))
+))]
+mod platform;
 pub mod reduce;
 pub mod simd;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use workspace_tests::fuzz::{self, MEMORY_LIMIT, Plan, TIME_LIMIT};
+use workspace_tests::fuzz::{self, Plan, TIME_LIMIT};
 
 /// Give random input to every parser and every operation.
 #[derive(Debug, Parser)]
@@ -39,7 +39,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let all = fuzz::targets();
     if args.child {
-        rlimit::setrlimit(rlimit::Resource::AS, MEMORY_LIMIT, MEMORY_LIMIT)
+        // Elsewhere a request for too much memory is refused by the system alone.
+        #[cfg(unix)]
+        rlimit::setrlimit(rlimit::Resource::AS, fuzz::MEMORY_LIMIT, fuzz::MEMORY_LIMIT)
             .context("cannot limit the memory")?;
         let target = all.iter().find(|target| args.targets == [&*target.name]);
         fuzz::run_cases(target.context("no such target")?, args.seed, args.cases.unwrap_or(0..1))?;

@@ -50,6 +50,7 @@ fn place(path: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
 }
 
 fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has these permissions"))]
     let mut builder = tempfile::Builder::new();
     // Temporary files are private by default; this one is to become an ordinary file.
     #[cfg(unix)]
