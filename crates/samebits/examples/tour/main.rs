@@ -1,7 +1,7 @@
 //! Short programs, one in each file beside this one.
 //!
 //! `cargo run --package samebits --example tour` lists them, `.. --example tour -- table` runs one.
-//! Each is seeded and ends in an assertion of its own digest, which is the same on every machine.
+//! Each is seeded and asserts its result, to the bit if the level is `Portable`.
 
 // Programs that report to their user.
 #![allow(clippy::print_stdout)]
