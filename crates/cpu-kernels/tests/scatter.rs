@@ -38,8 +38,8 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 }
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
-/// slabs.
-const SHAPES: [([usize; 3], usize); 9] = [
+/// slabs, slabs of which tasks have whole ones.
+const SHAPES: [([usize; 3], usize); 12] = [
     ([1, 3, 1], 8),
     ([2, 5, 3], 7),
     ([1, 10, 17], 300),
@@ -49,6 +49,9 @@ const SHAPES: [([usize; 3], usize); 9] = [
     ([1, 3000, 33], 2500),
     ([3, 40_000, 1], 20_000),
     ([2, 1, 40_000], 3),
+    ([37, 1500, 1], 700),
+    ([60, 33, 40], 25),
+    ([3, 20_000, 1], 40_000),
 ];
 
 #[test]
@@ -345,6 +348,41 @@ fn put_wraps_negative_indices() {
     assert_eq!(out, [3.0, 4.0, 0.0, 0.0, 6.0, 8.0]);
     let error = put_add(&mut out, [3, 2], &[0, -4], &[0.0; 4]).unwrap_err();
     assert_eq!(error, Error::IndexOutOfRange { op: "index_put", position: 1, index: -4, size: 3 });
+}
+
+#[test]
+fn slabs_are_reduced_as_if_they_were_alone() {
+    let (shape, n) = ([37, 1500, 1], 700);
+    let [outer, dim, _] = shape;
+    fn check<T: Sums>([outer, dim, n]: [usize; 3]) {
+        let mut random = Random(14);
+        let out: Vec<T> = random.units(outer * dim);
+        let index = random.indices(outer * n, dim);
+        let source: Vec<T> = random.units(outer * n);
+        for reduce in [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Amax, Reduce::Amin] {
+            let mut alone = out.clone();
+            for (o, out) in alone.chunks_exact_mut(dim).enumerate() {
+                let (index, source) = (&index[o * n..][..n], &source[o * n..][..n]);
+                scatter_reduce(out, [1, dim, 1], index, source, reduce, true).unwrap();
+            }
+            let got = everywhere(|| {
+                let mut got = out.clone();
+                scatter_reduce(&mut got, [outer, dim, 1], &index, &source, reduce, true).unwrap();
+                bits(&got)
+            });
+            assert_eq!(got, bits(&alone), "{reduce:?}");
+        }
+    }
+    check::<f32>([outer, dim, n]);
+    check::<f64>([outer, dim, n]);
+    let mut index = vec![1i64; outer * n];
+    (index[20 * n + 5], index[9 * n]) = (-1, dim as i64);
+    let mut out = vec![0.5f32; outer * dim];
+    let error = scatter_add(&mut out, shape, &index, &vec![1.0; outer * n]).unwrap_err();
+    let expected =
+        Error::IndexOutOfRange { op: "scatter_add", position: 9 * n, index: dim as i64, size: dim };
+    assert_eq!(error, expected);
+    assert!(out.iter().all(|&x| x == 0.5), "something was written");
 }
 
 #[test]

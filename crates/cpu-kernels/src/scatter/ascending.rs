@@ -102,7 +102,31 @@ fn visit<V: Visitor>(
         if n > BATCH {
             Order::check(destinations)?;
         }
-        return visit_stretch(out, visitor, |visit| batches_of_entries(destinations, &pack, visit));
+        return visit_stretch(out, visitor, |visit| {
+            batches_of_entries(destinations, 0..n, 0, &pack, visit)
+        });
+    }
+    if let Some([sources, slab]) = destinations.slab()
+        && sources > 0
+        && slab < rows
+        && slab <= stretch
+    {
+        // The sources of some slabs are all that go to their rows, so they need no groups.
+        let together = (stretch / slab).min(CHUNK / sources).max(1);
+        let range = |task: usize| {
+            let first = task * together * sources;
+            first..n.min(first + together * sources)
+        };
+        let tasks = rows.div_ceil(together * slab);
+        let check = |task| Order::batches(destinations, range(task), |_, _| Ok(()));
+        parallel::items(0..tasks).try_for_each(check)?;
+        let outs = parallel::chunks_mut(out, together * slab * width).enumerate();
+        return outs.try_for_each(|(task, out)| {
+            let first = task * together * slab;
+            visit_stretch(out, visitor, |visit| {
+                batches_of_entries(destinations, range(task), first, &pack, visit)
+            })
+        });
     }
     let stretches = rows.div_ceil(stretch);
     let mut groups = Groups::new(destinations, stretches)?;
@@ -211,25 +235,28 @@ impl Order {
     }
 }
 
-/// Passes all sources to `visit`, batch by batch.
+/// Passes sources to `visit`, batch by batch, with rows that count from `row` on.
 fn batches_of_entries(
     destinations: &dyn Destinations,
+    sources: Range<usize>,
+    row: usize,
     pack: &Pack<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     let mut entries = [Entry::default(); BATCH];
-    Order::batches(destinations, 0..destinations.count(), |base, rows| {
+    Order::batches(destinations, sources, |base, rows| {
         let entries = &mut entries[..rows.len()];
-        simd::dispatch(Enter { rows, mask: usize::MAX, first: 0, entries });
+        simd::dispatch(Enter { rows, row, mask: usize::MAX, first: 0, entries });
         pack(base, entries);
         visit(base, entries)
     })
 }
 
-/// Arguments of a kernel: makes entries from rows, or from the masked bits of row numbers, for the
-/// sources from `first` on.
+/// Arguments of a kernel: makes entries from rows, counted from `row` on, or from the masked bits of
+/// row numbers, for the sources from `first` on.
 struct Enter<'a> {
     rows: &'a [usize],
+    row: usize,
     mask: usize,
     first: u32,
     entries: &'a mut [Entry],
@@ -239,9 +266,9 @@ impl Kernel for Enter<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Enter { rows, mask, first, entries } = self;
+        let Enter { rows, row: base, mask, first, entries } = self;
         for (offset, (entry, &row)) in (0..).zip(entries.iter_mut().zip(rows)) {
-            *entry = Entry { row: (row & mask) as u32, packed: first + offset };
+            *entry = Entry { row: ((row - base) & mask) as u32, packed: first + offset };
         }
     }
 }
@@ -332,7 +359,7 @@ impl Chunk<'_> {
         let (mut entries, mut places) = ([Entry::default(); BATCH], [0; BATCH]);
         Order::batches(self.destinations, self.sources.clone(), |source, rows| {
             let entries = &mut entries[..rows.len()];
-            simd::dispatch(Enter { rows, mask, first: (source - first) as u32, entries });
+            simd::dispatch(Enter { rows, row: 0, mask, first: (source - first) as u32, entries });
             (self.pack)(first, entries);
             // Computes all places first: they depend on one another, but the writes of entries do
             // not.

@@ -17,6 +17,12 @@ pub trait Destinations: Sync {
     ///
     /// [`Error::IndexOutOfRange`] for the first source of the range whose index is invalid.
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()>;
+
+    /// Returns the number of sources and of output rows of a slab, if each source is sent to a row
+    /// of its own slab.
+    fn slab(&self) -> Option<[usize; 2]> {
+        None
+    }
 }
 
 /// Sources sent to the rows in `index`.
@@ -95,6 +101,10 @@ impl Destinations for Elements<'_> {
             done = piece.end;
         }
         if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
+    }
+
+    fn slab(&self) -> Option<[usize; 2]> {
+        Some([self.n * self.inner, self.size * self.inner])
     }
 }
 
