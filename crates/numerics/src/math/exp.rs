@@ -179,19 +179,64 @@ pub fn sigmoid(x: f32) -> f32 {
     nan_if(x.is_nan(), sigmoid_wide(x as f64) as f32)
 }
 
+/// Computes [`sigmoid`] of each element, in steps as [`exp_each`].
+#[inline(always)]
+pub(super) fn sigmoid_each(input: &[f32], output: &mut [f32]) {
+    const BLOCK: usize = 64;
+    let (mut powers, mut rests) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
+        for ((k, r), &x) in powers.iter_mut().zip(&mut rests).zip(x) {
+            (*k, *r) = sigmoid_reduce(x as f64);
+        }
+        for r in &mut rests {
+            *r = expm1_reduced(*r);
+        }
+        for (&x, (k, r)) in x.iter().zip(powers.iter_mut().zip(&mut rests)) {
+            *r = sigmoid_quotient(x as f64, *k, *r);
+        }
+        for ((y, &x), &quotient) in y.iter_mut().zip(x).zip(&rests) {
+            *y = nan_if(x.is_nan(), sigmoid_sum(x as f64, quotient) as f32);
+        }
+    }
+}
+
 /// Returns the logistic function, before rounding to f32.
 #[inline(always)]
 pub(super) fn sigmoid_wide(x: f64) -> f64 {
+    let (k, r) = sigmoid_reduce(x);
+    sigmoid_sum(x, sigmoid_quotient(x, k, expm1_reduced(r)))
+}
+
+/// Returns [`reduce`] of −|x|.
+#[inline(always)]
+fn sigmoid_reduce(x: f64) -> (f64, f64) {
     let a = x.abs();
-    let (k, r) = reduce(-select(a > 110.0, 110.0, a));
-    let (s, q) = (scale(1.0, k), expm1_reduced(r));
-    // With e = exp(-|x|). Near zero: 1/2 -+ (e - 1) / (2 (1 + e)), so that rounding errors are
-    // relative to the distance from 1/2. Elsewhere: 1 - e / (1 + e) or 0 + e / (1 + e).
-    let near = a < 1.0;
-    let numerator = select(near, 0.5 * fma(s, q, s - 1.0), fma(s, q, s));
-    let quotient = numerator / fma(s, q, 1.0 + s);
+    reduce(-select(a > 110.0, 110.0, a))
+}
+
+/// Returns the distance of the logistic function of |x| from 1, or from 1/2 near zero, from
+/// `q = e^r − 1`, with k and r of [`sigmoid_reduce`].
+#[inline(always)]
+fn sigmoid_quotient(x: f64, k: f64, q: f64) -> f64 {
+    let s = scale(1.0, k);
+    // With e = exp(-|x|). Near zero: (e - 1) / (2 (1 + e)), so that rounding errors are relative to
+    // the distance from 1/2. Elsewhere: e / (1 + e).
+    let numerator = select(is_near(x), 0.5 * fma(s, q, s - 1.0), fma(s, q, s));
+    numerator / fma(s, q, 1.0 + s)
+}
+
+/// Returns the logistic function from its [`sigmoid_quotient`]: 1/2 -+ quotient near zero, 1 -
+/// quotient or 0 + quotient elsewhere.
+#[inline(always)]
+fn sigmoid_sum(x: f64, quotient: f64) -> f64 {
     let low = select(x > 0.0, -quotient, quotient);
-    add_odd(select(near, 0.5, select(x > 0.0, 1.0, 0.0)), low)
+    add_odd(select(is_near(x), 0.5, select(x > 0.0, 1.0, 0.0)), low)
+}
+
+/// Returns true if the logistic function is computed from its distance from 1/2.
+#[inline(always)]
+fn is_near(x: f64) -> bool {
+    x.abs() < 1.0
 }
 
 /// Returns the hyperbolic tangent.

@@ -192,7 +192,7 @@ functions! {
     /// [`tanh`](super::tanh()).
     Tanh = tanh;
     /// [`sigmoid`](super::sigmoid()).
-    Sigmoid = sigmoid;
+    Sigmoid = sigmoid, each exp::sigmoid_each;
     /// [`erf`](super::erf()).
     Erf = erf, each erf::erf_each;
     /// [`erfc`](super::erfc()).
