@@ -188,6 +188,32 @@ fn cross_entropy_has_the_bits_of_its_composition() {
     }
 }
 
+#[test]
+fn softmax_has_the_bits_of_its_composition() {
+    let composed = |x: &Tensor, dim: usize| f::exp(&f::log_softmax(x, dim)?);
+    for dtype in [DType::F32, DType::F64] {
+        for shape in [&[1200, 33][..], &[5, 70, 33], &[9]] {
+            let n = shape.iter().product();
+            let x = varied(n, dtype, 3).reshape(shape).unwrap().set_requires_grad(true).unwrap();
+            let grad = varied(n, dtype, 4).flip([0]).unwrap().reshape(shape).unwrap();
+            for dim in 0..shape.len() {
+                let expected = composed(&x, dim).unwrap();
+                let found = f::softmax(&x, dim).unwrap();
+                let what = format!("{dtype} {shape:?}, dimension {dim}");
+                same(&found, &expected, &what);
+                for create_graph in [false, true] {
+                    let gradient = |y: &Tensor| {
+                        let gradients = y.backward_from(grad.clone(), create_graph).unwrap();
+                        gradients.of(&x).unwrap().clone()
+                    };
+                    let what = format!("{what}, create_graph {create_graph}");
+                    same(&gradient(&found), &gradient(&expected), &what);
+                }
+            }
+        }
+    }
+}
+
 /// Returns zeros of `shape` around a part, which starts at `start` along `dim`.
 fn padded(part: &Tensor, dim: usize, start: usize, shape: &[usize]) -> Tensor {
     let zeros = |size: usize| {

@@ -16,7 +16,7 @@ use crate::{memory, parallel};
 
 mod columns;
 
-pub use columns::{log_softmax_along, log_softmax_along_backward};
+pub use columns::{log_softmax_along, log_softmax_along_backward, softmax_along_backward};
 
 /// Computes `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
@@ -59,6 +59,27 @@ pub fn log_softmax_backward<T: Elementary>(
         simd::dispatch(Backward { grad: &grad[range.clone()], y: &y[range], width, out: piece });
     });
     Ok(())
+}
+
+/// Computes `out = g − y · Σ g` along each row, with `g = grad · y` rounded: the sum is rounded to
+/// the element type, then one fma follows.
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn softmax_backward<T: Elementary>(
+    grad: &[T],
+    y: &[T],
+    width: usize,
+    out: &mut [T],
+) -> Result<()> {
+    check_rows(&[("grad", grad), ("y", y)], width, out)?;
+    parallel::try_rows(width, out, |start, out| {
+        let range = start..start + out.len();
+        let sums = &mut memory::zeroed(SOFTMAX, out.len() / width)?;
+        simd::dispatch(OfSoftmax { grad: &grad[range.clone()], y: &y[range], width, sums, out });
+        Ok(())
+    })
 }
 
 fn check_rows<T>(inputs: &[(&'static str, &[T])], width: usize, out: &[T]) -> Result<()> {
@@ -337,6 +358,39 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
                 let sum = -T::from_f64(sum);
                 for (out, &grad) in out.iter_mut().zip(grad) {
                     *out = out.mul_add(sum, grad).canonical();
+                }
+            }
+        }
+    }
+}
+
+struct OfSoftmax<'a, T> {
+    grad: &'a [T],
+    y: &'a [T],
+    width: usize,
+    sums: &'a mut [f64],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for OfSoftmax<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let OfSoftmax { grad, y, width, sums, out } = self;
+        // The products of some rows stay in a cache until they are used.
+        let rows = (TOGETHER / width).max(1);
+        let pieces = grad.chunks(rows * width).zip(y.chunks(rows * width));
+        let outs = out.chunks_mut(rows * width).zip(sums.chunks_mut(rows));
+        for ((grad, y), (out, sums)) in pieces.zip(outs) {
+            for (out, (&grad, &y)) in out.iter_mut().zip(grad.iter().zip(y)) {
+                *out = grad * y;
+            }
+            reduce::rows(out, width, |_| |x: T| x.into(), sums);
+            let rows = y.chunks_exact(width).zip(out.chunks_exact_mut(width));
+            for ((y, out), &sum) in rows.zip(&*sums) {
+                let sum = -T::from_f64(sum);
+                for (out, &y) in out.iter_mut().zip(y) {
+                    *out = y.mul_add(sum, *out).canonical();
                 }
             }
         }

@@ -5,7 +5,7 @@ use samebits_numerics::extrema::max;
 use samebits_numerics::math;
 use samebits_numerics::nan::Canonical;
 use samebits_numerics::reduce::sum_by;
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad};
+use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, SoftmaxGrad, Unary, UnaryKind};
 use samebits_tensor_core::{Tensor, dispatch};
 
 fn values(n: usize, seed: u32) -> Vec<f32> {
@@ -73,11 +73,12 @@ float! {
     f64, math::f64::exp, math::f64::log;
 }
 
-/// Returns the bits of the result and of the gradient along the middle of `[outer, size, inner]`, element by
-/// element.
-fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [Vec<u64>; 2] {
+/// Returns the bits of the result, of its gradient and of that of softmax along the middle of
+/// `[outer, size, inner]`, element by element.
+fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [Vec<u64>; 3] {
     let mut y = x.to_vec();
     let mut back = x.to_vec();
+    let mut of_softmax = x.to_vec();
     for column in 0..outer * inner {
         let at = |k: usize| (column / inner * size + k) * inner + column % inner;
         let row: Vec<T> = (0..size).map(|k| x[at(k)]).collect();
@@ -86,18 +87,29 @@ fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [
         let log = T::of(sum).log();
         let total = T::of(sum_by(size, |k| grad[at(k)].wide()));
         let minus = T::of(-1.0).fma(total, T::of(-0.0));
+        let product = |k: usize| {
+            let y = row[k].sub(most).sub(log).exp();
+            (y, grad[at(k)].fma(y, T::of(-0.0)))
+        };
+        let total = T::of(sum_by(size, |k| product(k).1.wide()));
+        let minus_products = T::of(-1.0).fma(total, T::of(-0.0));
         for (k, &x) in row.iter().enumerate() {
             y[at(k)] = x.sub(most).sub(log).canonical();
+            let (exp, product) = product(k);
+            of_softmax[at(k)] = exp.fma(minus_products, product).canonical();
             back[at(k)] = y[at(k)].exp().fma(minus, grad[at(k)]).canonical();
         }
     }
-    [y, back].map(|all| all.into_iter().map(T::bits).collect())
+    [y, back, of_softmax].map(|all| all.into_iter().map(T::bits).collect())
 }
 
-fn computed<T: Float>(x: &Tensor, grad: &Tensor, dim: usize) -> [Vec<u64>; 2] {
+fn computed<T: Float>(x: &Tensor, grad: &Tensor, dim: usize) -> [Vec<u64>; 3] {
     let y = dispatch(&LogSoftmax { x: x.clone(), dim }).unwrap();
     let back = dispatch(&LogSoftmaxGrad { grad: grad.clone(), y: y.clone(), dim }).unwrap();
-    [y, back].map(|all| all.to_vec::<T>().unwrap().into_iter().map(T::bits).collect())
+    let exp = dispatch(&Unary { kind: UnaryKind::Exp, x: y.clone() }).unwrap();
+    let of_softmax = SoftmaxGrad { grad: grad.clone(), y: exp, log_y: y.clone(), dim };
+    let of_softmax = dispatch(&of_softmax).unwrap();
+    [y, back, of_softmax].map(|all| all.to_vec::<T>().unwrap().into_iter().map(T::bits).collect())
 }
 
 fn tensor<T: Float>(shape: &[usize], seed: u32) -> Tensor {

@@ -48,7 +48,9 @@ pub use index::{
 };
 pub use interpolate::{Interpolate, InterpolateGrad};
 pub use linalg::{Qr, QrGrad, QrMode, Svd};
-pub use loss::{CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
+pub use loss::{
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
+};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};

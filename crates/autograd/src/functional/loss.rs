@@ -18,7 +18,8 @@ pub use samebits_tensor_core::ops::Reduction;
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    CompareKind, CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad,
+    CompareKind, CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, SoftmaxGrad,
+    Unary, UnaryKind,
 };
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
@@ -68,7 +69,20 @@ fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor>
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("softmax", x.rank())?;
-    exp(&log_softmax(x, dim)?)
+    let log_y = log_softmax(x, dim)?;
+    if x.rank() == 0 {
+        return exp(&log_y);
+    }
+    let value = run(&Unary { kind: UnaryKind::Exp, x: log_y.value().clone() })?;
+    let (saved, y) = (x.clone(), value.clone());
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        if !is_recording() {
+            let (grad, y, log_y) = (grad.value().clone(), y.clone(), log_y.value().clone());
+            return Ok(vec![Some(untracked(&SoftmaxGrad { grad, y, log_y, dim })?)]);
+        }
+        let grad = mul(grad, &exp(&log_y)?)?;
+        Ok(vec![Some(log_softmax_gradient(&grad, &saved, dim)?)])
+    }))
 }
 
 /// Computes the [`softmax`] of `−x`.

@@ -1,6 +1,6 @@
 use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
-    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
@@ -26,6 +26,15 @@ pub(super) fn register_all() {
             filled(y.shape(), |out: &mut [T]| {
                 let (grad, y) = (grad.as_slice()?, y.as_slice()?);
                 Ok(loss::log_softmax_along_backward(grad, y, *split, out)?)
+            })
+        })
+    }));
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &SoftmaxGrad, split| {
+        with_float!(op.grad.dtype(), T => {
+            let (grad, y) = (op.grad.contiguous()?, op.y.contiguous()?);
+            filled(y.shape(), |out: &mut [T]| {
+                let (grad, y) = (grad.as_slice()?, y.as_slice()?);
+                Ok(loss::softmax_along_backward(grad, y, *split, out)?)
             })
         })
     }));

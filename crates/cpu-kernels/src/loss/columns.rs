@@ -8,7 +8,7 @@ use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Split;
 
-use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward};
+use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward, softmax_backward};
 use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
@@ -129,6 +129,55 @@ pub fn log_softmax_along_backward<T: Elementary>(
         let range = first..first + out.len();
         let (grad, y) = (&grad[range.clone()], &y[range]);
         simd::dispatch(Backward { grad, y, first, size, inner, sums, out });
+    });
+    Ok(())
+}
+
+/// Computes [`softmax_backward`] along the dimension of a split.
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn softmax_along_backward<T: Elementary>(
+    grad: &[T],
+    y: &[T],
+    split: Split,
+    out: &mut [T],
+) -> Result<()> {
+    let Split { outer, size, inner } = split;
+    expect_size(SOFTMAX, "out", out.len(), &[outer, size, inner])?;
+    if inner == 1 || out.is_empty() {
+        return softmax_backward(grad, y, size, out);
+    }
+    expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
+    expect_len(SOFTMAX, "y", y.len(), out.len())?;
+    let slab = size * inner;
+    if slab <= CHUNK {
+        return parallel::try_rows(slab, out, |start, out| {
+            let range = start..start + out.len();
+            let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
+            let (grad, y) = (&grad[range.clone()], &y[range]);
+            simd::dispatch(Products { grad, y, out });
+            simd::dispatch(SlabSums { x: out, size, inner, sums });
+            let sums = &rounded(sums)?[..];
+            simd::dispatch(OfSoftmax { y, first: 0, size, inner, sums, out });
+            Ok(())
+        });
+    }
+    parallel::pieces(out, |start, out| {
+        let range = start..start + out.len();
+        simd::dispatch(Products { grad: &grad[range.clone()], y: &y[range], out });
+    });
+    let mut sums = memory::zeroed(SOFTMAX, outer * inner)?;
+    for (x, sums) in out.chunks_exact(slab).zip(sums.chunks_exact_mut(inner)) {
+        sums_of(SOFTMAX, size, sums, |column, block, out| {
+            simd::dispatch(Plain { x, inner, column, block, out });
+        })?;
+    }
+    let sums = &rounded(&sums)?[..];
+    in_rows(inner, out, |first, out| {
+        let y = &y[first..][..out.len()];
+        simd::dispatch(OfSoftmax { y, first, size, inner, sums, out });
     });
     Ok(())
 }
@@ -454,6 +503,48 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
             let out = out[at.clone()].iter_mut().zip(&grad[at]);
             for ((out, &grad), &sum) in out.zip(sums) {
                 *out = out.mul_add(sum, grad).canonical();
+            }
+        });
+    }
+}
+
+/// Computes `grad · y`.
+struct Products<'a, T> {
+    grad: &'a [T],
+    y: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Products<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let inputs = self.grad.iter().zip(self.y);
+        for (out, (&grad, &y)) in self.out.iter_mut().zip(inputs) {
+            *out = grad * y;
+        }
+    }
+}
+
+/// Computes the gradient of softmax in the place of the products, from the negative sums of
+/// columns, from element `first` of the slabs on.
+struct OfSoftmax<'a, T> {
+    y: &'a [T],
+    first: usize,
+    size: usize,
+    inner: usize,
+    sums: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for OfSoftmax<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let OfSoftmax { y, first, size, inner, sums, out } = self;
+        runs((first, y.len()), (size, inner), [sums], |at, [sums]| {
+            for ((out, &y), &sum) in out[at.clone()].iter_mut().zip(&y[at]).zip(sums) {
+                *out = y.mul_add(sum, *out).canonical();
             }
         });
     }

@@ -1,12 +1,13 @@
 use samebits_tensor_core::Tensor;
 use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
-    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 
 use super::{ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
+use crate::elementwise::{BinaryKind, Pairing, binary};
 use crate::launch::Buffer;
 use crate::loss::{self, Targets};
 
@@ -25,6 +26,12 @@ pub(super) fn register_all() {
         FLOATS,
         ROWS,
         |op: &LogSoftmaxGrad, &split| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op, split)),
+    ));
+    register(portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &SoftmaxGrad, &split| with_float!(op.grad.dtype(), T => softmax_grad::<T>(op, split)),
     ));
     register(Kernel {
         applies: |op: &NllLoss, _| op.reduction != Reduction::None,
@@ -62,6 +69,17 @@ fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad, split: Split) -> Tensors<Tenso
     on(op, |gpu| {
         let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
         gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, split.into())?, op.y.shape())
+    })
+}
+
+fn softmax_grad<T: Real>(op: &SoftmaxGrad, split: Split) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
+        let dense = Pairing::Dense(grad.len());
+        let products = binary(gpu.device, BinaryKind::Mul, &grad, &y, dense)?;
+        let log_y = gpu.input(&op.log_y)?;
+        let sum = loss::log_softmax_grad(gpu.device, &products, &log_y, split.into())?;
+        gpu.tensor(sum, op.y.shape())
     })
 }
 

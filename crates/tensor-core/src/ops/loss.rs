@@ -55,6 +55,39 @@ impl Op for LogSoftmaxGrad {
     }
 }
 
+/// The gradient of the softmax `y = exp(log_y)`, with the result `log_y` of [`LogSoftmax`]:
+/// `g − y · Σ g` with `g = grad · y` rounded, the sum rounded and then one fma.
+#[derive(Clone, Debug)]
+pub struct SoftmaxGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// The result of the forward pass.
+    pub y: Tensor,
+    /// Its logarithm.
+    pub log_y: Tensor,
+    /// The dimension of the classes.
+    pub dim: usize,
+}
+
+impl Op for SoftmaxGrad {
+    const NAME: &'static str = "softmax";
+    const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = Split;
+    type Output = Tensor;
+
+    crate::inputs![grad, y, log_y];
+    crate::parameters![dim];
+
+    fn plan(&self) -> Result<Split> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        for (what, other) in [("the result", &self.y), ("its logarithm", &self.log_y)] {
+            expect_dtype(Self::NAME, what, other, self.grad.dtype())?;
+            expect_shape(Self::NAME, what, other, self.grad.shape())?;
+        }
+        Split::new(Self::NAME, self.y.shape(), self.dim)
+    }
+}
+
 /// The reduction of the losses of single samples to the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {

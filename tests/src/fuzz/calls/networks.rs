@@ -55,6 +55,11 @@ fn classes(calls: &mut Calls) {
         let [grad, y] = [(); 2].map(|()| d.tensor(&shape, dtype));
         Ok(LogSoftmaxGrad { grad, y, dim: d.dim(shape.len()) })
     });
+    calls.op("softmax_grad", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        let [grad, y, log_y] = [(); 3].map(|()| d.tensor(&shape, dtype));
+        Ok(SoftmaxGrad { grad, y, log_y, dim: d.dim(shape.len()) })
+    });
     calls.op("nll_loss", |d| {
         let dtype = d.float();
         let Classes { input, target, weight, ignore_index, reduction } = drawn_classes(d, dtype);
