@@ -3,5 +3,7 @@
 
 pub mod conformance;
 pub mod fuzz;
+#[cfg(doctest)]
+mod readmes;
 
 pub use samebits_verify::*;

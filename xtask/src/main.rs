@@ -27,6 +27,7 @@ mod nvrtc;
 mod properties;
 mod prose;
 mod sanitize;
+mod standalone;
 mod stubs;
 mod support_matrix;
 mod test;
@@ -70,6 +71,8 @@ enum Task {
     Properties(properties::Args),
     /// Run tests under Miri, under AddressSanitizer and without overflow checks.
     Sanitize(sanitize::Args),
+    /// Package every crate, and build the program of each README against the packages.
+    Standalone(standalone::Args),
     /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
     SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
@@ -95,6 +98,7 @@ fn main() -> anyhow::Result<()> {
         Task::NewOp(args) => new_op::run(&args),
         Task::Properties(args) => properties::run(&args),
         Task::Sanitize(args) => sanitize::run(&args),
+        Task::Standalone(args) => standalone::run(&args),
         Task::SupportMatrix(args) => support_matrix::run(&args),
         Task::Test(args) => test::run(args),
         Task::Tidy(args) => tidy::run(&args),

@@ -114,6 +114,25 @@ pub fn devices() -> Vec<Device> {
     samebits_tensor_core::backend::devices()
 }
 
+/// Returns CUDA device `ordinal` if this machine has it, else the CPU. The bits of a `Portable`
+/// result are the same on both.
+///
+/// # Examples
+///
+/// ```
+/// use samebits::{Device, cuda_if_available};
+///
+/// let device = cuda_if_available(0);
+/// let x = samebits::Tensor::new([1.0f32, 2.0])?.to(device)?;
+/// assert_eq!(x.device(), device);
+/// assert_eq!(cuda_if_available(1000), Device::Cpu);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+pub fn cuda_if_available(ordinal: u32) -> Device {
+    let wanted = Device::Cuda(ordinal);
+    if devices().contains(&wanted) { wanted } else { Device::Cpu }
+}
+
 /// Returns the backend of `device`; see [`samebits_tensor_core::backend::backend`].
 ///
 /// # Errors

@@ -29,7 +29,7 @@ use step::{Taken, Turn};
 pub use source::Loader;
 pub use state::TrainerState;
 pub use step::Losses;
-pub use tensors::{IntoTensors, StackTensors};
+pub use tensors::{IntoTensors, StackRows, StackTensors, TensorDataset};
 
 /// Result with this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

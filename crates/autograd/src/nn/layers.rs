@@ -8,6 +8,7 @@ mod embedding;
 mod linear;
 mod loss;
 mod norm;
+mod pads;
 mod pooling;
 mod resample;
 mod transformer;
@@ -39,6 +40,11 @@ pub use norm::{
     GroupNormOptions, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormNd,
     InstanceNormOptions, LastDims, LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions,
     RunningStatistics,
+};
+pub use pads::{
+    CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d,
+    ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d, ReplicationPad2d,
+    ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
 };
 pub use pooling::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveAvgPoolNd, AdaptiveMaxPool1d,

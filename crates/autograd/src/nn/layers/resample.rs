@@ -7,25 +7,8 @@ use crate::functional::{self, Resize, Windows};
 use crate::nn::Layer;
 use crate::nn::options::setters;
 
-/// Padding of the last dimensions.
-///
-/// # References
-///
-/// `torch.nn.ZeroPad2d`, `ConstantPad2d`, `ReflectionPad2d`, `ReplicationPad2d` and
-/// `CircularPad2d`, for any number of dimensions.
-#[doc(alias = "ZeroPad2d")]
-#[doc(alias = "ConstantPad1d")]
-#[doc(alias = "ConstantPad2d")]
-#[doc(alias = "ConstantPad3d")]
-#[doc(alias = "ReflectionPad1d")]
-#[doc(alias = "ReflectionPad2d")]
-#[doc(alias = "ReflectionPad3d")]
-#[doc(alias = "ReplicationPad1d")]
-#[doc(alias = "ReplicationPad2d")]
-#[doc(alias = "ReplicationPad3d")]
-#[doc(alias = "CircularPad1d")]
-#[doc(alias = "CircularPad2d")]
-#[doc(alias = "CircularPad3d")]
+/// Padding of the last dimensions, for any number of them and any mode. The layers with PyTorch's
+/// names, such as [`ReflectionPad2d`](super::ReflectionPad2d), have the mode in their name.
 #[derive(Clone, Debug, Module)]
 pub struct Pad {
     /// Two sizes, before and after, for each padded dimension; the last dimension comes first.
