@@ -4,6 +4,7 @@
 //! A foreign target has other floating-point hardware, no x86 instruction sets and another C
 //! library, so it reveals results that depend on the platform.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -39,8 +40,9 @@ const AARCH64: Target = Target {
 /// A target whose C library has an `fma` that has not been checked, so only our own may be used.
 const MUSL: Target = Target {
     triple: "x86_64-unknown-linux-musl",
-    packages: &["musl-tools"],
-    linker: "musl-gcc",
+    packages: &["gcc"],
+    // Rust brings the C library, and the start of the program that belongs to it.
+    linker: "gcc",
     runner: &[],
 };
 
@@ -93,6 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         AARCH64.test(level, &["--package", "workspace-tests", "--test", "invariance"])?;
         for target in [MUSL, WINDOWS] {
             target.prepare()?;
+            if target.runner == WINDOWS.runner {
+                give_wine_its_library()?;
+            }
             target.train(level, &training)?;
             target.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
         }
@@ -103,6 +108,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     is_refused()?;
     println!("cross: the digests are those of x86-64");
     Ok(())
+}
+
+/// The folder in which Wine looks for libraries that it lacks.
+fn wine_path() -> PathBuf {
+    crate::target().join("wine")
+}
+
+/// Builds the library of which a Rust program needs one function, and which Wine 8 lacks.
+fn give_wine_its_library() -> Result<()> {
+    let folder = wine_path();
+    std::fs::create_dir_all(&folder)?;
+    let source = crate::root().join("xtask/src/cross/bcryptprimitives.c");
+    let mut compile = Command::new(WINDOWS.linker);
+    compile.args(["-shared", "-o"]).arg(folder.join("bcryptprimitives.dll"));
+    tools::succeed("bcryptprimitives.dll", compile.arg(source).arg("-ladvapi32"))
 }
 
 fn compiles(triple: &str) -> Result<()> {
@@ -144,6 +164,8 @@ impl Target {
             .env("CARGO_PROFILE_CROSS_OPT_LEVEL", level)
             // A test for Windows cannot ask Cargo for the folder of its snapshots.
             .env("INSTA_WORKSPACE_ROOT", crate::root())
+            .env("WINEPATH", wine_path())
+            .env("WINEDEBUG", "-all")
             .args([command, "--quiet", "--profile", "cross", "--target", self.triple]);
         if !self.runner.is_empty() {
             cargo.env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "));
@@ -174,6 +196,8 @@ impl Target {
         let output = train
             .arg("train")
             .args(training.arguments)
+            .env("WINEPATH", wine_path())
+            .env("WINEDEBUG", "-all")
             // The folder in which the program leaves its picture.
             .current_dir(crate::target())
             .output()
