@@ -214,6 +214,50 @@ fn softmax_has_the_bits_of_its_composition() {
     }
 }
 
+#[test]
+fn losses_of_logits_have_the_bits_of_their_steps() {
+    let n = 40_003;
+    for dtype in [DType::F32, DType::F64] {
+        let [logits, odds] = [5, 6].map(|seed| varied(n - 6, dtype, seed));
+        let odds = f::sigmoid(&odds.flip([0]).unwrap()).unwrap();
+        let inf = f64::INFINITY;
+        let ends = floats(&[inf, inf, inf, -inf, -inf, -inf], &[6], dtype);
+        let x = f::cat(&[logits, ends], 0).unwrap();
+        let ends = floats(&[0.0, 0.5, 1.0, 0.0, 0.5, 1.0], &[6], dtype);
+        let target = f::cat(&[odds, ends], 0).unwrap();
+        let x = x.set_requires_grad(true).unwrap();
+        // A factor of 1 takes the steps, which are those of the loss without a factor.
+        let one = Tensor::ones(&[1], dtype).unwrap();
+        let each = varied(n, dtype, 7).flip([0]).unwrap();
+        for (reduction, grad) in
+            [(Reduction::None, each.clone()), (Reduction::Mean, floats(&[-1.5], &[], dtype))]
+        {
+            let run = |factor: Option<&Tensor>, again: bool, create_graph| {
+                let loss =
+                    f::binary_cross_entropy_with_logits(&x, &target, None, factor, reduction);
+                let loss = loss.unwrap();
+                // A later use of x, whose gradient is there first.
+                let sum = match again {
+                    true => f::add(&loss, &f::mul(&x, &each).unwrap()).unwrap(),
+                    false => loss.clone(),
+                };
+                let grad = grad.expand(sum.shape()).unwrap();
+                let gradients = sum.backward_from(grad, create_graph).unwrap();
+                (loss, gradients.of(&x).unwrap().clone())
+            };
+            for again in [false, true] {
+                for create_graph in [false, true] {
+                    let what = format!("{dtype}, {reduction:?}, again {again}, {create_graph}");
+                    let (loss, gradient) = run(Some(&one), again, create_graph);
+                    let (found, fused) = run(None, again, create_graph);
+                    same(&found, &loss, &what);
+                    same(&fused, &gradient, &what);
+                }
+            }
+        }
+    }
+}
+
 /// Returns zeros of `shape` around a part, which starts at `start` along `dim`.
 fn padded(part: &Tensor, dim: usize, start: usize, shape: &[usize]) -> Tensor {
     let zeros = |size: usize| {

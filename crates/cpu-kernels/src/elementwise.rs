@@ -7,6 +7,7 @@
 
 mod activation;
 mod gelu;
+mod logits;
 
 use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::{self, Kernel};
@@ -18,6 +19,7 @@ use crate::parallel::pieces;
 
 pub use activation::{ramp, ramp_backward, silu_backward};
 pub use gelu::{gelu, gelu_backward};
+pub use logits::{logit_loss, logit_loss_backward};
 
 /// Computes `out[i] = f(x[i])`.
 ///

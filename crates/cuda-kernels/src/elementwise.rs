@@ -9,6 +9,7 @@
 pub mod activation;
 pub mod gelu;
 pub mod integer;
+pub mod logits;
 
 pub use crate::launch::declared::elementwise::MAX_RANK;
 use crate::launch::declared::elementwise::{RawPair, RawView};

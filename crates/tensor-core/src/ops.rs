@@ -49,7 +49,8 @@ pub use index::{
 pub use interpolate::{Interpolate, InterpolateGrad};
 pub use linalg::{Qr, QrGrad, QrMode, Svd};
 pub use loss::{
-    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, LogitLoss, LogitLossGrad, NllLoss, NllLossGrad,
+    Reduction, SoftmaxGrad,
 };
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};

@@ -1,7 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, Ramp, RampGrad,
-    SiluGrad, Unary, Where,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, LogitLoss,
+    LogitLossGrad, Ramp, RampGrad, SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
@@ -70,11 +70,35 @@ pub(super) fn register_all() {
             Ok(elementwise::ramp_backward::<T>(op.kind, grad.as_slice()?, x.as_slice()?, out)?)
         }))
     }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &LogitLoss, ()| {
+        let [x, target] = try_each(&[&op.x, &op.target], |x| x.contiguous())?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            Ok(elementwise::logit_loss::<T>(x.as_slice()?, target.as_slice()?, out)?)
+        }))
+    }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, logit_loss_grad));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, select));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, |op: &Cast, ()| {
         converted(&op.x, op.to)
     }));
+}
+
+fn logit_loss_grad(op: &LogitLossGrad, (): &()) -> Result<Tensor> {
+    let [x, target] = try_each(&[&op.x, &op.target], |x| x.contiguous())?;
+    let found = op.found.as_ref().map(Tensor::contiguous).transpose()?;
+    // The gradient of a mean is one number, repeated.
+    let is_repeated = op.grad.numel() > 1 && run_kind(op.grad.layout(), 0) == Some(false);
+    let grad = if is_repeated { op.grad.clone() } else { op.grad.contiguous()? };
+    with_float!(x.dtype(), T => filled(x.shape(), |out| {
+        let found = found.as_ref().map(Tensor::as_slice).transpose()?;
+        let grad = match is_repeated {
+            true => Operand::Splat(storage::<T>(&grad)?[grad.layout().offset()]),
+            false => Operand::Each(grad.as_slice::<T>()?),
+        };
+        let (x, target) = (x.as_slice()?, target.as_slice()?);
+        Ok(elementwise::logit_loss_backward(grad, x, target, found, out)?)
+    }))
 }
 
 fn float_binary(op: &Binary, shape: &PerDim) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
-    Affine, Binary, Cast, Compare, Gelu, GeluGrad, Ramp, RampGrad, SiluGrad, Unary, Where,
+    Affine, Binary, Cast, Compare, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp, RampGrad,
+    SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor, bf16, f16};
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::device::Word;
 use crate::elementwise::{
-    self as kernels, MAX_RANK, Narrow, Pairing, View, activation, gelu, integer,
+    self as kernels, MAX_RANK, Narrow, Pairing, View, activation, gelu, integer, logits,
 };
 
 pub(super) fn register_all() {
@@ -85,6 +86,26 @@ pub(super) fn register_all() {
                 let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
                 let found = activation::ramp_backward(gpu.device, op.kind, &grad, &x)?;
                 gpu.tensor(found, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &LogitLoss, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (x, target) = (gpu.input::<T>(&op.x)?, gpu.input(&op.target)?);
+                gpu.tensor(logits::logit_loss(gpu.device, &x, &target)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &LogitLossGrad, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
+                let target = gpu.input(&op.target)?;
+                let found = op.found.as_ref().map(|found| gpu.input(found)).transpose()?;
+                let (device, found) = (gpu.device, found.as_deref());
+                let sum = logits::logit_loss_backward(device, &grad, &x, &target, found)?;
+                gpu.tensor(sum, op.x.shape())
             })
         })
     }));

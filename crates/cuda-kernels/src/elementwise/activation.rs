@@ -97,7 +97,7 @@ fn exceeds<T: Float + Comparable>(
 }
 
 /// Pairs each element with the one element of the second operand.
-fn beside_one(shape: &[usize]) -> Pairing<'_> {
+pub(super) fn beside_one(shape: &[usize]) -> Pairing<'_> {
     Pairing::Strided {
         shape,
         a: View { strides: &[1], offset: 0 },

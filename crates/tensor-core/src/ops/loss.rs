@@ -88,6 +88,67 @@ impl Op for SoftmaxGrad {
     }
 }
 
+/// The binary cross entropy of each logit: `x · (1 − target) − log_sigmoid(x)`, where an infinite
+/// `x` times 0 is 0. At −∞ it is `∞ · target`, where ∞ times 0 is 0. Each operation is rounded; see
+/// [`Ramp`](super::Ramp) for the logarithm.
+#[derive(Clone, Debug)]
+pub struct LogitLoss {
+    /// The logits.
+    pub x: Tensor,
+    /// The probabilities, in the shape of the logits.
+    pub target: Tensor,
+}
+
+impl Op for LogitLoss {
+    const NAME: &'static str = "binary_cross_entropy_with_logits";
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![x, target];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        expect_dtype(Self::NAME, "the target", &self.target, self.x.dtype())?;
+        expect_shape(Self::NAME, "the target", &self.target, self.x.shape())
+    }
+}
+
+/// The gradient of [`LogitLoss`], added to the gradient of `x` found so far: that, plus
+/// `grad · (1 − target)`, plus `−grad · sigmoid(−x)`. Each operation is rounded.
+#[derive(Clone, Debug)]
+pub struct LogitLossGrad {
+    /// The gradient of the losses.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// As in the forward pass.
+    pub target: Tensor,
+    /// The gradient of `x` found so far, if any.
+    pub found: Option<Tensor>,
+}
+
+impl Op for LogitLossGrad {
+    const NAME: &'static str = LogitLoss::NAME;
+    const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![grad, x, target, found];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        let (grad, target) = (Some(&self.grad), Some(&self.target));
+        for (what, other) in
+            [("the gradient", grad), ("the target", target), ("the sum", self.found.as_ref())]
+        {
+            let Some(other) = other else { continue };
+            expect_dtype(Self::NAME, what, other, self.x.dtype())?;
+            expect_shape(Self::NAME, what, other, self.x.shape())?;
+        }
+        Ok(())
+    }
+}
+
 /// The reduction of the losses of single samples to the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {

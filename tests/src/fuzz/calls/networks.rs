@@ -101,6 +101,17 @@ fn classes(calls: &mut Calls) {
 }
 
 fn pointwise(calls: &mut Calls) {
+    calls.op("logit_loss", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        let [x, target] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        Ok(LogitLoss { x, target })
+    });
+    calls.op("logit_loss_grad", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        let [grad, x, target] = [(); 3].map(|()| d.tensor(&shape, dtype));
+        let found = d.flag().then(|| d.tensor(&shape, dtype));
+        Ok(LogitLossGrad { grad, x, target, found })
+    });
     calls.function("losses", |d| {
         let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(14));
         let (reduction, number) = (d.pick(&REDUCTIONS), d.real(1.0));

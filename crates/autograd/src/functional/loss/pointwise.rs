@@ -1,16 +1,16 @@
 //! Elementwise losses, composed of elementwise operations.
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::{CompareKind, Reduce, ReduceKind};
+use samebits_tensor_core::ops::{CompareKind, LogitLoss, LogitLossGrad, Reduce, ReduceKind};
 use samebits_tensor_core::{Error, Result};
 
 use super::{Reduction, expect_shape, reduced};
 use crate::functional::elementwise::{
-    abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
-    square, sub, times, wanted, weigh, where_,
+    abs, add, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg,
+    scalar_like, sigmoid, square, sub, times, wanted, weigh, where_,
 };
 use crate::functional::support::{masked, masked_fill};
-use crate::{Tensor, untracked};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// Computes the squared error `(input − target)²`.
 ///
@@ -173,6 +173,9 @@ pub fn binary_cross_entropy_with_logits(
 ) -> Result<Tensor> {
     const OP: &str = "binary_cross_entropy_with_logits";
     expect_shape(OP, "the target", target, input.shape())?;
+    if pos_weight.is_none() && !target.requires_grad() {
+        return reduced(&weighted(OP, &logit_losses(input, target)?, weight)?, reduction);
+    }
     let mut share = log_sigmoid(input)?;
     let mut hit = target.detach();
     if let Some(pos_weight) = pos_weight {
@@ -189,6 +192,29 @@ pub fn binary_cross_entropy_with_logits(
     let value = where_(&lowest, &limit, &losses.detach())?.value().clone();
     let losses = Tensor::computed(value, &[&losses], |grad| Ok(vec![Some(grad.clone())]));
     reduced(&weighted(OP, &losses, weight)?, reduction)
+}
+
+/// Returns the losses of [`binary_cross_entropy_with_logits`] at a target that is constant.
+#[track_caller]
+fn logit_losses(input: &Tensor, target: &Tensor) -> Result<Tensor> {
+    let op = LogitLoss { x: input.value().clone(), target: target.value().clone() };
+    let value = run(&op)?;
+    let (x, target) = (input.clone(), target.detach());
+    Ok(Tensor::computed_onto(value, input, move |grad, found| {
+        if !is_recording() {
+            return untracked(&LogitLossGrad {
+                grad: grad.value().clone(),
+                x: x.value().clone(),
+                target: target.value().clone(),
+                found: found.map(|found| found.value().clone()),
+            });
+        }
+        let mut sum = mul(grad, &affine(&target, -1.0, 1.0)?)?;
+        if let Some(found) = found {
+            sum = add(&found, &sum)?;
+        }
+        add(&sum, &mul(&neg(grad)?, &sigmoid(&neg(&x)?)?)?)
+    }))
 }
 
 /// The reduction of [`kl_div`].
