@@ -1,5 +1,6 @@
 //! Registers the kernels of this crate for tensors on the host.
 
+mod attention;
 mod bincount;
 mod conv;
 mod ctc;
@@ -49,6 +50,7 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         crate::parallel::bound_the_pool();
+        attention::register_all();
         bincount::register_all();
         crate::autotune::register_all();
         conv::register_all();

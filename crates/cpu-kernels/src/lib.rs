@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod arch;
+pub mod attention;
 mod autotune;
 mod backend;
 pub mod bincount;

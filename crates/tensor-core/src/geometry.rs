@@ -5,6 +5,7 @@
 //! which kernels form of its sizes do not overflow. [`Op::plan`](crate::Op::plan) returns the type,
 //! and the kernels on plain slices of every device take it.
 
+mod attention;
 mod bags;
 mod batch;
 mod bins;
@@ -18,6 +19,7 @@ mod planes;
 mod pooling;
 mod split;
 
+pub use attention::AttentionSizes;
 pub use bags::BagBounds;
 pub use batch::{Batch, Rows};
 pub use bins::bin_edges;

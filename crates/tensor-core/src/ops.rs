@@ -3,6 +3,7 @@
 //! Each is a plain value that implements [`Op`](crate::Op). The kernels registered for it compute
 //! it, and declare the level of the result.
 
+mod attention;
 mod bincount;
 mod conv;
 mod ctc;
@@ -31,6 +32,7 @@ mod sparse;
 pub use crate::geometry::{
     ConvParams, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
 };
+pub use attention::{Attention, AttentionGrad, AttentionMasks};
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};

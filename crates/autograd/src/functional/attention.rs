@@ -1,6 +1,7 @@
 //! Scaled dot-product attention.
 
 mod definition;
+mod fused;
 mod masks;
 
 use samebits_macros::named;
@@ -105,10 +106,12 @@ pub fn scaled_dot_product_attention(
 ///
 /// # Determinism
 ///
-/// A composition of public operators, defined under *Attention* in `docs/numerics.md`. A query's
-/// result does not depend on the other queries, nor on keys that its causal mask excludes at the
-/// end, if their values are finite. Dropout draws one number for each weight, in row-major order of
-/// `[.., queries, keys]`.
+/// A composition of public operators, defined under *Attention* in `docs/numerics.md`. On the CPU
+/// and without dropout, kernels with the bits of the composition need memory that grows with the
+/// length of the sequence; the composition needs queries times keys. A query's result does not
+/// depend on the other queries, nor on keys that its causal mask excludes at the end, if their
+/// values are finite. Dropout draws one number for each weight, in row-major order of `[..,
+/// queries, keys]`.
 ///
 /// # Errors
 ///
@@ -303,6 +306,9 @@ impl Attention {
     /// Returns the averages of the values, `[.., queries, features]`.
     #[track_caller]
     pub(crate) fn output(self) -> Result<Tensor> {
+        if self.has_kernel() {
+            return self.fused();
+        }
         let value = crate::no_grad(|| self.composed())?.value().clone();
         let inputs = self.clone();
         Ok(Tensor::computed(value, &inputs.inputs(), move |grad| self.gradients(grad)))

@@ -62,6 +62,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
             ConvWeightGrad { grad, input: x, weight_shape: weight, params },
         );
     }
+    cases.functions(dtype, attention);
 }
 
 /// A product of two variables, and shapes for it.
@@ -196,12 +197,24 @@ fn attention(samples: &mut Samples) {
     };
     samples
         .add("scaled_dot_product_attention_with", move |x| with(x, AttentionOptions::default()))
+        .digest_as(
+            "attention of many keys",
+            [normal(&[33, 9]), normal(&[270, 9]), normal(&[270, 5])],
+        )
+        .digest_as(
+            "attention of many queries",
+            [normal(&[260, 3]), normal(&[20, 3]), normal(&[20, 5])],
+        )
         .batch([each(&[3, 270, 9]), each(&[3, 531, 9]), each(&[3, 531, 5])])
         .twice([normal(&[3, 4]), normal(&[4, 4]), normal(&[4, 2])]);
     samples
         .add("scaled_dot_product_attention_with, causal after a cache", move |x| {
             with(x, AttentionOptions { causal_offset: Some(260), ..AttentionOptions::default() })
         })
+        .digest_as(
+            "attention, causal after a cache",
+            [normal(&[2, 15, 16]), normal(&[2, 275, 16]), normal(&[2, 275, 33])],
+        )
         .batch([each(&[2, 300, 16]), each(&[2, 560, 16]), each(&[2, 560, 33])])
         .twice([normal(&[2, 3]), normal(&[4, 3]), normal(&[4, 2])]);
     samples
@@ -209,12 +222,25 @@ fn attention(samples: &mut Samples) {
             let options = AttentionOptions { enable_gqa: true, ..AttentionOptions::default() };
             with(x, AttentionOptions { causal_offset: Some(0), scale: Some(0.3), ..options })
         })
+        .digest_as(
+            "attention, grouped queries",
+            [normal(&[4, 70, 8]), normal(&[2, 70, 8]), normal(&[2, 70, 8])],
+        )
         .batch([each(&[2, 6, 40, 8]), each(&[2, 2, 40, 8]), each(&[2, 2, 40, 8])])
         .twice([normal(&[2, 2, 3]), normal(&[1, 2, 3]), normal(&[1, 2, 2])]);
     samples
         .add("scaled_dot_product_attention_with, mask of numbers", move |x| {
             with(x, AttentionOptions { attn_mask: Some(&x[3]), ..AttentionOptions::default() })
         })
+        .digest_as(
+            "attention, mask of numbers",
+            [
+                normal(&[3, 20, 8]),
+                normal(&[3, 30, 8]),
+                normal(&[3, 30, 8]),
+                normal(&[20, 30]).constant(),
+            ],
+        )
         .batch([each(&[3, 50, 8]), each(&[3, 70, 8]), each(&[3, 70, 8]), normal(&[50, 70])])
         .twice([normal(&[2, 3]), normal(&[3, 3]), normal(&[3, 2]), normal(&[2, 3])]);
     samples
@@ -222,6 +248,15 @@ fn attention(samples: &mut Samples) {
             let shown = x[3].gt(1.0)?;
             with(x, AttentionOptions { attn_mask: Some(&shown), ..AttentionOptions::default() })
         })
+        .digest_as(
+            "attention, mask of truth values",
+            [
+                normal(&[3, 20, 8]),
+                normal(&[3, 7, 8]),
+                normal(&[3, 7, 8]),
+                normal(&[3, 20, 7]).constant(),
+            ],
+        )
         .batch([each(&[3, 50, 8]), each(&[3, 7, 8]), each(&[3, 7, 8]), each(&[3, 50, 7])])
         .twice([normal(&[3, 3]), normal(&[2, 3]), normal(&[2, 2]), normal(&[3, 2])]);
 }

@@ -5,7 +5,7 @@ use samebits::functional as f;
 use samebits::ops::*;
 use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Generator};
+use samebits::{DType, Generator, nn};
 
 use super::{Calls, graded, small};
 use crate::fuzz::Draw;
@@ -80,7 +80,7 @@ fn attention(d: &mut Draw) -> samebits::Result<Vec<Value>> {
     let (masked, truth, grouped, causal) = (d.flag(), d.flag(), d.flag(), d.flag());
     let offset = d.between(0, 4);
     let offset = if d.hostile() { usize::MAX } else { offset };
-    let (dropout_p, scale) = (d.pick(&[0.0, 0.5, 1.0]), d.real(1.0));
+    let (dropout_p, scale, seed) = (d.pick(&[0.0, 0.5, 1.0]), d.real(1.0), d.word());
     graded(d, inputs, |x| {
         let shown = x[3].gt(0.0)?;
         let options = f::AttentionOptions {
@@ -90,12 +90,57 @@ fn attention(d: &mut Draw) -> samebits::Result<Vec<Value>> {
             scale: Some(scale),
             enable_gqa: grouped,
         };
-        f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], &options)
+        nn::draw_from(&mut Generator::new(seed), || {
+            f::scaled_dot_product_attention_with(&x[0], &x[1], &x[2], &options)
+        })
     })
+}
+
+/// Draws the operands of the kernels, sometimes with several blocks of queries or keys, and masks.
+fn operands(d: &mut Draw, dtype: DType) -> Attention {
+    // A pass over the scores takes as long as queries times keys.
+    d.expand_less();
+    let ranks = d.below(3);
+    let batch: Vec<usize> = (0..ranks).map(|_| d.between(0, 3)).collect();
+    let [queries, keys] = [(); 2].map(|()| if d.chance(12) { 260 } else { d.size() });
+    let [width, features] = [(); 2].map(|()| d.size().min(20));
+    let mut tensor = |rows: usize, columns: usize, dtype| {
+        d.tensor(&[&batch[..], &[rows, columns]].concat(), dtype)
+    };
+    let query = tensor(queries, width, dtype);
+    let key = tensor(keys, width, dtype);
+    let value = tensor(keys, features, dtype);
+    let (added, hidden) = (tensor(queries, keys, dtype), tensor(queries, keys, DType::Bool));
+    let causal = d.flag().then(|| d.count(keys / 2));
+    let masks = AttentionMasks {
+        added: d.flag().then_some(added),
+        hidden: d.flag().then_some(hidden),
+        causal,
+    };
+    Attention { query, key, value, masks }
+}
+
+fn attention_kernels(calls: &mut Calls) {
+    calls.op("scaled_dot_product_attention", |d| {
+        let dtype = d.float();
+        Ok(operands(d, dtype))
+    });
+    calls.op("scaled_dot_product_attention_grad", |d| {
+        let dtype = d.float();
+        let Attention { query, key, value, masks } = operands(d, dtype);
+        let rows = &query.shape()[..query.rank().saturating_sub(1)];
+        // Operands that do not fit are refused, whatever the gradient's shape.
+        let rows = if small(rows) { rows.to_vec() } else { Vec::new() };
+        let features = value.shape().last().copied().filter(|&n| n <= 20);
+        let grad = d.tensor(&[&rows[..], &[features.unwrap_or(1)]].concat(), dtype);
+        let [shared, largest] = [(); 2].map(|()| d.tensor(&rows, dtype));
+        Ok(AttentionGrad { grad, shared, largest, query, key, value, masks })
+    });
 }
 
 fn products(calls: &mut Calls) {
     calls.function("attention", attention);
+    attention_kernels(calls);
     calls.op("matmul", |d| {
         let dtype = d.float();
         let [a, b] = factors(d, dtype);

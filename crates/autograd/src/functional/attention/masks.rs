@@ -76,6 +76,16 @@ impl Masks {
         self.added.as_ref()
     }
 
+    /// Returns the mask that is true for excluded keys, beside −∞ in the numbers and the causal mask.
+    pub(super) fn explicit(&self) -> Option<&Tensor> {
+        self.hidden.as_ref()
+    }
+
+    /// Returns the offset of the causal mask.
+    pub(super) fn offset(&self) -> Option<usize> {
+        self.causal
+    }
+
     /// Returns all masks that are tensors.
     pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.added.iter().chain(&self.hidden)

@@ -1,0 +1,239 @@
+//! Attention in strips of scores, so that memory grows with the sequence, not with its square.
+//!
+//! # Determinism
+//!
+//! `Portable`. Results have the bits of the composition under *Attention* in `docs/numerics.md`:
+//! scores and averages are contractions, sums of exponentials run in f64 over the fixed tree. The
+//! cuts into strips and blocks follow from sizes alone.
+
+mod backward;
+mod forward;
+mod products;
+
+use std::cmp::Ordering;
+
+use samebits_tensor_core::geometry::AttentionSizes;
+
+use crate::elementwise::Elementary;
+use crate::error::{Error, Result, expect_len};
+use crate::gemm::Real;
+use crate::gemm::pack::Lanes;
+use crate::memory;
+
+pub use backward::{Upstream, attention_backward};
+pub use forward::attention;
+
+const ATTENTION: &str = "scaled_dot_product_attention";
+
+/// An element type of attention: f32 or f64.
+pub trait Number: Real + Elementary {}
+
+impl<T: Real + Elementary> Number for T {}
+
+/// Matrices of one size in a slice: element (i, j) of matrix `m` is `data[starts[m] + i *
+/// strides[0] + j * strides[1]]`. Strides may be zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrices<'a, T> {
+    data: &'a [T],
+    starts: &'a [usize],
+    sizes: [usize; 2],
+    strides: [usize; 2],
+}
+
+impl<'a, T: Copy> Matrices<'a, T> {
+    /// Returns matrices of `sizes` rows and columns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if an element lies outside of the slice.
+    pub fn new(
+        data: &'a [T],
+        starts: &'a [usize],
+        sizes: [usize; 2],
+        strides: [usize; 2],
+    ) -> Result<Self> {
+        let new = Matrices { data, starts, sizes, strides };
+        if starts.is_empty() || sizes.contains(&0) {
+            return Ok(Matrices { strides: [0; 2], ..new });
+        }
+        let start = starts.iter().copied().max().unwrap_or(0);
+        let last = sizes.iter().zip(strides).try_fold(start, |last, (&size, stride)| {
+            (size - 1).checked_mul(stride)?.checked_add(last)
+        });
+        if last.is_some_and(|last| last < data.len()) {
+            return Ok(new);
+        }
+        let message = format!(
+            "matrices of {sizes:?} with strides {strides:?} from {start} need more than the {} \
+             elements of their slice",
+            data.len()
+        );
+        Err(Error::argument(ATTENTION, message))
+    }
+
+    /// Returns the slice from an element on; it is empty if the matrices are.
+    fn from(&self, matrix: usize, row: usize) -> &'a [T] {
+        let start = self.starts[matrix] + row * self.strides[0];
+        self.data.get(start..).unwrap_or(&[])
+    }
+
+    /// Returns rows as lanes and columns as steps, from row `row` on.
+    fn rows(&self, matrix: usize, row: usize) -> Lanes<'a, T> {
+        let [lane_stride, step_stride] = self.strides;
+        Lanes { data: self.from(matrix, row), lane_stride, step_stride }
+    }
+
+    /// Returns columns as lanes and rows as steps, from row `row` on.
+    fn columns(&self, matrix: usize, row: usize) -> Lanes<'a, T> {
+        let [step_stride, lane_stride] = self.strides;
+        Lanes { data: self.from(matrix, row), lane_stride, step_stride }
+    }
+
+    #[inline(always)]
+    fn at(&self, matrix: usize, row: usize, column: usize) -> T {
+        self.data[self.starts[matrix] + row * self.strides[0] + column * self.strides[1]]
+    }
+}
+
+/// The arguments of an attention; all have as many matrices as the sizes say.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a, T> {
+    /// The sizes.
+    pub sizes: AttentionSizes,
+    /// The scaled queries, queries by width.
+    pub query: Matrices<'a, T>,
+    /// Keys by width.
+    pub key: Matrices<'a, T>,
+    /// Keys by features.
+    pub value: Matrices<'a, T>,
+    /// Numbers to add to the scores, queries by keys; −∞ excludes a key.
+    pub added: Option<Matrices<'a, T>>,
+    /// Other than 0 for excluded keys, queries by keys.
+    pub hidden: Option<Matrices<'a, u8>>,
+    /// Excludes keys after `i + offset` for query `i`.
+    pub causal: Option<usize>,
+}
+
+impl<T: Number> Call<'_, T> {
+    fn check(&self) -> Result<()> {
+        let AttentionSizes { count, queries, keys, width, features } = self.sizes;
+        expect_matrices("query", &self.query, count, [queries, width])?;
+        expect_matrices("key", &self.key, count, [keys, width])?;
+        expect_matrices("value", &self.value, count, [keys, features])?;
+        if let Some(added) = &self.added {
+            expect_matrices("added", added, count, [queries, keys])?;
+        }
+        if let Some(hidden) = &self.hidden {
+            expect_matrices("hidden", hidden, count, [queries, keys])?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if tensors exclude keys.
+    fn is_masked(&self) -> bool {
+        self.added.is_some() || self.hidden.is_some()
+    }
+
+    /// Returns the number of keys that a causal mask shows to a query.
+    #[inline(always)]
+    fn seen(&self, query: usize) -> usize {
+        self.sizes.seen(query, self.causal)
+    }
+
+    /// Adds the mask of numbers to the scores of a query for the keys from `key` on, and replaces
+    /// those of excluded keys with −∞.
+    #[inline(always)]
+    fn mask(&self, matrix: usize, query: usize, key: usize, scores: &mut [T]) {
+        if let Some(added) = &self.added {
+            for (j, score) in scores.iter_mut().enumerate() {
+                let number = added.at(matrix, query, key + j);
+                *score = if number == T::LOWEST { number } else { *score + number };
+            }
+        }
+        if let Some(hidden) = &self.hidden {
+            for (j, score) in scores.iter_mut().enumerate() {
+                if hidden.at(matrix, query, key + j) != 0 {
+                    *score = T::LOWEST;
+                }
+            }
+        }
+    }
+
+    /// Replaces the values of excluded keys with +0.
+    #[inline(always)]
+    fn clear(&self, matrix: usize, query: usize, key: usize, values: &mut [T]) {
+        if let Some(added) = &self.added {
+            for (j, value) in values.iter_mut().enumerate() {
+                if added.at(matrix, query, key + j) == T::LOWEST {
+                    *value = T::ZERO;
+                }
+            }
+        }
+        if let Some(hidden) = &self.hidden {
+            for (j, value) in values.iter_mut().enumerate() {
+                if hidden.at(matrix, query, key + j) != 0 {
+                    *value = T::ZERO;
+                }
+            }
+        }
+    }
+
+    /// Computes `exp(score − largest)` of a query for the keys from `key` on, in place, and +0 for
+    /// excluded keys. The masks have been applied to the scores.
+    #[inline(always)]
+    fn exponentials(
+        &self,
+        (matrix, query, key): (usize, usize, usize),
+        largest: T,
+        scores: &mut [T],
+        differences: &mut [T],
+    ) {
+        let differences = &mut differences[..scores.len()];
+        for (difference, &score) in differences.iter_mut().zip(&*scores) {
+            *difference = score - largest;
+        }
+        T::exp_each(differences, scores);
+        // The exponential of −∞ less a number is 0 already; less NaN or −∞ it is NaN.
+        if self.is_masked() && largest.partial_cmp(&T::LOWEST) != Some(Ordering::Greater) {
+            self.clear(matrix, query, key, scores);
+        }
+    }
+}
+
+fn expect_matrices<T>(
+    what: &'static str,
+    matrices: &Matrices<'_, T>,
+    count: usize,
+    sizes: [usize; 2],
+) -> Result<()> {
+    expect_len(ATTENTION, what, matrices.starts.len(), count)?;
+    if matrices.sizes == sizes {
+        return Ok(());
+    }
+    let message = format!("{what} must be matrices of {sizes:?}, got {:?}", matrices.sizes);
+    Err(Error::argument(ATTENTION, message))
+}
+
+/// Matrices whose keys and values are the same memory, so that they are packed once.
+struct Groups {
+    /// The group of each matrix.
+    of: Vec<usize>,
+    /// The first matrix of each group.
+    first: Vec<usize>,
+}
+
+impl Groups {
+    fn new<T: Number>(call: &Call<'_, T>) -> Result<Groups> {
+        let count = call.sizes.count;
+        let (mut of, mut first) =
+            (memory::with_capacity(ATTENTION, count)?, memory::with_capacity(ATTENTION, count)?);
+        let starts = |matrix: usize| (call.key.starts[matrix], call.value.starts[matrix]);
+        for matrix in 0..count {
+            if matrix == 0 || starts(matrix) != starts(matrix - 1) {
+                first.push(matrix);
+            }
+            of.push(first.len() - 1);
+        }
+        Ok(Groups { of, first })
+    }
+}

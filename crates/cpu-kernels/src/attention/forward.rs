@@ -1,0 +1,337 @@
+//! The averages of the values.
+
+use samebits_numerics::extrema;
+use samebits_numerics::memory::OutOfMemory;
+use samebits_numerics::reduce;
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::geometry::AttentionSizes;
+
+use super::products::{InPlace, Panels, block_in_place, pack, packed_len, rows_by_columns};
+use super::{ATTENTION, Call, Groups, Number};
+use crate::arch::{Offsets, TileFns, TileMut};
+use crate::error::{Result, expect_size};
+use crate::gemm::scratch::Scratch;
+use crate::gemm::{K_BLOCK, Real, even_parts};
+use crate::{memory, parallel};
+
+/// The largest number of bytes of a strip: half of a usual second-level cache.
+const STRIP_BYTES: usize = 1 << 19;
+/// The number of queries of a strip, if it is not too large.
+const STRIP_ROWS: usize = 64;
+
+/// Computes attention: the averages of the values, count by queries by features; the largest score
+/// of each query; and the sum of its exponentials.
+///
+/// # Determinism
+///
+/// See the [module](super). Memory beside the results is that of keys and values, and a strip of
+/// scores for each thread. Keys that the causal mask excludes are left out if this changes no bit:
+/// if their values are finite, only a −0 could become +0, and a strip with a −0 is computed again
+/// with all keys.
+///
+/// # Errors
+///
+/// [`Error`](crate::Error) if an argument does not have the sizes, or memory runs out.
+pub fn attention<T: Number>(
+    call: &Call<'_, T>,
+    out: &mut [T],
+    largest: &mut [T],
+    sums: &mut [T],
+) -> Result<()> {
+    let AttentionSizes { count, queries, keys, width, features } = call.sizes;
+    call.check()?;
+    expect_size(ATTENTION, "out", out.len(), &[count, queries, features])?;
+    expect_size(ATTENTION, "largest", largest.len(), &[count, queries])?;
+    expect_size(ATTENTION, "sums", sums.len(), &[count, queries])?;
+    if count == 0 || queries == 0 {
+        return Ok(());
+    }
+    let plan = Plan::<T>::new(call.sizes);
+    let groups = Groups::new(call)?;
+    let too_large = memory::named(ATTENTION);
+    let (of_keys, of_values) = (plan.scores.columns(), plan.averages.columns());
+    let lens = packed_len(keys, width, of_keys).zip(packed_len(features, keys, of_values));
+    let Some((key_len, value_len)) = lens else {
+        return Err(too_large(OutOfMemory { bytes: usize::MAX }));
+    };
+    T::with_scratch(|scratch| {
+        let Scratch { a, b, .. } = scratch;
+        let named = |error| memory::named(ATTENTION)(error);
+        let packed_keys = a.slice(&[groups.first.len(), key_len]).map_err(named)?;
+        let packed_values = b.slice(&[groups.first.len(), value_len]).map_err(named)?;
+        if key_len > 0 {
+            parallel::chunks_mut(packed_keys, key_len).enumerate().for_each(|(group, out)| {
+                pack(call.key.rows(groups.first[group], 0), keys, width, of_keys, out);
+            });
+        }
+        if value_len > 0 {
+            parallel::chunks_mut(packed_values, value_len).enumerate().for_each(|(group, out)| {
+                pack(call.value.columns(groups.first[group], 0), features, keys, of_values, out);
+            });
+        }
+        let finite_from = match call.causal {
+            Some(_) => parallel::items(0..groups.first.len())
+                .collect(ATTENTION, |group| finite_from(call, groups.first[group]))?,
+            None => Vec::new(),
+        };
+        let mut strips = plan.strips(count, out, largest, sums)?;
+        let tables = Tables::new(&plan);
+        let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
+        parallel::tasks(&mut strips).at_most(1).try_for_each(|strip| {
+            let group = groups.of[strip.matrix];
+            let operands = Operands {
+                keys: Panels { data: &packed_keys[group * key_len..][..key_len], steps: width },
+                values: Panels {
+                    data: &packed_values[group * value_len..][..value_len],
+                    steps: keys,
+                },
+                finite_from: finite_from.get(group).copied().unwrap_or(0),
+            };
+            T::with_scratch(|scratch| plan.run(call, strip, operands, &tables, scratch))
+        })
+    })
+}
+
+/// Returns the number of the first keys after which all values are finite.
+fn finite_from<T: Number>(call: &Call<'_, T>, matrix: usize) -> usize {
+    let AttentionSizes { keys, features, .. } = call.sizes;
+    let value = &call.value;
+    let finite = |key: usize| (0..features).all(|i| value.at(matrix, key, i).finite());
+    (0..keys).rev().find(|&key| !finite(key)).map_or(0, |key| key + 1)
+}
+
+struct Plan<T: 'static> {
+    sizes: AttentionSizes,
+    scores: &'static TileFns<T>,
+    averages: &'static TileFns<T>,
+    /// The number of queries of a strip.
+    rows: usize,
+    /// The distance between rows of a strip.
+    stride: usize,
+    /// The distance between rows of averages.
+    out_stride: usize,
+}
+
+struct Tables {
+    /// The steps of packed keys.
+    steps: Offsets,
+    /// The strip, as rows of a product.
+    strip: InPlace,
+}
+
+impl Tables {
+    fn new<T: Number>(plan: &Plan<T>) -> Tables {
+        Tables {
+            steps: Offsets::linear(plan.sizes.width.min(K_BLOCK), plan.scores.columns()),
+            strip: InPlace::new(plan.averages.max_rows(), plan.stride, 1),
+        }
+    }
+}
+
+/// A strip of queries of one matrix, and the places of its results.
+struct Strip<'a, T> {
+    matrix: usize,
+    first: usize,
+    out: &'a mut [T],
+    largest: &'a mut [T],
+    sums: &'a mut [T],
+}
+
+/// The packed operands of a matrix.
+#[derive(Clone, Copy)]
+struct Operands<'a, T> {
+    keys: Panels<'a, T>,
+    values: Panels<'a, T>,
+    /// From this key on all values are finite.
+    finite_from: usize,
+}
+
+impl<T: Number> Plan<T> {
+    fn new(sizes: AttentionSizes) -> Plan<T> {
+        let AttentionSizes { queries, keys, features, .. } = sizes;
+        let kernels = T::kernels(simd::level());
+        let most = queries.min(STRIP_ROWS);
+        let scores = kernels.fitting(most, keys.max(1));
+        let averages = kernels.fitting(most, features.max(1));
+        // Rows that are a power of two apart would compete for the same cache lines.
+        let stride = keys.next_multiple_of(scores.columns()) + 64 / size_of::<T>();
+        let fitting = STRIP_BYTES / size_of::<T>() / stride;
+        let tile = scores.max_rows();
+        let rows = (fitting.min(STRIP_ROWS) / tile * tile).max(tile);
+        let out_stride = features.next_multiple_of(averages.columns());
+        Plan { sizes, scores, averages, rows, stride, out_stride }
+    }
+
+    /// Cuts the results into strips.
+    fn strips<'a>(
+        &self,
+        count: usize,
+        mut out: &'a mut [T],
+        mut largest: &'a mut [T],
+        mut sums: &'a mut [T],
+    ) -> Result<Vec<Option<Strip<'a, T>>>> {
+        let AttentionSizes { queries, features, .. } = self.sizes;
+        let all = memory::volume(ATTENTION, &[count, queries.div_ceil(self.rows)])?;
+        let mut strips = memory::with_capacity(ATTENTION, all)?;
+        for matrix in 0..count {
+            for first in (0..queries).step_by(self.rows) {
+                let rows = self.rows.min(queries - first);
+                let split = |from: &mut &'a mut [T], len| {
+                    let (now, later) = std::mem::take(from).split_at_mut(len);
+                    *from = later;
+                    now
+                };
+                strips.push(Some(Strip {
+                    matrix,
+                    first,
+                    out: split(&mut out, rows * features),
+                    largest: split(&mut largest, rows),
+                    sums: split(&mut sums, rows),
+                }));
+            }
+        }
+        Ok(strips)
+    }
+
+    fn run(
+        &self,
+        call: &Call<'_, T>,
+        mut strip: Strip<'_, T>,
+        operands: Operands<'_, T>,
+        tables: &Tables,
+        scratch: &mut Scratch<T>,
+    ) -> Result<()> {
+        let AttentionSizes { keys, width, features, .. } = self.sizes;
+        let named = |error| memory::named(ATTENTION)(error);
+        let Scratch { a, b, tile, source } = scratch;
+        let (rows, first) = (strip.sums.len(), strip.first);
+        let scores = source.slice(&[rows, self.stride]).map_err(named)?;
+        let differences = b.slice(&[keys]).map_err(named)?;
+        let found = tile.slice(&[rows, self.out_stride]).map_err(named)?;
+        let seen = call.seen(first + rows - 1);
+        if width == 0 {
+            scores.fill(T::ZERO);
+        } else if keys > 0 {
+            let packed = a.slice(&[rows, width.min(K_BLOCK)]).map_err(named)?;
+            let parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
+            let query = call.query.rows(strip.matrix, first);
+            let mut to = TileMut::from_slice(scores, rows, self.stride);
+            rows_by_columns(
+                self.scores,
+                query,
+                &parts,
+                operands.keys,
+                &tables.steps,
+                packed,
+                &mut to,
+                |part, key| key < call.seen(first + part.end - 1),
+            );
+        }
+        let mut used = if call.causal.is_some() { seen.max(operands.finite_from) } else { keys };
+        simd::dispatch(Weigh {
+            call,
+            strip: &mut strip,
+            scores,
+            stride: self.stride,
+            differences,
+            used,
+        });
+        if features == 0 {
+            return Ok(());
+        }
+        let parts: Vec<_> = even_parts(rows, self.averages.max_rows()).collect();
+        loop {
+            if used == 0 {
+                found.fill(T::ZERO);
+            }
+            let mut to = TileMut::from_slice(found, rows, self.out_stride);
+            for key in (0..used).step_by(K_BLOCK) {
+                let k = K_BLOCK.min(used - key);
+                let strip = (&scores[key..], self.stride, &tables.strip);
+                let values = (operands.values, key, k);
+                block_in_place(self.averages, strip, &parts, values, &mut to, 0, key > 0);
+            }
+            let zero = simd::dispatch(Divide {
+                found,
+                stride: self.out_stride,
+                features,
+                sums: strip.sums,
+                out: strip.out,
+            });
+            let rows = || found.chunks_exact(self.out_stride).map(|row| &row[..features]);
+            if used == keys || !zero || !rows().flatten().copied().any(is_negative_zero) {
+                return Ok(());
+            }
+            // The products that were left out may turn −0 into +0.
+            for row in scores.chunks_exact_mut(self.stride) {
+                row[used..keys].fill(T::ZERO);
+            }
+            used = keys;
+        }
+    }
+}
+
+fn is_negative_zero<T: Number>(x: T) -> bool {
+    x == T::ZERO && T::ONE / x < T::ZERO
+}
+
+/// Replaces the scores of a strip with exponentials, and finds the largest score and the sum of
+/// each row.
+struct Weigh<'a, 'b, T> {
+    call: &'a Call<'a, T>,
+    strip: &'a mut Strip<'b, T>,
+    scores: &'a mut [T],
+    stride: usize,
+    differences: &'a mut [T],
+    /// The number of keys of which the exponentials are used.
+    used: usize,
+}
+
+impl<T: Number> Kernel for Weigh<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Weigh { call, strip, scores, stride, differences, used } = self;
+        let matrix = strip.matrix;
+        let results = strip.largest.iter_mut().zip(strip.sums.iter_mut());
+        for ((row, scores), (largest, sum)) in
+            scores.chunks_exact_mut(stride).enumerate().zip(results)
+        {
+            let query = strip.first + row;
+            let (scores, rest) = scores[..used].split_at_mut(call.seen(query));
+            rest.fill(T::ZERO);
+            call.mask(matrix, query, 0, scores);
+            *largest = extrema::max(scores).unwrap_or(T::LOWEST);
+            call.exponentials((matrix, query, 0), *largest, scores, differences);
+            let total = T::from_f64(reduce::sum_of(scores, |x: T| x.into()));
+            *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
+        }
+    }
+}
+
+/// Divides averages by the sums of their weights; returns true if one is zero before.
+struct Divide<'a, T> {
+    found: &'a [T],
+    stride: usize,
+    features: usize,
+    sums: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Number> Kernel for Divide<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let mut zero = false;
+        let rows = self.found.chunks_exact(self.stride).zip(self.sums);
+        for ((found, &sum), out) in rows.zip(self.out.chunks_exact_mut(self.features)) {
+            for (out, &found) in out.iter_mut().zip(found) {
+                zero |= found == T::ZERO;
+                *out = Real::canonical(found / sum);
+            }
+        }
+        zero
+    }
+}

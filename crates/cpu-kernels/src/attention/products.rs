@@ -1,0 +1,122 @@
+//! Products of pieces of matrices by register tiles.
+
+use std::ops::Range;
+
+use crate::arch::{Finish, Offsets, TileFns, TileMut};
+use crate::gemm::pack::{Lanes, PackPanels};
+use crate::gemm::{K_BLOCK, Real};
+use samebits_numerics::memory::product;
+use samebits_numerics::simd;
+
+/// Packed columns `[panel][step][width of a tile]`.
+#[derive(Clone, Copy)]
+pub(super) struct Panels<'a, T> {
+    pub(super) data: &'a [T],
+    /// The number of steps of a panel.
+    pub(super) steps: usize,
+}
+
+/// Packs `lanes` lanes of `steps` steps for tiles of `width` columns.
+pub(super) fn pack<T: Real>(
+    source: Lanes<'_, T>,
+    lanes: usize,
+    steps: usize,
+    width: usize,
+    out: &mut [T],
+) {
+    if steps == 0 {
+        return;
+    }
+    for (panel, out) in out.chunks_exact_mut(steps * width).enumerate() {
+        let lanes = panel * width..lanes.min((panel + 1) * width);
+        let panels = &[lanes];
+        simd::dispatch(PackPanels { source, panels, steps: 0..steps, width, out });
+    }
+}
+
+/// Returns the number of elements of packed columns, if it does not overflow.
+pub(super) fn packed_len(lanes: usize, steps: usize, width: usize) -> Option<usize> {
+    product(&[lanes.div_ceil(width), width, steps])
+}
+
+/// Multiplies rows of a matrix, packed on the way, with packed columns: `out = a · b`. `wanted`
+/// returns false for parts of rows and first columns of panels whose product is not needed; they
+/// keep their contents.
+pub(super) fn rows_by_columns<T: Real>(
+    tiles: &'static TileFns<T>,
+    a: Lanes<'_, T>,
+    parts: &[Range<usize>],
+    panels: Panels<'_, T>,
+    steps: &Offsets,
+    packed: &mut [T],
+    out: &mut TileMut<'_, T>,
+    wanted: impl Fn(&Range<usize>, usize) -> bool,
+) {
+    let (width, total) = (tiles.columns(), panels.steps);
+    for block in (0..total).step_by(K_BLOCK) {
+        let k = K_BLOCK.min(total - block);
+        // The last block makes no NaN canonical: what follows does.
+        let finish = Finish { add: block > 0, last: false };
+        let rows = parts.last().map_or(0, |part| part.end);
+        let packed = &mut packed[..rows * k];
+        let steps_of_block = block..block + k;
+        let out_rows = &mut *packed;
+        simd::dispatch(PackPanels {
+            source: a,
+            panels: parts,
+            steps: steps_of_block,
+            width: 0,
+            out: out_rows,
+        });
+        for (panel, b) in panels.data.chunks_exact(width * total).enumerate() {
+            let b = &b[block * width..][..k * width];
+            for part in parts {
+                if !wanted(part, panel * width) {
+                    continue;
+                }
+                let a = &packed[part.start * k..part.end * k];
+                let at = (part.start, panel * width);
+                tiles.run_packed(part.len(), a, b, (steps, 0, k), out, at, finish);
+            }
+        }
+    }
+}
+
+/// The positions of a matrix in memory for tiles that read it in place.
+pub(super) struct InPlace {
+    /// The positions of 1, 2, .. rows.
+    rows: Vec<Offsets>,
+    steps: Offsets,
+}
+
+impl InPlace {
+    /// Describes rows and steps at fixed distances, up to a block of steps.
+    pub(super) fn new(most_rows: usize, row_stride: usize, step_stride: usize) -> InPlace {
+        let rows = (1..=most_rows).map(|rows| Offsets::linear(rows, row_stride)).collect();
+        InPlace { rows, steps: Offsets::linear(K_BLOCK, step_stride) }
+    }
+}
+
+/// Multiplies one block of steps of a matrix in place with packed columns, and adds the product to
+/// `out`, or replaces `out`. Step 0 of `a` is step `first` of the panels.
+pub(super) fn block_in_place<T: Real>(
+    tiles: &'static TileFns<T>,
+    (a, row_stride, positions): (&[T], usize, &InPlace),
+    parts: &[Range<usize>],
+    (panels, first, k): (Panels<'_, T>, usize, usize),
+    out: &mut TileMut<'_, T>,
+    first_row: usize,
+    add: bool,
+) {
+    let width = tiles.columns();
+    let finish = Finish { add, last: false };
+    for (panel, b) in panels.data.chunks_exact(width * panels.steps).enumerate() {
+        let b = &b[first * width..][..k * width];
+        for part in parts {
+            let a = &a[part.start * row_stride..];
+            let rows = &positions.rows[part.len() - 1];
+            let at = (first_row + part.start, panel * width);
+            tiles.run_strided(a, rows, (&positions.steps, 0, k), b, width, out, at, finish);
+        }
+    }
+}
