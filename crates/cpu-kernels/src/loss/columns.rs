@@ -310,10 +310,10 @@ fn slab_sums<T: Elementary>(lanes: &mut Lanes, x: &[T], inner: usize, sums: &mut
     if inner < TILE {
         return lanes.dense_sums([x].into_iter(), |x| x.into(), sums);
     }
-    tiles(inner, |column, count| {
+    for (column, count) in tiles(inner) {
         let rows = x.chunks_exact(inner).map(|row| &row[column..]);
         lanes.sums(rows, |_| |x: T| x.into(), &mut sums[column..column + count]);
-    });
+    }
 }
 
 /// Computes the logarithms of softmax of dense slabs, some at a time.
@@ -377,9 +377,9 @@ impl<T: Elementary> Kernel for Maxima<'_, T> {
         let Maxima { x, inner, column, block, best } = self;
         let x = &x[block * BLOCK * inner..];
         let rows = BLOCK.min(x.len() / inner);
-        tiles(best.len(), |first, count| {
+        for (first, count) in tiles(best.len()) {
             maxima(&x[column + first..], inner, rows, &mut best[first..first + count]);
-        });
+        }
     }
 }
 
@@ -402,7 +402,7 @@ impl<T: Elementary> Kernel for Exponentials<'_, T> {
         let rows = BLOCK.min(x.len() / inner);
         let mut lanes = Lanes::new();
         let mut spare = [T::ZERO; Lanes::MADE];
-        tiles(out.len(), |first, count| {
+        for (first, count) in tiles(out.len()) {
             let out = &mut out[first..first + count];
             let (x, best) = (&x[column + first..], &maxima[column + first..][..count]);
             let make = |row: usize, exps: &mut [T]| {
@@ -426,7 +426,7 @@ impl<T: Elementary> Kernel for Exponentials<'_, T> {
                 T::exp_each(spare, exps);
             };
             lanes.made_sums(rows, make, out);
-        });
+        }
     }
 }
 
@@ -450,10 +450,10 @@ impl<T: Elementary> Kernel for Plain<'_, T> {
         if out.len() == inner {
             return slab_sums(&mut lanes, x, inner, out);
         }
-        tiles(out.len(), |first, count| {
+        for (first, count) in tiles(out.len()) {
             let rows = x.chunks_exact(inner).map(|row| &row[column + first..]);
             lanes.sums(rows, |_| |x: T| x.into(), &mut out[first..first + count]);
-        });
+        }
     }
 }
 

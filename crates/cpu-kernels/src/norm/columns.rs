@@ -61,11 +61,11 @@ impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for ColumnSums<'_, T, 
         let ColumnSums { x, channels, column, block, term, out } = self;
         let x = block_of(x, channels, block);
         let mut lanes = Lanes::new();
-        tiles(out.len(), |first, count| {
+        for (first, count) in tiles(out.len()) {
             let start = column + first;
             let rows = x.chunks_exact(channels).map(|row| &row[start..]);
             lanes.sums(rows, |c| term(start + c), &mut out[first..first + count]);
-        });
+        }
     }
 }
 
@@ -174,7 +174,7 @@ impl<T: Float> Kernel for ColumnDots<'_, T> {
         let channels = fields.mean.len();
         let (grad, x) = (block_of(grad, channels, block), block_of(x, channels, block));
         let mut lanes = Lanes::new();
-        tiles(out.len(), |first, count| {
+        for (first, count) in tiles(out.len()) {
             let start = column + first;
             let [mean, rstd, scale] = [&fields.mean, &fields.rstd, &fields.scale]
                 .map(|field| &field[start..start + count]);
@@ -189,7 +189,7 @@ impl<T: Float> Kernel for ColumnDots<'_, T> {
                 }
             };
             lanes.made_sums(x.len() / channels, make, &mut out[first..first + count]);
-        });
+        }
     }
 }
 

@@ -44,10 +44,11 @@ pub(crate) fn sums_of(
     })
 }
 
-/// Calls `f(column, count)` for tiles of `columns` columns.
+/// Returns the first column and the number of columns of tiles of `columns` columns.
+///
+/// An iterator, since a closure in its place would not always be inlined, and what is not inlined
+/// into a kernel has no vectors.
 #[inline(always)]
-pub(crate) fn tiles(columns: usize, mut f: impl FnMut(usize, usize)) {
-    for column in (0..columns).step_by(TILE) {
-        f(column, TILE.min(columns - column));
-    }
+pub(crate) fn tiles(columns: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..columns).step_by(TILE).map(move |column| (column, TILE.min(columns - column)))
 }

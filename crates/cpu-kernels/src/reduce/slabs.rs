@@ -65,23 +65,26 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         })
     }
 
-    /// Calls `f(start, column, count)` for tiles of `count` columns in all: the storage position of
+    /// Returns `(start, column, count)` of tiles of `count` columns in all: the storage position of
     /// the first term of the first column, and the number of that column in this part.
     #[inline(always)]
-    fn tiles(&self, columns: usize, mut f: impl FnMut(usize, usize, usize)) {
+    fn tiles(&self, columns: usize) -> impl Iterator<Item = (usize, usize, usize)> + use<'a, T> {
         let Slabs { starts, inner, .. } = *self.slabs;
         let mut slabs = starts.positions_from(self.first / inner);
-        let (mut done, mut inside) = (0, self.first % inner);
-        while done < columns {
-            let start = slabs.next().expect("a slab for every column");
-            let end = inner.min(inside + columns - done);
-            while inside < end {
-                let count = TILE.min(end - inside);
-                f(start + inside, done, count);
-                (inside, done) = (inside + count, done + count);
+        let (mut slab, mut done, mut inside) = (None, 0, self.first % inner);
+        std::iter::from_fn(move || {
+            if done >= columns {
+                return None;
             }
-            inside = 0;
-        }
+            let start = *slab.get_or_insert_with(|| slabs.next().expect("a slab for every column"));
+            let count = TILE.min(inner - inside).min(columns - done);
+            let tile = (start + inside, done, count);
+            (inside, done) = (inside + count, done + count);
+            if inside == inner {
+                (slab, inside) = (None, 0);
+            }
+            Some(tile)
+        })
     }
 
     /// Returns the rows of a block of terms, from position `start` of the storage on.
@@ -301,7 +304,7 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for SlabS
     fn run(self) {
         let SlabSums { part, block, term, same, out } = self;
         let mut lanes = Lanes::new();
-        part.tiles(out.len(), |start, column, count| {
+        for (start, column, count) in part.tiles(out.len()) {
             let out = &mut out[column..column + count];
             if same {
                 let term = term(column);
@@ -312,7 +315,7 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for SlabS
             } else {
                 lanes.sums(part.rows(start, block), |c| term(column + c), out);
             }
-        });
+        }
     }
 }
 
@@ -326,9 +329,9 @@ impl<T: Float> Kernel for SlabProducts<'_, T> {
     #[inline(always)]
     fn run(self) {
         let mut lanes = Lanes::new();
-        self.part.tiles(self.out.len(), |start, column, count| {
+        for (start, column, count) in self.part.tiles(self.out.len()) {
             lanes.products(self.part.rows(start, 0), &mut self.out[column..column + count]);
-        });
+        }
     }
 }
 
@@ -356,7 +359,7 @@ impl<T: Float> SlabExtremes<'_, T> {
     #[inline(always)]
     fn search(self, replaces: impl Fn(T, T) -> bool) {
         let (mut best, mut at) = ([T::ZERO; TILE], [0u32; TILE]);
-        self.part.tiles(self.values.len(), |start, column, count| {
+        for (start, column, count) in self.part.tiles(self.values.len()) {
             for (row, k) in self.part.rows(start, self.block).zip(0u32..) {
                 let row = &row[..count];
                 if k == 0 {
@@ -374,7 +377,7 @@ impl<T: Float> SlabExtremes<'_, T> {
             for (place, &at) in self.places[column..column + count].iter_mut().zip(&at) {
                 *place = at.into();
             }
-        });
+        }
     }
 }
 
@@ -391,13 +394,13 @@ impl<F: Fn(i64, i64) -> i64> Kernel for SlabIntegers<'_, F> {
     fn run(self) {
         self.out.fill(self.first);
         let blocks = self.part.terms().div_ceil(BLOCK);
-        self.part.tiles(self.out.len(), |start, column, count| {
+        for (start, column, count) in self.part.tiles(self.out.len()) {
             let out = &mut self.out[column..column + count];
             for row in (0..blocks).flat_map(|block| self.part.rows(start, block)) {
                 for (out, &x) in out.iter_mut().zip(row) {
                     *out = (self.join)(*out, x);
                 }
             }
-        });
+        }
     }
 }
