@@ -318,6 +318,14 @@ fn pointwise(samples: &mut Samples) {
                 f::binary_cross_entropy_with_logits(&x[0], &x[1], weight, weight, reduction)
             })
             .twice(weighted([&[4, 5], &[4, 5]]));
+        let sample = samples
+            .add(format!("binary_cross_entropy_with_logits of targets {reduction:?}"), move |x| {
+                f::binary_cross_entropy_with_logits(&x[0], &x[1], None, None, reduction)
+            })
+            .twice([normal(&[4, 5]), normal(&[4, 5]).probability().constant()]);
+        if reduction == Reduction::None {
+            sample.batch([each(&[7, 91]), each(&[7, 91]).probability().constant()]);
+        }
         samples
             .add(format!("smooth_l1_loss without a parabola {reduction:?}"), move |x| {
                 f::smooth_l1_loss(&x[0], &x[1], 0.0, reduction)
