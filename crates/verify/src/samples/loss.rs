@@ -322,7 +322,11 @@ fn pointwise(samples: &mut Samples) {
             .add(format!("binary_cross_entropy_with_logits of targets {reduction:?}"), move |x| {
                 f::binary_cross_entropy_with_logits(&x[0], &x[1], None, None, reduction)
             })
-            .twice([normal(&[4, 5]), normal(&[4, 5]).probability().constant()]);
+            .twice([normal(&[4, 5]), normal(&[4, 5]).probability().constant()])
+            .digest([
+                normal(&[90, 91]).seed(49),
+                normal(&[90, 91]).seed(50).probability().constant(),
+            ]);
         if reduction == Reduction::None {
             sample.batch([each(&[7, 91]), each(&[7, 91]).probability().constant()]);
         }
