@@ -127,11 +127,11 @@ impl Normal {
 /// # Examples
 ///
 /// ```
-/// use samebits_numerics::reduce::normal_scale;
+/// use samebits_numerics::{math::f64::powi, reduce::normal_scale};
 ///
 /// assert_eq!(normal_scale(1e9, 1e-9, true), 1.0);
-/// assert_eq!(normal_scale(0.0, 1e-200, true), f64::powi(2.0, -600));
-/// assert_eq!(normal_scale(0.0, f64::INFINITY, false), f64::powi(2.0, 90));
+/// assert_eq!(normal_scale(0.0, 1e-200, true), powi(0.5, 600));
+/// assert_eq!(normal_scale(0.0, f64::INFINITY, false), powi(2.0, 90));
 /// ```
 #[inline]
 #[must_use]
