@@ -34,6 +34,7 @@ mod products;
 mod random;
 mod recurrent;
 mod reduce;
+mod rotary;
 mod scalar;
 mod scan;
 mod scatter;
@@ -134,6 +135,7 @@ pub use recurrent::{
 pub use reduce::{
     all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, prod, var, var_mean,
 };
+pub use rotary::rotary_embedding;
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_reduce};
 pub use search::{bucketize, isin, searchsorted, take_along_dim};

@@ -303,3 +303,95 @@ fn arguments_that_do_not_fit_are_refused() {
     let error = scaled_dot_product_attention(&q, &q, &q, Some(&x(&[3, 3])), 0.0, true, None);
     assert!(error.unwrap_err().to_string().starts_with("scaled_dot_product_attention: "));
 }
+
+/// Rotated rows are those of their positions alone, in both conventions; see `torch.rs` for values.
+#[test]
+fn rotated_rows_depend_on_their_positions_alone() {
+    for interleaved in [false, true] {
+        let rotary = nn::RotaryEmbedding::options(6, 40).interleaved(interleaved).init().unwrap();
+        let x = normal(&[2, 3, 37, 8], 1);
+        let whole = rotary.forward(&x, 3).unwrap();
+        for (start, length) in [(0, 37), (0, 5), (5, 32), (36, 1), (7, 0)] {
+            let part = rotary.forward(&x.narrow(2, start, length).unwrap(), 3 + start).unwrap();
+            let expected = whole.narrow(2, start, length).unwrap();
+            assert_eq!(part.to_bytes().unwrap(), expected.to_bytes().unwrap());
+        }
+        // Position 0 turns nothing, and the last two features never turn.
+        let start = rotary.forward(&x.narrow(2, 0, 1).unwrap(), 0).unwrap();
+        assert_eq!(
+            start.to_vec::<f32>().unwrap(),
+            x.narrow(2, 0, 1).unwrap().to_vec::<f32>().unwrap()
+        );
+        let tail = |x: &Tensor| x.narrow(3, 6, 2).unwrap().to_bytes().unwrap();
+        assert_eq!(tail(&whole), tail(&x));
+        let wide = x.narrow(2, 0, 3).unwrap().to_dtype(DType::F64).unwrap();
+        let wide = wide.set_requires_grad(true).unwrap();
+        let call = |x: &[Tensor]| rotary.forward(&x[0], 30);
+        samebits_autograd::gradcheck(call, &[&wide]).unwrap();
+        samebits_autograd::gradgradcheck(call, &[&wide]).unwrap();
+    }
+}
+
+/// Angles far out are as exact as those at the start.
+#[test]
+fn rotary_tables_are_exact_at_a_million() {
+    let rotary = nn::RotaryEmbedding::options(2, (1 << 20) + 1).base(1.0).init().unwrap();
+    let y = rotary.forward(&Tensor::new([[1.0f32, 0.0]]).unwrap(), 1 << 20).unwrap();
+    // The cosine and sine of 2^20, by mpmath.
+    assert_eq!(
+        y.to_vec::<f32>().unwrap(),
+        [0.943808393901312f64 as f32, 0.3304931400217347f64 as f32]
+    );
+}
+
+#[test]
+fn rotary_embeddings_name_what_does_not_fit() {
+    let rotary = nn::RotaryEmbedding::new(4, 10).unwrap();
+    let ones = |shape: &[usize]| Tensor::ones(shape, DType::F32).unwrap();
+    let refused = |result: Result<Tensor>, expected: &str| {
+        assert_eq!(result.unwrap_err().to_string(), expected);
+    };
+    refused(
+        rotary.forward(&ones(&[1, 3, 4]), 8),
+        "RotaryEmbedding: expected positions below 10, got 3 positions from 8",
+    );
+    refused(
+        rotary.forward(&ones(&[1, 3, 4]), usize::MAX),
+        &format!(
+            "RotaryEmbedding: expected positions below 10, got 3 positions from {}",
+            usize::MAX
+        ),
+    );
+    refused(
+        rotary.forward(&ones(&[3, 3]), 0),
+        "RotaryEmbedding: expected at least 4 features, got 3",
+    );
+    refused(
+        rotary.forward(&ones(&[4]), 0),
+        "RotaryEmbedding: expected [.., length, width], got shape [4]",
+    );
+    let integers = Tensor::zeros(&[3, 4], DType::I64).unwrap();
+    assert!(rotary.forward(&integers, 0).unwrap_err().to_string().starts_with("RotaryEmbedding: "));
+    for features in [0, 3] {
+        let error = nn::RotaryEmbedding::new(features, 4).unwrap_err().to_string();
+        let expected = "RotaryEmbedding: expected a positive even number of features, got ";
+        assert_eq!(error, format!("{expected}{features}"));
+    }
+    for base in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = nn::RotaryEmbedding::options(4, 4).base(base).init().unwrap_err().to_string();
+        assert_eq!(error, format!("RotaryEmbedding: expected a positive finite base, got {base}"));
+    }
+    assert!(nn::RotaryEmbedding::new(4, usize::MAX / 2).is_err());
+    let (x, table) = (ones(&[2, 3, 4]), ones(&[3, 2]));
+    for (x, cos, sin) in [
+        (&x, &ones(&[3, 3]), &ones(&[3, 3])),
+        (&x, &table, &ones(&[3, 1])),
+        (&x, &ones(&[4, 2]), &ones(&[4, 2])),
+        (&x, &ones(&[5, 1, 3, 2]), &ones(&[5, 1, 3, 2])),
+        (&x, &ones(&[3, 0]), &ones(&[3, 0])),
+        (&ones(&[4]), &ones(&[2]), &ones(&[2])),
+    ] {
+        let error = functional::rotary_embedding(x, cos, sin, true).unwrap_err().to_string();
+        assert!(error.starts_with("rotary_embedding: expected [.., length, width]"), "{error}");
+    }
+}

@@ -30,7 +30,7 @@ const NO_METHODS: &[(&str, &str)] = &[
          adaptive_avg_pool2d adaptive_avg_pool3d \
          adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
          alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
-         channel_shuffle fold rms_norm rrelu scaled_dot_product_attention \
+         channel_shuffle fold rms_norm rotary_embedding rrelu scaled_dot_product_attention \
          scaled_dot_product_attention_with unfold \
          conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
          conv_transpose3d dropout dropout1d dropout2d dropout3d embedding embedding_bag \
@@ -424,6 +424,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         rnn_tanh_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         roll(&h.x, &[1], h.dim);
         rot90(&h.x, 1, h.dim, 0);
+        rotary_embedding(&h.x, &h.y, &h.x, false);
         round(&h.x);
         rrelu(&h.x, 0.5, 0.25);
         rrelu_with(&h.x, 0.5, 0.25, &mut h.generator);

@@ -11,6 +11,7 @@ mod norm;
 mod pads;
 mod pooling;
 mod resample;
+mod rotary;
 mod transformer;
 
 pub use activation::{
@@ -54,6 +55,7 @@ pub use pooling::{
     MaxUnpool3d, MaxUnpoolNd,
 };
 pub use resample::{ChannelShuffle, Fold, Pad, PixelShuffle, PixelUnshuffle, Unfold, Upsample};
+pub use rotary::{RotaryEmbedding, RotaryEmbeddingOptions};
 pub use transformer::{
     TransformerActivation, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
     TransformerEncoderLayer, TransformerEncoderLayerOptions, TransformerLayerOptions,

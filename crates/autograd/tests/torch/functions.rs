@@ -94,6 +94,12 @@ fn function(name: &str, x: &[Tensor]) -> Result<Tensor> {
         "rrelu training" => f::rrelu(&x[0], 0.3, 0.3),
         "rms_norm" => f::rms_norm(&x[0], &[4], Some(&x[1]), None),
         "rms_norm 2" => f::rms_norm(&x[0], &[3, 4], None, Some(0.1)),
+        "rotary_embedding" => nn::RotaryEmbedding::new(4, 9)?.forward(&x[0], 6),
+        "rotary_embedding interleaved" => {
+            let options = nn::RotaryEmbedding::options(4, 9).interleaved(true).base(500.0);
+            options.init()?.forward(&x[0], 6)
+        }
+        "rotary_embedding part" => nn::RotaryEmbedding::new(2, 9)?.forward(&x[0], 6),
         "scaled_dot_product_attention" => {
             f::scaled_dot_product_attention(&x[0], &x[1], &x[2], None, 0.0, false, None)
         }

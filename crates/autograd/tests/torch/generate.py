@@ -118,6 +118,24 @@ def losses():
             }
 
 
+def turns(features, base, offset):
+    powers = base ** (torch.arange(0, features, 2) / features)
+    return (offset + torch.arange(3)).unsqueeze(-1) / powers
+
+
+def turned(x, angles):
+    """Rotates neighbours, as products of complex numbers."""
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+def half_turned(x, angles):
+    """Rotates features that are half the width apart, as `transformers` does."""
+    both = torch.cat([angles, angles], -1)
+    a, b = x.chunk(2, -1)
+    return x * both.cos() + torch.cat([-b, a], -1) * both.sin()
+
+
 def functions():
     torch.manual_seed(1)
     a, b, c = torch.randn(3, 3, 4)
@@ -194,6 +212,9 @@ def functions():
         ("rrelu training", lambda x: F.rrelu(x, 0.3, 0.3, training=True), [a]),
         ("rms_norm", lambda x, w: F.rms_norm(x, (4,), w), [cube, v]),
         ("rms_norm 2", lambda x: F.rms_norm(x, (3, 4), eps=0.1), [cube]),
+        ("rotary_embedding", lambda x: half_turned(x, turns(4, 1e4, 6)), [cube]),
+        ("rotary_embedding interleaved", lambda x: turned(x, turns(4, 500.0, 6)), [cube]),
+        ("rotary_embedding part", lambda x: torch.cat([half_turned(x[..., :2], turns(2, 1e4, 6)), x[..., 2:]], -1), [cube]),
         ("scaled_dot_product_attention", F.scaled_dot_product_attention, [cube, cube + 1, cube - 1]),
         ("scaled_dot_product_attention causal", lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True, scale=0.3), [a, b]),
         ("scaled_dot_product_attention mask", lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m > 0), [a, b, allowed]),
