@@ -1,4 +1,4 @@
-//! The table of lines in `docs/from-pytorch.md` matches the models: those of PyTorch and samebits
+//! The table of lines in `docs/book/from-pytorch.md` matches the models: those of PyTorch and samebits
 //! in that file, those of burn and candle in `tests/peers`.
 
 use std::fs;
@@ -51,7 +51,7 @@ fn peer(library: &str, stem: &str) -> String {
 
 #[test]
 fn the_table_is_what_is_counted() {
-    let document = read("docs/from-pytorch.md");
+    let document = read("docs/book/from-pytorch.md");
     let manifest = read("tests/peers/Cargo.toml").parse::<toml::Table>().unwrap();
     let dependency = |name: &str| &manifest["dependencies"][name];
     let version = |value: &toml::Value| value.as_str().unwrap().trim_start_matches('=').to_owned();
@@ -71,14 +71,14 @@ fn the_table_is_what_is_counted() {
         };
         table += &format!("| {title} | {torch} | {ours} | {burn} | {candle} |\n");
     }
-    assert!(document.contains(&table), "docs/from-pytorch.md should hold\n{table}");
+    assert!(document.contains(&table), "docs/book/from-pytorch.md should hold\n{table}");
 }
 
 /// Otherwise longer lines could reduce the count.
 #[test]
 fn all_are_formatted_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let document = read("docs/from-pytorch.md");
+    let document = read("docs/book/from-pytorch.md");
     for (title, stem, _) in MODELS {
         fs::write(folder.path().join(format!("{stem}.rs")), block(&document, title, "rust"))
             .unwrap();

@@ -1,4 +1,4 @@
-//! Prints the registry as the table of docs/determinism.md.
+//! Prints the registry as the table of docs/book/determinism.md.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -50,7 +50,7 @@ fn attention(call: &Call) -> Result<Vec<Value>> {
 
 const SCALE: f64 = 0.37;
 
-/// The definition of `docs/numerics.md`.
+/// The definition of `docs/book/numerics.md`.
 fn defined(call: &Call) -> Result<Vec<Value>> {
     let [q, k, v] = &call.inputs;
     let (heads, shared) = (q.shape()[1], k.shape()[1]);

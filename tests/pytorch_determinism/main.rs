@@ -1,4 +1,4 @@
-//! Counterparts of PyTorch's own determinism tests; docs/determinism.md lists the pairs.
+//! Counterparts of PyTorch's own determinism tests; docs/book/determinism.md lists the pairs.
 //!
 //! PyTorch's tests check that an operation is rejected with a certain message. These check that it
 //! is *not* rejected at the highest level, and that its bits repeat for any number of threads.

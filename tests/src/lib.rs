@@ -1,6 +1,8 @@
 //! Code shared by the workspace tests: the corpus of `samebits-verify`, the comparison with
 //! reference figures, and the fuzzer.
 
+#[cfg(doctest)]
+mod book;
 pub mod conformance;
 pub mod fuzz;
 #[cfg(doctest)]

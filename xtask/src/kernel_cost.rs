@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 /// The factor by which a figure may rise.
 const SLACK: f64 = 1.05;
-const DOCUMENT: &str = "docs/cuda-cost.md";
+const DOCUMENT: &str = "docs/book/cuda-cost.md";
 const RECORD: &str = "kernels/cost.toml";
 const BEGIN: &str = "<!-- costs: written by `cargo xtask kernel-cost` -->\n";
 const END: &str = "<!-- end of the costs -->";

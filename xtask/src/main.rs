@@ -16,10 +16,12 @@ mod build_kernels;
 mod circles;
 mod conformance;
 mod cross;
+mod docs;
 mod fuzz;
 mod gpu_bundle;
 mod headers;
 mod kernel_cost;
+mod links;
 mod lint;
 mod mpi;
 mod new_op;
@@ -55,6 +57,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Compare golden digests on other architectures and systems, under emulators.
     Cross(cross::Args),
+    /// Build the book, follow its links, run its programs.
+    Docs(docs::Args),
     /// Give random bytes to every parser and random arguments to every operation.
     Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
@@ -73,7 +77,7 @@ enum Task {
     Sanitize(sanitize::Args),
     /// Package every crate, and build the program of each README against the packages.
     Standalone(standalone::Args),
-    /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
+    /// Write the table of kernels in docs/book/determinism.md, or check that it is up to date.
     SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
     Test(test::Args),
@@ -90,6 +94,7 @@ fn main() -> anyhow::Result<()> {
         Task::BuildKernels(args) => build_kernels::run(args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Cross(args) => cross::run(&args),
+        Task::Docs(args) => docs::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
         Task::KernelCost(args) => kernel_cost::run(&args),

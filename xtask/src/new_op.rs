@@ -71,7 +71,7 @@ const NEXT: &str = "Next:
   - `cargo test --workspace --test fuzz` asks for a target in tests/src/fuzz/calls;
   - `cargo test --workspace --test invariance --test batches --test gradients` runs the proofs;
   - `cargo xtask support-matrix` renews the table of kernels.
-docs/adding-an-operator.md has the whole way.";
+docs/book/adding-an-operator.md has the whole way.";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     for path in write(crate::root(), &args.name)? {

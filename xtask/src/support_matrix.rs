@@ -1,4 +1,4 @@
-//! `cargo xtask support-matrix`: writes the table of kernels in docs/determinism.md from the
+//! `cargo xtask support-matrix`: writes the table of kernels in docs/book/determinism.md from the
 //! registry.
 
 use std::process::Command;
@@ -17,18 +17,19 @@ const BEGIN: &str = "<!-- support matrix: written by `cargo xtask support-matrix
 const END: &str = "<!-- end of the support matrix -->";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let path = crate::root().join("docs/determinism.md");
-    let old = std::fs::read_to_string(&path).context("cannot read docs/determinism.md")?;
-    let (head, rest) = old.split_once(BEGIN).context("docs/determinism.md has no place for it")?;
+    let path = crate::root().join("docs/book/determinism.md");
+    let old = std::fs::read_to_string(&path).context("cannot read docs/book/determinism.md")?;
+    let (head, rest) =
+        old.split_once(BEGIN).context("docs/book/determinism.md has no place for it")?;
     let (_, tail) = rest.split_once(END).context("the support matrix has no end")?;
     let new = format!("{head}{BEGIN}\n{}\n{END}{tail}", table()?);
     if new == old {
         return Ok(());
     }
     if args.check {
-        bail!("docs/determinism.md is out of date: run `cargo xtask support-matrix`");
+        bail!("docs/book/determinism.md is out of date: run `cargo xtask support-matrix`");
     }
-    std::fs::write(&path, new).context("cannot write docs/determinism.md")
+    std::fs::write(&path, new).context("cannot write docs/book/determinism.md")
 }
 
 /// Returns the table of the registry. Another program prints it, so that xtask need not link every

@@ -190,6 +190,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
         let text = std::fs::read_to_string(crate::root().join(file))?;
         check_names(crate::root(), file, &text, &mut findings);
     }
+    crate::links::check(crate::root(), &files, &mut findings)?;
     crate::prose::check(crate::root(), &files, &mut findings)?;
     for needed in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
     {

@@ -94,7 +94,8 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn install(command: &mut Command) -> Result<()> {
+/// Runs a command that installs a tool; on failure, the tool is missing.
+pub(crate) fn install(command: &mut Command) -> Result<()> {
     match command.stdout(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(Missing(format!("cannot run {command:?}; run it by hand")).into()),

@@ -1,6 +1,6 @@
 //! The tuned choice against the heuristic, over thirty real layers with one image each.
 //!
-//! Prints the table of `docs/autotuning.md`. The race and the comparison are measured separately:
+//! Prints the table of `docs/book/autotuning.md`. The race and the comparison are measured separately:
 //! the times in the table are medians of calls that alternate between the two choices.
 
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //!
 //! # Determinism
 //!
-//! `Portable`. Results have the bits of the composition under *Attention* in `docs/numerics.md`:
+//! `Portable`. Results have the bits of the composition under *Attention* in `docs/book/numerics.md`:
 //! scores and averages are contractions, sums of exponentials run in f64 over the fixed tree. The
 //! cuts into strips and blocks follow from sizes alone.
 

@@ -2,7 +2,7 @@
 //!
 //! | item | purpose |
 //! |---|---|
-//! | [`Record`], [`Event`] | the schema described in `docs/ledger.md` |
+//! | [`Record`], [`Event`] | the schema described in `docs/book/ledger.md` |
 //! | [`Digest`], [`digest`] | a 64-bit digest of a tensor's elements |
 //! | [`Writer`] | appends records to a file |
 //! | [`diff`] | finds the first difference of two runs and its cause |

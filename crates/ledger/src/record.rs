@@ -1,4 +1,4 @@
-//! The lines of a ledger, as `docs/ledger.md` describes them.
+//! The lines of a ledger, as `docs/book/ledger.md` describes them.
 //!
 //! Reading is strict: unknown fields, missing fields, fields of another type, other schema versions
 //! and duplicate keys are errors.

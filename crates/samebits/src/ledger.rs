@@ -1,7 +1,7 @@
 //! Ledgers: files that record the computations of a run, operation by operation.
 //!
 //! `samebits diff A B` compares two ledgers and names the first operation that had equal inputs and
-//! unequal outputs. `docs/ledger.md` describes the files.
+//! unequal outputs. `docs/book/ledger.md` describes the files.
 //!
 //! | to record | use |
 //! |---|---|

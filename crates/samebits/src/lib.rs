@@ -146,21 +146,6 @@ pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
 #[doc = include_str!("../docs/reproducibility.md")]
 pub mod guide {}
 
-/// Compiles and runs the example of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExamples;
-
-/// Compiles and runs the models of the comparison with PyTorch.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/from-pytorch.md")]
-struct FromPytorchExamples;
-
-/// Compiles and runs the example of training on several ranks.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/distributed.md")]
-struct DistributedExamples;
-
 /// Levels of reproducibility, and scopes that require them.
 ///
 /// A scope never reaches into another thread, except the workers of data loaders: they load under

@@ -106,7 +106,7 @@ pub fn scaled_dot_product_attention(
 ///
 /// # Determinism
 ///
-/// A composition of public operators, defined under *Attention* in `docs/numerics.md`. On the CPU
+/// A composition of public operators, defined under *Attention* in `docs/book/numerics.md`. On the CPU
 /// and without dropout, kernels with the bits of the composition need memory that grows with the
 /// length of the sequence; the composition needs queries times keys. A query's result does not
 /// depend on the other queries, nor on keys that its causal mask excludes at the end, if their

@@ -20,7 +20,7 @@ use crate::{Tensor, run};
 /// # Determinism
 ///
 /// Each element is a chain of fma in ascending k in blocks of a fixed length; see
-/// `docs/contractions.md`.
+/// `docs/book/contractions.md`.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ pub(super) fn register_all() {
         filled(&[bins], |out| Ok(bincount::bincount(out, x.as_slice()?)?))
     }));
     // Registered before the atomic variant, because it is the faster of the two: see
-    // docs/benchmarks.md.
+    // docs/book/benchmarks.md.
     register(Kernel::portable(
         "exact",
         FLOATS,

@@ -16,7 +16,7 @@ const TREE: &str =
 
 pub(super) fn register_all() {
     // Registered before the atomic variants, because it is the faster of the two: see
-    // docs/benchmarks.md.
+    // docs/book/benchmarks.md.
     register(Kernel::portable(
         "exact",
         FLOATS,

@@ -90,7 +90,7 @@ fn register_assignments() {
 
 fn register_sums() {
     // Registered before the atomic variants, because it is the faster of the two: see
-    // docs/benchmarks.md.
+    // docs/book/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd, &split| {
         let IndexAdd { input, index, source, alpha, .. } = op;
         let fresh = is_zero(input)?;

@@ -13,7 +13,7 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {
     // Registered before the atomic variants, because it is the faster of the two: see
-    // docs/benchmarks.md.
+    // docs/book/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd, plan| {
         let ScatterAdd { input, index, source, .. } = op;
         let fresh = is_zero(input)?;

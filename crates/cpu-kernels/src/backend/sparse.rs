@@ -7,7 +7,7 @@ use crate::sparse::{self, Elements};
 
 pub(super) fn register_all() {
     // Registered before the atomic variant, because it is the faster of the two: see
-    // docs/benchmarks.md.
+    // docs/book/benchmarks.md.
     register(Kernel::portable(
         "rows",
         FLOATS,

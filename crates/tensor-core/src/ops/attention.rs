@@ -8,7 +8,7 @@ use crate::{DType, Op, Pass, Result, Tensor};
 /// values, `[batch.., queries, features]`, then for each query the largest score and the sum of
 /// the exponentials, `[batch.., queries]`.
 ///
-/// *Attention* in `docs/numerics.md` defines the order of operations; the second and third result
+/// *Attention* in `docs/book/numerics.md` defines the order of operations; the second and third result
 /// are its `m` and `l`.
 #[derive(Clone, Debug)]
 pub struct Attention {

@@ -124,7 +124,7 @@ impl MultiheadAttention {
     ///
     /// Composed of [`linear`](functional::linear) and
     /// [`scaled_dot_product_attention_with`](functional::scaled_dot_product_attention_with), with
-    /// a scale of `√(1 / width of a head)`: see *Attention* in `docs/numerics.md`. Two masks of
+    /// a scale of `√(1 / width of a head)`: see *Attention* in `docs/book/numerics.md`. Two masks of
     /// numbers are added to each other first. Dropout draws one number for each weight.
     ///
     /// # Errors

@@ -1,0 +1,153 @@
+//! Links in Markdown files, and the places that they name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// The links and headings of a file.
+#[derive(Debug, Default)]
+struct Page {
+    /// The targets of links and images, with their lines.
+    links: Vec<(usize, String)>,
+    /// The names of the headings in addresses.
+    anchors: BTreeSet<String>,
+}
+
+impl Page {
+    fn read(text: &str) -> Page {
+        let mut page = Page::default();
+        let mut heading: Option<String> = None;
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    let line = text[..range.start].matches('\n').count() + 1;
+                    page.links.push((line, dest_url.into_string()));
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let name = anchor(&heading.take().unwrap_or_default());
+                    let again = (1..).map(|i| format!("{name}-{i}"));
+                    let free = std::iter::once(name.clone())
+                        .chain(again)
+                        .find(|name| !page.anchors.contains(name));
+                    page.anchors.extend(free);
+                }
+                Event::Text(part) | Event::Code(part) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&part);
+                    }
+                }
+                _ => {}
+            }
+        }
+        page
+    }
+}
+
+/// Returns the name of a heading in addresses, as mdBook and GitHub make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|&c| c.is_alphanumeric() || "-_ ".contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// Adds the links of Markdown files that lead nowhere to `findings`. Links to other sites are not
+/// followed.
+pub(crate) fn check(root: &Path, files: &[PathBuf], findings: &mut Vec<String>) -> Result<()> {
+    let mut pages = BTreeMap::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|found| found == "md")) {
+        let text = std::fs::read_to_string(root.join(file))
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        pages.insert(file.clone(), Page::read(&text));
+    }
+    for (file, page) in &pages {
+        for (line, link) in &page.links {
+            if let Some(fault) = fault(root, file, link, &pages) {
+                findings.push(format!("{}:{line}: {fault}", file.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the reason why a link leads nowhere, if it does.
+fn fault(root: &Path, file: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = match path {
+        "" => file.to_path_buf(),
+        _ => match joined(file.parent()?, path) {
+            Some(target) => target,
+            None => return Some(format!("the link `{link}` leaves the repository")),
+        },
+    };
+    if !root.join(&target).exists() {
+        return Some(format!("the link `{link}` leads to no file"));
+    }
+    // A page that only includes another has that page's headings.
+    let included = include(root, &target).and_then(|path| joined(target.parent()?, &path));
+    let page = pages.get(included.as_deref().unwrap_or(&target));
+    let known = anchor.is_empty() || page.is_none_or(|page| page.anchors.contains(anchor));
+    (!known).then(|| format!("the link `{link}` leads to no heading"))
+}
+
+/// Returns the file that a page of the book consists of, if it is an `{{#include}}` alone.
+fn include(root: &Path, file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(root.join(file)).ok()?;
+    Some(text.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned())
+}
+
+/// Returns `path`, taken from a folder of the repository, as a path from its root.
+fn joined(folder: &Path, path: &str) -> Option<PathBuf> {
+    let mut parts: Vec<_> = folder.iter().collect();
+    for part in Path::new(path) {
+        match part.to_str()? {
+            "." => {}
+            ".." => _ = parts.pop()?,
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_have_the_names_that_renderers_give_them() {
+        let page =
+            Page::read("# The note, *done* our way\n\n## `x.i(..)` & more\n\n## Same\n\n## Same\n");
+        let names = ["same", "same-1", "the-note-done-our-way", "xi--more"];
+        assert_eq!(page.anchors.iter().map(String::as_str).collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(
+            folder.path().join("a/one.md"),
+            "# One\n\n[two](../two.md#two), [none](no.md)\n",
+        )
+        .unwrap();
+        let two = "# Two\n\n[here](#two) [not](a/one.md#two) ![out](../x.svg) [far](https://a.b)\n\n\
+                   | [cell](a/none.md) |\n|---|\n";
+        std::fs::write(folder.path().join("two.md"), two).unwrap();
+        let mut findings = Vec::new();
+        let files = ["a/one.md", "two.md"].map(PathBuf::from);
+        check(folder.path(), &files, &mut findings).unwrap();
+        assert_eq!(
+            findings,
+            [
+                "a/one.md:3: the link `no.md` leads to no file",
+                "two.md:3: the link `a/one.md#two` leads to no heading",
+                "two.md:3: the link `../x.svg` leaves the repository",
+                "two.md:5: the link `a/none.md` leads to no file",
+            ]
+        );
+    }
+}
