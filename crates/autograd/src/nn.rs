@@ -51,6 +51,7 @@
 //!   lock of its own, so `forward` takes `&self`. A clone does not share that state.
 
 mod cell;
+mod gpt;
 pub mod init;
 mod layer;
 mod layers;
@@ -63,6 +64,10 @@ mod summary;
 
 pub use crate::scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use cell::TensorCell;
+pub use gpt::{
+    Gpt, GptActivation, GptAttention, GptBlock, GptFeedforward, GptNorm, GptNormKind, GptOptions,
+    GptPositions, KvCache,
+};
 pub use layer::{Tensors, computed_layer};
 pub use layers::*;
 pub use module::{IncompatibleKeys, Module, ModuleDict, ModuleList, join, parameter};
