@@ -7,6 +7,7 @@ mod alerts;
 mod attention;
 mod flags;
 mod indexing;
+mod lists;
 mod scans;
 
 use rayon::ThreadPoolBuilder;
