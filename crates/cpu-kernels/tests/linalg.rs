@@ -127,12 +127,17 @@ fn jacobi<T: Float>(x: &[T], [_, n]: [usize; 2]) -> (Columns, Vec<f64>, Columns)
     (u, order.iter().map(|(norm, _)| norm * scale).collect(), v)
 }
 
-/// Shapes below, at and above the sizes of panels, a task's columns, blocks of columns, and blocks
-/// of a dot product.
-const SHAPES: [[usize; 2]; 13] = [
+/// Shapes below, at and above the sizes of short columns, panels, a task's columns, blocks of columns,
+/// and blocks of a dot product.
+const SHAPES: [[usize; 2]; 18] = [
     [1, 1],
     [5, 3],
     [3, 5],
+    [8, 8],
+    [9, 30],
+    [16, 15],
+    [16, 16],
+    [17, 16],
     [2, 40],
     [32, 32],
     [40, 33],

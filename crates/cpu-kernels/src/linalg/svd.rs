@@ -95,12 +95,14 @@ fn decompose<T: Float>(
     for x in &mut left.data {
         *x /= scale;
     }
-    let mut right = Columns::identity(OP, k, k)?;
+    let rows = left.rows;
+    let mut left = padded(left)?;
+    let mut right = padded(Columns::identity(OP, k, k)?)?;
     let norms = rotate_all(&mut left, &mut right)?;
     let mut order: Vec<usize> = collected(OP, 0..k)?;
     // Equal norms keep the order of their columns; no norm is NaN.
     order.sort_unstable_by(|&a, &b| norms[b].total_cmp(&norms[a]).then(a.cmp(&b)));
-    let (mut left, right) = (pick(&left, &order)?, pick(&right, &order)?);
+    let (mut left, right) = (pick(&left, rows, &order)?, pick(&right, k, &order)?);
     for (j, &from) in order.iter().enumerate() {
         normalize(&mut left, j, norms[from])?;
         s[j] = T::from_f64(norms[from] * scale).canonical();
@@ -116,6 +118,21 @@ fn decompose<T: Float>(
     left.write(u);
     right.write(v);
     Ok(())
+}
+
+/// Appends zeros to short columns, so that they fill vectors. The zeros change no bit: no lane of a dot
+/// product holds -0, so adding a zero of either sign leaves it.
+fn padded(x: Columns) -> Result<Columns> {
+    let rows = match x.rows {
+        1..=8 => 8,
+        9..=16 => 16,
+        _ => return Ok(x),
+    };
+    let mut new = Columns::zeros(OP, rows, x.count)?;
+    for j in 0..x.count {
+        new.column_mut(j)[..x.rows].copy_from_slice(x.column(j));
+    }
+    Ok(new)
 }
 
 /// Repeats sweeps over both matrices until no pair is rotated. Returns the norms of the columns of
@@ -205,32 +222,90 @@ impl Kernel for Rotate<'_, '_> {
     type Output = bool;
     #[inline(always)]
     fn run(self) -> bool {
+        match self.0.first().map_or(0, |column| column.x.len()) {
+            8 => self.pairs(rotate_short::<8>),
+            16 => self.pairs(rotate_short::<16>),
+            _ => self.pairs(rotate_pair),
+        }
+    }
+}
+
+impl Rotate<'_, '_> {
+    #[inline(always)]
+    fn pairs(self, rotate: impl Fn(&mut Column<'_>, &mut Column<'_>) -> bool) -> bool {
         let Rotate(front, back) = self;
         let mut rotated = false;
         for p in 0..front.len() {
             let (done, later) = front.split_at_mut(p + 1);
             let others = if back.is_empty() { later } else { &mut *back };
             for q in others {
-                rotated |= rotate_pair(&mut done[p], q);
+                rotated |= rotate(&mut done[p], q);
             }
         }
         rotated
     }
 }
 
-/// Makes two columns orthogonal; returns false if they already are.
+/// Returns the cosine and the sine of the angle that makes two columns orthogonal, whose dot product is
+/// `g`; `None` if they already are.
 #[inline(always)]
-fn rotate_pair(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
-    let g = dot(p.x, q.x);
+fn rotation(p: &Column<'_>, q: &Column<'_>, g: f64) -> Option<[f64; 2]> {
     if g == 0.0 || g.abs() <= f64::EPSILON * (p.norm * q.norm) {
-        return false;
+        return None;
     }
     let z = (q.square - p.square) / (2.0 * g);
     // If the square would overflow, the rotation is 1 / 2z.
     let t =
         if z.abs() > 1e150 { 0.5 / z } else { 1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt()) };
     let c = 1.0 / (1.0 + t * t).sqrt();
-    let s = c * t;
+    Some([c, c * t])
+}
+
+/// Does what [`rotate_pair`] does with columns of `L` elements, which stay in registers.
+#[inline(always)]
+fn rotate_short<const L: usize>(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
+    let load = |x: &[f64]| -> [f64; L] { *x.first_chunk().expect("columns have L elements") };
+    let (x, y) = (load(p.x), load(q.x));
+    let Some([c, s]) = rotation(p, q, dot_short(&x, &y)) else { return false };
+    let (mut new_x, mut new_y) = ([0.0; L], [0.0; L]);
+    for l in 0..L {
+        new_x[l] = c.mul_add(x[l], -(s * y[l]));
+    }
+    for l in 0..L {
+        new_y[l] = s.mul_add(x[l], c * y[l]);
+    }
+    p.x.copy_from_slice(&new_x);
+    q.x.copy_from_slice(&new_y);
+    rotate(c, s, p.v, q.v);
+    p.square = dot_short(&new_x, &new_x);
+    q.square = dot_short(&new_y, &new_y);
+    (p.norm, q.norm) = (p.square.sqrt(), q.square.sqrt());
+    true
+}
+
+/// Returns [`dot`] of columns that leave all further lanes without a term.
+#[inline(always)]
+fn dot_short<const L: usize>(x: &[f64; L], y: &[f64; L]) -> f64 {
+    let mut lanes = [0.0; L];
+    for l in 0..L {
+        lanes[l] += x[l] * y[l];
+    }
+    // Keeps the compiler from pairing distant lanes in the loop above.
+    let mut lanes = std::hint::black_box(lanes);
+    for w in [8, 4, 2, 1] {
+        if w < L {
+            for l in 0..w {
+                lanes[l] += lanes[l + w];
+            }
+        }
+    }
+    lanes[0]
+}
+
+/// Makes two columns orthogonal; returns false if they already are.
+#[inline(always)]
+fn rotate_pair(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
+    let Some([c, s]) = rotation(p, q, dot(p.x, q.x)) else { return false };
     rotate(c, s, p.x, q.x);
     rotate(c, s, p.v, q.v);
     p.measure();
@@ -247,10 +322,11 @@ fn rotate(c: f64, s: f64, x: &mut [f64], y: &mut [f64]) {
     }
 }
 
-fn pick(x: &Columns, order: &[usize]) -> Result<Columns> {
-    let mut new = Columns::zeros(OP, x.rows, order.len())?;
+/// Returns the first `rows` rows of columns, in the given order.
+fn pick(x: &Columns, rows: usize, order: &[usize]) -> Result<Columns> {
+    let mut new = Columns::zeros(OP, rows, order.len())?;
     for (to, &from) in order.iter().enumerate() {
-        new.column_mut(to).copy_from_slice(x.column(from));
+        new.column_mut(to).copy_from_slice(&x.column(from)[..rows]);
     }
     Ok(new)
 }

@@ -401,12 +401,12 @@ impl<T: Elementary> Kernel for Exponentials<'_, T> {
         let x = &x[block * BLOCK * inner..];
         let rows = BLOCK.min(x.len() / inner);
         let mut lanes = Lanes::new();
-        let mut spare = [T::ZERO; Lanes::MADE];
+        let [mut spare, mut exps] = [[T::ZERO; Lanes::MADE]; 2];
         for (first, count) in tiles(out.len()) {
             let out = &mut out[first..first + count];
             let (x, best) = (&x[column + first..], &maxima[column + first..][..count]);
-            let make = |row: usize, exps: &mut [T]| {
-                let spare = &mut spare[..exps.len()];
+            for (row, several) in Lanes::made(rows, count) {
+                let (spare, exps) = (&mut spare[..several * count], &mut exps[..several * count]);
                 if count == inner && count <= NARROW {
                     let x = &x[row * inner..][..exps.len()];
                     runs((0, x.len()), (rows, inner), [best], |at, [best]| {
@@ -424,8 +424,9 @@ impl<T: Elementary> Kernel for Exponentials<'_, T> {
                     }
                 }
                 T::exp_each(spare, exps);
-            };
-            lanes.made_sums(rows, make, out);
+                lanes.add_made(row, count, exps);
+            }
+            lanes.finish_made(rows, out);
         }
     }
 }

@@ -174,11 +174,14 @@ impl<T: Float> Kernel for ColumnDots<'_, T> {
         let channels = fields.mean.len();
         let (grad, x) = (block_of(grad, channels, block), block_of(x, channels, block));
         let mut lanes = Lanes::new();
+        let mut made = [0.0; Lanes::MADE];
         for (first, count) in tiles(out.len()) {
             let start = column + first;
             let [mean, rstd, scale] = [&fields.mean, &fields.rstd, &fields.scale]
                 .map(|field| &field[start..start + count]);
-            let make = |row: usize, made: &mut [f64]| {
+            let rows = x.len() / channels;
+            for (row, several) in Lanes::made(rows, count) {
+                let made = &mut made[..several * count];
                 for (r, made) in made.chunks_exact_mut(count).enumerate() {
                     let at = (row + r) * channels + start;
                     let (grad, x) = (&grad[at..at + count], &x[at..at + count]);
@@ -187,8 +190,9 @@ impl<T: Float> Kernel for ColumnDots<'_, T> {
                         made[c] = grad[c].into() * statistics.normal(x[c]).into();
                     }
                 }
-            };
-            lanes.made_sums(x.len() / channels, make, &mut out[first..first + count]);
+                lanes.add_made(row, count, made);
+            }
+            lanes.finish_made(rows, &mut out[first..first + count]);
         }
     }
 }

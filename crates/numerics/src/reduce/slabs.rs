@@ -111,11 +111,30 @@ impl Lanes {
         halve_dense(lanes, rows.min(LANES), out);
     }
 
-    /// The number of elements that [`Lanes::made_sums`] makes at a time, at most.
+    /// The number of elements of the rows that [`Lanes::made`] asks for together, at most.
     pub const MADE: usize = 256;
 
-    /// Sums one block of `rows` rows of `out.len()` elements, which `make(row, rows)` writes from row `row`
-    /// on, a few at a time.
+    /// Returns the first row and the number of rows that [`Lanes::add_made`] takes at a time: of `rows`
+    /// rows of `width` elements, all in order.
+    ///
+    /// The caller computes the rows in a loop of its own and passes no closure, since a long closure
+    /// is not always inlined, and what is not inlined into a kernel has no vectors.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BLOCK`] rows, or more than [`TILE`] columns.
+    #[inline(always)]
+    pub fn made(rows: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
+        expect_block(rows, width);
+        // A power of two, so that rows made together have consecutive lanes.
+        let together = match Lanes::MADE.checked_div(width) {
+            Some(few @ 1..LANES) => 1 << few.ilog2(),
+            _ => LANES,
+        };
+        (0..rows).step_by(together).map(move |row| (row, together.min(rows - row)))
+    }
+
+    /// Adds rows of `width` elements, which follow each other from row `row` on; see [`Lanes::made`].
     ///
     /// # Determinism
     ///
@@ -123,41 +142,29 @@ impl Lanes {
     ///
     /// # Panics
     ///
-    /// If there are more than [`BLOCK`] rows, or `out` has more than [`TILE`] columns.
+    /// If the rows go beyond the last lane.
     #[inline(always)]
-    pub fn made_sums<T: Copy + Default + Into<f64>>(
-        &mut self,
-        rows: usize,
-        mut make: impl FnMut(usize, &mut [T]),
-        out: &mut [f64],
-    ) {
-        let width = out.len();
-        if width == 0 {
-            return;
-        }
-        expect_block(rows, width);
-        let mut made = [T::default(); Lanes::MADE];
-        // A power of two, so that rows made together have consecutive lanes.
-        let together = match Lanes::MADE / width {
-            few @ 1..LANES => 1 << few.ilog2(),
-            _ => LANES,
-        };
+    pub fn add_made<T: Copy + Into<f64>>(&mut self, row: usize, width: usize, made: &[T]) {
         let lanes = &mut self.0.as_flattened_mut()[..LANES * width];
-        for row in (0..rows).step_by(together) {
-            let made = &mut made[..together.min(rows - row) * width];
-            make(row, made);
-            let lanes = &mut lanes[row % LANES * width..][..made.len()];
-            if row < LANES {
-                for (lane, &x) in lanes.iter_mut().zip(&*made) {
-                    *lane = 0.0 + x.into();
-                }
-            } else {
-                for (lane, &x) in lanes.iter_mut().zip(&*made) {
-                    *lane += x.into();
-                }
+        let lanes = &mut lanes[row % LANES * width..][..made.len()];
+        if row < LANES {
+            for (lane, &x) in lanes.iter_mut().zip(made) {
+                *lane = 0.0 + x.into();
+            }
+        } else {
+            for (lane, &x) in lanes.iter_mut().zip(made) {
+                *lane += x.into();
             }
         }
-        halve_dense(lanes, rows.min(LANES), out);
+    }
+
+    /// Writes the sums of `rows` rows of `out.len()` elements that [`Lanes::add_made`] has taken.
+    #[inline(always)]
+    pub fn finish_made(&mut self, rows: usize, out: &mut [f64]) {
+        let width = out.len();
+        if width > 0 {
+            halve_dense(&mut self.0.as_flattened_mut()[..LANES * width], rows.min(LANES), out);
+        }
     }
 }
 
@@ -324,10 +331,10 @@ mod tests {
                         );
                     }
                 }
-                let make = |row: usize, made: &mut [f32]| {
-                    made.copy_from_slice(&dense[row * width..][..made.len()]);
-                };
-                lanes.made_sums(n, make, out);
+                for (row, count) in Lanes::made(n, width) {
+                    lanes.add_made(row, width, &dense[row * width..][..count * width]);
+                }
+                lanes.finish_made(n, out);
                 for (c, &sum) in out.iter().enumerate() {
                     let tree = sum_by(n, |k| f64::from(dense[k * width + c]));
                     assert_eq!(sum.to_bits(), tree.to_bits(), "{n} made rows, {c} of {width}");
