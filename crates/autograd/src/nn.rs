@@ -65,8 +65,8 @@ mod summary;
 pub use crate::scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use cell::TensorCell;
 pub use gpt::{
-    Gpt, GptActivation, GptAttention, GptBlock, GptFeedforward, GptNorm, GptNormKind, GptOptions,
-    GptPositions, KvCache,
+    Finish, GenerateOptions, Generated, Gpt, GptActivation, GptAttention, GptBlock, GptFeedforward,
+    GptNorm, GptNormKind, GptOptions, GptPositions, KvCache, NewToken, Prompt, Sampling,
 };
 pub use layer::{Tensors, computed_layer};
 pub use layers::*;

@@ -2,9 +2,13 @@
 
 mod block;
 mod cache;
+mod generate;
+mod sample;
 
 pub use block::{GptAttention, GptBlock, GptFeedforward, GptNorm};
 pub use cache::KvCache;
+pub use generate::{Finish, GenerateOptions, Generated, NewToken, Prompt};
+pub use sample::Sampling;
 
 use samebits_macros::{Module, layer};
 use samebits_tensor_core::{DType, Error, Result};
