@@ -40,7 +40,7 @@ enum Command {
     /// Print the facts that affect bits and speed: versions, level, threads, instruction set,
     /// devices.
     Env,
-    /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
+    /// Train a small convolutional network on handwritten digits three times, and compare the bits.
     Train(Box<train::Args>),
     /// Compute the golden corpus on every device, thread count and instruction set of this machine,
     /// also under load, and report the result. Exit status 1 if one bit differs.
