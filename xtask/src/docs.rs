@@ -79,7 +79,10 @@ fn mdbook() -> Result<PathBuf> {
     }
     let mut install = tools::cargo();
     install.args(["install", "--quiet", "--locked", "mdbook", "--version", MDBOOK]);
-    install.args(["--no-default-features", "--features", "search", "--root"]).arg(&folder);
+    // A minute less to wait, for a book of thirty pages.
+    install
+        .args(["--debug", "--no-default-features", "--features", "search", "--root"])
+        .arg(&folder);
     tools::install(&mut install)?;
     Ok(program)
 }
