@@ -99,6 +99,8 @@ fn every_layer_with_options_is_made() {
             let is_made = match layer {
                 "Cell" => ["RNNCell", "GRUCell", "LSTMCell"].iter().all(|name| made.contains(name)),
                 "Recurrent" => ["RNN", "GRU", "LSTM"].iter().all(|name| made.contains(name)),
+                // Options of a method of `Gpt`, not of a layer.
+                "Generate" => made.contains("Gpt"),
                 "TransformerLayer" => made.contains("TransformerDecoderLayer"),
                 _ => made.contains(layer) || made.contains(format!("{layer}2d").as_str()),
             };

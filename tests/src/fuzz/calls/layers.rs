@@ -1,9 +1,11 @@
 //! Layers with tensors of their own: their options, and their first call.
 
+use samebits::functional as f;
 use samebits::nn::{
     self, AdaptiveLogSoftmaxWithLoss, Attend, BatchNorm2d, Bilinear, Conv2d, ConvTranspose2d,
-    Embedding, EmbeddingBag, GRU, GRUCell, GroupNorm, InstanceNorm2d, LSTM, LSTMCell, Layer,
-    LayerNorm, Linear, MultiheadAttention, Nonlinearity, PReLU, RMSNorm, RNN, RNNCell,
+    Embedding, EmbeddingBag, GRU, GRUCell, Gpt, GptActivation, GptNormKind, GptPositions,
+    GroupNorm, InstanceNorm2d, KvCache, LSTM, LSTMCell, Layer, LayerNorm, Linear,
+    MultiheadAttention, Nonlinearity, PReLU, RMSNorm, RNN, RNNCell, RotaryEmbedding,
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 };
 use samebits::ops::PadMode;
@@ -16,6 +18,8 @@ pub(super) fn add(calls: &mut Calls) {
     calls.function("recurrent_layers", recurrent);
     calls.function("attention_layers", attention);
     calls.function("adaptive_log_softmax", adaptive);
+    calls.function("rotary_embeddings", rotary);
+    calls.function("language_models", language);
 }
 
 /// Returns the results of a layer that draws from its own generator, training or not, and the
@@ -255,5 +259,48 @@ fn adaptive(d: &mut Draw) -> Result<Vec<Value>> {
             1 => vec![layer.log_prob(x)?],
             _ => vec![layer.predict(x)?],
         })
+    })
+}
+
+fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
+    let (n, steps, half, rest) = (d.between(0, 2), d.between(0, 4), d.between(1, 3), d.below(2));
+    let (dtype, interleaved, layer) = (d.float(), d.flag(), d.flag());
+    let (features, positions, offset, base) =
+        (d.count(2 * half), d.count(7), d.count(3), d.real(100.0));
+    let tables = [(); 2].map(|()| Tensor::from(d.tensor(&[steps, half], dtype)));
+    let x = d.tensor(&[n, steps, 2 * half + rest], dtype);
+    graded(d, x, |x| {
+        Ok(vec![match layer {
+            true => RotaryEmbedding::options(features, positions)
+                .base(base)
+                .interleaved(interleaved)
+                .init()?
+                .forward(x, offset)?,
+            false => f::rotary_embedding(x, &tables[0], &tables[1], interleaved)?,
+        }])
+    })
+}
+
+fn language(d: &mut Draw) -> Result<Vec<Value>> {
+    let (n, steps, groups, each) =
+        (d.between(0, 2), d.between(0, 4), d.between(1, 2), d.between(1, 2));
+    let (width, heads, groups) =
+        (d.count(4 * groups * each), d.count(groups * each), d.count(groups));
+    let (context, layers, hidden) = (d.count(6), d.count(2), d.count(5));
+    let options = Gpt::options(9, width, heads, layers).context(context).kv_heads(groups);
+    let options = options.hidden(hidden).norm(d.pick(&[GptNormKind::Layer, GptNormKind::Rms]));
+    let rotary = GptPositions::Rotary { base: d.real(100.0) };
+    let options = options.positions(d.pick(&[GptPositions::Learned, rotary])).bias(d.flag());
+    let options = options.activation(d.pick(&[GptActivation::Gelu, GptActivation::SwiGlu]));
+    let options = options.tie(d.flag()).dropout(d.real(0.25)).dtype(d.float());
+    let (tokens, cached) = (Tensor::from(d.indices(&[n, steps], 9)), d.flag());
+    let row = Tensor::from(d.indices(&[steps], 9));
+    nn::draw_from(&mut Generator::new(d.word()), || {
+        let model = options.init()?;
+        let y = match cached {
+            true => model.forward_cached(&row, &mut KvCache::new())?,
+            false => model.forward(&tokens)?,
+        };
+        Ok(vec![Value::from(&y)])
     })
 }
