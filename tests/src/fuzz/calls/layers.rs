@@ -262,11 +262,19 @@ fn adaptive(d: &mut Draw) -> Result<Vec<Value>> {
     })
 }
 
+/// Returns a size of a table of angles. One of 2^33 numbers may fit, but takes minutes to compute.
+fn extent(d: &mut Draw, valid: usize) -> usize {
+    match d.count(valid) {
+        n if n > 1 << 10 => usize::MAX / 4,
+        n => n,
+    }
+}
+
 fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
     let (n, steps, half, rest) = (d.between(0, 2), d.between(0, 4), d.between(1, 3), d.below(2));
     let (dtype, interleaved, layer) = (d.float(), d.flag(), d.flag());
     let (features, positions, offset, base) =
-        (d.count(2 * half), d.count(7), d.count(3), d.real(100.0));
+        (extent(d, 2 * half), extent(d, 7), d.count(3), d.real(100.0));
     let tables = [(); 2].map(|()| Tensor::from(d.tensor(&[steps, half], dtype)));
     let x = d.tensor(&[n, steps, 2 * half + rest], dtype);
     graded(d, x, |x| {
@@ -286,7 +294,7 @@ fn language(d: &mut Draw) -> Result<Vec<Value>> {
         (d.between(0, 2), d.between(0, 4), d.between(1, 2), d.between(1, 2));
     let (width, heads, groups) =
         (d.count(4 * groups * each), d.count(groups * each), d.count(groups));
-    let (context, layers, hidden) = (d.count(6), d.count(2), d.count(5));
+    let (context, layers, hidden) = (extent(d, 6), d.count(2), d.count(5));
     let options = Gpt::options(9, width, heads, layers).context(context).kv_heads(groups);
     let options = options.hidden(hidden).norm(d.pick(&[GptNormKind::Layer, GptNormKind::Rms]));
     let rotary = GptPositions::Rotary { base: d.real(100.0) };
