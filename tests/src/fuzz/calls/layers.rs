@@ -271,6 +271,7 @@ fn extent(d: &mut Draw, valid: usize) -> usize {
 }
 
 fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
+    d.expand_less();
     let (n, steps, half, rest) = (d.between(0, 2), d.between(0, 4), d.between(1, 3), d.below(2));
     let (dtype, interleaved, layer) = (d.float(), d.flag(), d.flag());
     let (features, positions, offset, base) =
@@ -290,6 +291,7 @@ fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
 }
 
 fn language(d: &mut Draw) -> Result<Vec<Value>> {
+    d.expand_less();
     let (n, steps, groups, each) =
         (d.between(0, 2), d.between(0, 4), d.between(1, 2), d.between(1, 2));
     let (width, heads, groups) =
