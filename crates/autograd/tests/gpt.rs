@@ -1,5 +1,8 @@
 //! Language models: the bits of training are those of generation.
 
+#[path = "gpt/generate.rs"]
+mod generate;
+
 use samebits_autograd::functional;
 use samebits_autograd::nn::{
     self, Gpt, GptActivation, GptNormKind, GptOptions, GptPositions, KvCache, Module,
@@ -7,11 +10,14 @@ use samebits_autograd::nn::{
 use samebits_autograd::{DType, Result, Tensor};
 use samebits_rng::Generator;
 
+const CONTEXT: usize = 40;
+const VOCABULARY: usize = 31;
+
 /// Models of every form: as GPT-2, as Llama, and a mixture.
 fn forms() -> [GptOptions; 3] {
-    let gpt2 = Gpt::options(31, 16, 4, 2).context(40);
-    let llama = Gpt::options(31, 24, 4, 2)
-        .context(40)
+    let gpt2 = Gpt::options(VOCABULARY, 16, 4, 2).context(CONTEXT);
+    let llama = Gpt::options(VOCABULARY, 24, 4, 2)
+        .context(CONTEXT)
         .kv_heads(2)
         .hidden(20)
         .norm(GptNormKind::Rms)
@@ -19,8 +25,8 @@ fn forms() -> [GptOptions; 3] {
         .activation(GptActivation::SwiGlu)
         .bias(false)
         .tie(false);
-    let mixed = Gpt::options(31, 8, 2, 1)
-        .context(40)
+    let mixed = Gpt::options(VOCABULARY, 8, 2, 1)
+        .context(CONTEXT)
         .kv_heads(1)
         .positions(GptPositions::Rotary { base: 10_000.0 })
         .dropout(0.5)

@@ -176,14 +176,11 @@ impl Gpt {
             let mut interrupted = false;
             let mut left = Vec::new();
             for mut sequence in running {
-                let Some((logits, logs)) = rows.next().flatten() else {
+                let row = rows.next().flatten().filter(|_| !interrupted);
+                let Some((logits, logs)) = row else {
                     left.push(sequence);
                     continue;
                 };
-                if interrupted {
-                    left.push(sequence);
-                    continue;
-                }
                 let result = &mut results[sequence.place];
                 let position = sequence.tokens.len();
                 let choice = options.sampling.choose(&logits, result.sequence, position as u64)?;

@@ -96,18 +96,12 @@ impl Sampling {
             sums.truncate(kept);
         }
         let kept = sums.last().copied().unwrap_or(total);
-        let drawn = unit(self.seed, sequence, position) * kept;
+        let mut generator = Generator::new(self.seed).derive("generate").fold_in(sequence);
+        generator.advance(position);
+        let drawn = generator.uniform::<f64>() * kept;
         let place = sums.partition_point(|&sum| sum <= drawn);
         // Only rounding reaches the end: the last token with a weight is chosen then.
         let last = sums.partition_point(|&sum| sum < kept);
         Ok(order[place.min(last)])
     }
-}
-
-/// Returns the random number in `[0, 1)` of a position: 53 bits of its block.
-fn unit(seed: u64, sequence: u64, position: u64) -> f64 {
-    let generator = Generator::new(seed).derive("generate").fold_in(sequence);
-    let [low, high, ..] = generator.block_at(position);
-    let word = u64::from(low) | u64::from(high) << 32;
-    (word >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -4,33 +4,16 @@ use std::f64::consts::E;
 use std::ops::ControlFlow;
 
 use samebits_autograd::functional::log_softmax;
-use samebits_autograd::nn::{
-    Finish, GenerateOptions, Generated, Gpt, GptActivation, GptNormKind, GptOptions, GptPositions,
-    Module, NewToken, Prompt, Sampling,
-};
+use samebits_autograd::nn::{Finish, GenerateOptions, Generated, Gpt, NewToken, Prompt, Sampling};
 use samebits_autograd::{DType, Tensor};
 use samebits_rng::Generator;
 
-const CONTEXT: usize = 40;
-const VOCABULARY: u32 = 31;
+use super::{CONTEXT, VOCABULARY, built, forms};
 
-/// Models as GPT-2 and as Llama, with larger weights than those of the start of training.
+/// Models as GPT-2 and as Llama. Dropout does nothing while they generate.
 fn models() -> [Gpt; 2] {
-    let gpt2 = Gpt::options(VOCABULARY as usize, 16, 4, 2).context(CONTEXT).dropout(0.5);
-    let llama = Gpt::options(VOCABULARY as usize, 24, 4, 2)
-        .context(CONTEXT)
-        .kv_heads(2)
-        .hidden(20)
-        .norm(GptNormKind::Rms)
-        .positions(GptPositions::Rotary { base: 500.0 })
-        .activation(GptActivation::SwiGlu)
-        .bias(false)
-        .tie(false);
-    [gpt2, llama].map(|options: GptOptions| {
-        let mut model = options.init_with(&mut Generator::new(1)).unwrap();
-        model.visit_mut("", &mut |_, _, x| *x = x.detach().affine(9.0, 0.0).unwrap());
-        model
-    })
+    let [gpt2, llama, _] = forms();
+    [built(&gpt2.dropout(0.5)), built(&llama)]
 }
 
 fn below(generator: &mut Generator, n: usize) -> usize {
@@ -43,7 +26,7 @@ fn prompts(count: usize) -> Vec<Prompt> {
     (0..count)
         .map(|i| {
             let length = 1 + below(&mut generator, 12);
-            let tokens = (0..length).map(|_| below(&mut generator, 31) as i64).collect();
+            let tokens = (0..length).map(|_| below(&mut generator, VOCABULARY) as i64).collect();
             Prompt { sequence: 1000 - 7 * i as u64, tokens }
         })
         .collect()
@@ -74,7 +57,7 @@ fn trained(model: &Gpt, prompts: &[Prompt], results: &[Generated], pad: i64) -> 
     let logs = log_softmax(&model.forward(&tokens).unwrap(), -1).unwrap();
     let logs = logs.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
     let of = |i: usize, position: usize, token: i64| {
-        logs[(i * CONTEXT + position - 1) * VOCABULARY as usize + token as usize]
+        logs[(i * CONTEXT + position - 1) * VOCABULARY + token as usize]
     };
     (prompts.iter().zip(results).enumerate())
         .map(|(i, (prompt, result))| {
@@ -120,7 +103,7 @@ fn training_and_generation_have_the_same_bits() {
                     below(&mut schedule, 4) > 0,
                 );
                 let found = model.generate(&chosen, &options, go).unwrap();
-                let pad = below(&mut schedule, 31) as i64;
+                let pad = below(&mut schedule, VOCABULARY) as i64;
                 let logs = trained(model, &chosen, &found, pad);
                 for ((&place, found), logs) in places.iter().zip(&found).zip(&logs) {
                     let what = format!("form {form}, round {round}, sequence {place}, {options:?}");
