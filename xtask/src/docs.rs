@@ -1,5 +1,6 @@
 //! `cargo xtask docs`: builds the book in `docs/book`, follows its links, runs its programs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -66,7 +67,7 @@ fn listed() -> Result<Vec<String>> {
 
 /// Returns mdBook's program, and installs it into the target folder if it is missing.
 fn mdbook() -> Result<PathBuf> {
-    let folder = crate::root().join("target/tools");
+    let folder = crate::target().join("tools");
     let program = folder.join("bin/mdbook").with_extension(std::env::consts::EXE_EXTENSION);
     let has = |program: &Path| {
         let output = Command::new(program).arg("--version").output();
@@ -89,30 +90,28 @@ fn mdbook() -> Result<PathBuf> {
 
 /// Returns the links between the built pages, and from them into the repository, that lead nowhere.
 fn dead_links(folder: &Path) -> Result<Vec<String>> {
-    let mut findings = Vec::new();
+    let mut pages = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // The page for wrong addresses has links from the root of a site.
-        if !name.ends_with(".html") || matches!(name, "404.html" | "toc.html") {
-            continue;
+        if name.ends_with(".html") && !matches!(name, "404.html" | "toc.html") {
+            pages.insert(name.to_owned(), std::fs::read_to_string(&path)?);
         }
-        let page = std::fs::read_to_string(&path)?;
-        for link in attributes(&page, "href").chain(attributes(&page, "src")) {
+    }
+    let mut findings = Vec::new();
+    for (name, page) in &pages {
+        for link in attributes(page, "href").chain(attributes(page, "src")) {
             let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
             if target.contains(':') {
                 continue;
             }
-            let target = if target.is_empty() { path.clone() } else { folder.join(target) };
-            let found = match anchor {
-                _ if !target.exists() => false,
-                "" => true,
-                _ if target.extension().is_none_or(|found| found != "html") => true,
-                _ => {
-                    let page = std::fs::read_to_string(&target)?;
-                    attributes(&page, "id").any(|id| id == anchor)
-                }
-            };
+            let target = if target.is_empty() { name } else { target };
+            let found = folder.join(target).exists()
+                && (anchor.is_empty()
+                    || pages
+                        .get(target)
+                        .is_none_or(|page| attributes(page, "id").any(|id| id == anchor)));
             if !found {
                 findings.push(format!("{name}: {link}"));
             }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// The links and headings of a file.
@@ -13,11 +12,15 @@ struct Page {
     links: Vec<(usize, String)>,
     /// The names of the headings in addresses.
     anchors: BTreeSet<String>,
+    /// The page that this one consists of, if it is an `{{#include}}` alone.
+    included: Option<String>,
 }
 
 impl Page {
     fn read(text: &str) -> Page {
-        let mut page = Page::default();
+        let included = text.trim().strip_prefix("{{#include ");
+        let included = included.and_then(|path| path.strip_suffix("}}")).map(str::to_owned);
+        let mut page = Page { included, ..Page::default() };
         let mut heading: Option<String> = None;
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
@@ -54,13 +57,9 @@ fn anchor(heading: &str) -> String {
 
 /// Adds the links of Markdown files that lead nowhere to `findings`. Links to other sites are not
 /// followed.
-pub(crate) fn check(root: &Path, files: &[PathBuf], findings: &mut Vec<String>) -> Result<()> {
-    let mut pages = BTreeMap::new();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|found| found == "md")) {
-        let text = std::fs::read_to_string(root.join(file))
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        pages.insert(file.clone(), Page::read(&text));
-    }
+pub(crate) fn check(root: &Path, texts: &BTreeMap<&Path, String>, findings: &mut Vec<String>) {
+    let pages: BTreeMap<&Path, Page> =
+        texts.iter().map(|(&file, text)| (file, Page::read(text))).collect();
     for (file, page) in &pages {
         for (line, link) in &page.links {
             if let Some(fault) = fault(root, file, link, &pages) {
@@ -68,11 +67,10 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], findings: &mut Vec<String>) 
             }
         }
     }
-    Ok(())
 }
 
 /// Returns the reason why a link leads nowhere, if it does.
-fn fault(root: &Path, file: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<String> {
+fn fault(root: &Path, file: &Path, link: &str, pages: &BTreeMap<&Path, Page>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
     }
@@ -87,17 +85,12 @@ fn fault(root: &Path, file: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) 
     if !root.join(&target).exists() {
         return Some(format!("the link `{link}` leads to no file"));
     }
-    // A page that only includes another has that page's headings.
-    let included = include(root, &target).and_then(|path| joined(target.parent()?, &path));
-    let page = pages.get(included.as_deref().unwrap_or(&target));
+    let mut page = pages.get(target.as_path());
+    if let Some(included) = page.and_then(|page| page.included.as_deref()) {
+        page = pages.get(joined(target.parent()?, included)?.as_path());
+    }
     let known = anchor.is_empty() || page.is_none_or(|page| page.anchors.contains(anchor));
     (!known).then(|| format!("the link `{link}` leads to no heading"))
-}
-
-/// Returns the file that a page of the book consists of, if it is an `{{#include}}` alone.
-fn include(root: &Path, file: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(root.join(file)).ok()?;
-    Some(text.trim().strip_prefix("{{#include ")?.strip_suffix("}}")?.to_owned())
 }
 
 /// Returns `path`, taken from a folder of the repository, as a path from its root.
@@ -129,21 +122,22 @@ mod tests {
     fn links_that_lead_nowhere_are_found() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a")).unwrap();
-        std::fs::write(
-            folder.path().join("a/one.md"),
-            "# One\n\n[two](../two.md#two), [none](no.md)\n",
-        )
-        .unwrap();
-        let two = "# Two\n\n[here](#two) [not](a/one.md#two) ![out](../x.svg) [far](https://a.b)\n\n\
+        let one = "# One\n\n[two](../two.md#two), [none](no.md), [not](../three.md#two)\n";
+        let two = "# Two\n\n[here](#two) [one](three.md#one) [not](a/one.md#two) ![out](../x.svg) [far](https://a.b)\n\n\
                    | [cell](a/none.md) |\n|---|\n";
-        std::fs::write(folder.path().join("two.md"), two).unwrap();
+        let three = "{{#include a/one.md}}\n";
+        let texts = [("a/one.md", one), ("two.md", two), ("three.md", three)];
+        let texts = texts.map(|(file, text)| {
+            std::fs::write(folder.path().join(file), text).unwrap();
+            (Path::new(file), text.to_owned())
+        });
         let mut findings = Vec::new();
-        let files = ["a/one.md", "two.md"].map(PathBuf::from);
-        check(folder.path(), &files, &mut findings).unwrap();
+        check(folder.path(), &texts.into(), &mut findings);
         assert_eq!(
             findings,
             [
                 "a/one.md:3: the link `no.md` leads to no file",
+                "a/one.md:3: the link `../three.md#two` leads to no heading",
                 "two.md:3: the link `a/one.md#two` leads to no heading",
                 "two.md:3: the link `../x.svg` leaves the repository",
                 "two.md:5: the link `a/none.md` leads to no file",

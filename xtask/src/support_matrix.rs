@@ -13,23 +13,24 @@ pub(crate) struct Args {
     check: bool,
 }
 
+const DOCUMENT: &str = "docs/book/determinism.md";
 const BEGIN: &str = "<!-- support matrix: written by `cargo xtask support-matrix` -->\n";
 const END: &str = "<!-- end of the support matrix -->";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let path = crate::root().join("docs/book/determinism.md");
-    let old = std::fs::read_to_string(&path).context("cannot read docs/book/determinism.md")?;
+    let path = crate::root().join(DOCUMENT);
+    let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {DOCUMENT}"))?;
     let (head, rest) =
-        old.split_once(BEGIN).context("docs/book/determinism.md has no place for it")?;
+        old.split_once(BEGIN).with_context(|| format!("{DOCUMENT} has no place for it"))?;
     let (_, tail) = rest.split_once(END).context("the support matrix has no end")?;
     let new = format!("{head}{BEGIN}\n{}\n{END}{tail}", table()?);
     if new == old {
         return Ok(());
     }
     if args.check {
-        bail!("docs/book/determinism.md is out of date: run `cargo xtask support-matrix`");
+        bail!("{DOCUMENT} is out of date: run `cargo xtask support-matrix`");
     }
-    std::fs::write(&path, new).context("cannot write docs/book/determinism.md")
+    std::fs::write(&path, new).with_context(|| format!("cannot write {DOCUMENT}"))
 }
 
 /// Returns the table of the registry. Another program prints it, so that xtask need not link every

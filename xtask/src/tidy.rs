@@ -186,11 +186,13 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     for file in &files {
         check_file(file, &mut findings)?;
     }
+    let mut pages = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|found| found == "md")) {
         let text = std::fs::read_to_string(crate::root().join(file))?;
         check_names(crate::root(), file, &text, &mut findings);
+        pages.insert(file.as_path(), text);
     }
-    crate::links::check(crate::root(), &files, &mut findings)?;
+    crate::links::check(crate::root(), &pages, &mut findings);
     crate::prose::check(crate::root(), &files, &mut findings)?;
     for needed in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
     {
