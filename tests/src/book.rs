@@ -1,13 +1,6 @@
 //! The programs in the README and in the book, as documentation tests.
 
-macro_rules! pages {
-    ($($name:ident $file:literal;)*) => {$(
-        #[doc = include_str!(concat!("../../", $file))]
-        pub struct $name;
-    )*};
-}
-
-pages! {
+documents! {
     Readme "README.md";
     Introduction "docs/book/introduction.md";
     GettingStarted "docs/book/getting-started.md";

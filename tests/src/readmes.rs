@@ -1,26 +1,19 @@
 //! The programs in the READMEs of the crates, as documentation tests.
 
-macro_rules! readmes {
-    ($($name:ident $folder:literal;)*) => {$(
-        #[doc = include_str!(concat!("../../crates/", $folder, "/README.md"))]
-        pub struct $name;
-    )*};
-}
-
-readmes! {
-    Numerics "numerics";
-    Rng "rng";
-    TensorCore "tensor-core";
-    CpuKernels "cpu-kernels";
-    CudaKernels "cuda-kernels";
-    Autotune "autotune";
-    ConvAutotune "conv-autotune";
-    Data "data";
-    Distributed "distributed";
-    Autograd "autograd";
-    Ledger "ledger";
-    Testing "testing";
-    Verify "verify";
-    PtxEmulator "ptx-emulator";
-    Samebits "samebits";
+documents! {
+    Numerics "crates/numerics/README.md";
+    Rng "crates/rng/README.md";
+    TensorCore "crates/tensor-core/README.md";
+    CpuKernels "crates/cpu-kernels/README.md";
+    CudaKernels "crates/cuda-kernels/README.md";
+    Autotune "crates/autotune/README.md";
+    ConvAutotune "crates/conv-autotune/README.md";
+    Data "crates/data/README.md";
+    Distributed "crates/distributed/README.md";
+    Autograd "crates/autograd/README.md";
+    Ledger "crates/ledger/README.md";
+    Testing "crates/testing/README.md";
+    Verify "crates/verify/README.md";
+    PtxEmulator "crates/ptx-emulator/README.md";
+    Samebits "crates/samebits/README.md";
 }
