@@ -26,7 +26,7 @@ const WIDTH: usize = 512;
 #[derive(Module)]
 struct Net(Linear, Linear, Linear);
 
-/// Seconds of 8 steps of 8 micro-batches.
+/// Seconds of 64 steps of 8 micro-batches.
 fn seconds(transport: Option<Threads>) -> Result<f64> {
     let model = draw_from(&mut Generator::new(0), || {
         Ok::<_, samebits::Error>(Net(
@@ -38,8 +38,10 @@ fn seconds(transport: Option<Threads>) -> Result<f64> {
     let values = (0..1024 * FEATURES).map(|i| (i % 97) as f32 / 97.0).collect();
     let table = Table::new(values, FEATURES, (0..1024).map(|i| i % 10).collect())?;
     let loader = DataLoader::builder_with(table, StackTensors).batch_size(16).build()?;
-    let mut run =
-        Trainer::new(model, AdamW::new(1e-3)?, loader, Generator::new(1)).accumulate(8).quiet();
+    let mut run = Trainer::new(model, AdamW::new(1e-3)?, loader, Generator::new(1))
+        .accumulate(8)
+        .epochs(8)
+        .quiet();
     if let Some(transport) = transport {
         run = run.ranks(transport);
     }

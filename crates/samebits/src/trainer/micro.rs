@@ -320,7 +320,10 @@ where
 
     /// Checks that all ranks are about to train the same run from the same state.
     pub(super) fn expect_ranks_alike(&self) -> Result<()> {
-        let Some(ranks) = &self.ranks else { return Ok(()) };
+        // A rank alone has nobody to differ from.
+        let Some(ranks) = self.ranks.as_ref().filter(|ranks| ranks.world() > 1) else {
+            return Ok(());
+        };
         let (world, places) = (ranks.world(), self.batches_per_step);
         let data = self.loader.source();
         let digest = |bytes: Vec<u8>| {
