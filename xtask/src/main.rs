@@ -29,6 +29,7 @@ mod nvrtc;
 mod properties;
 mod prose;
 mod sanitize;
+mod snippets;
 mod standalone;
 mod stubs;
 mod support_matrix;

@@ -193,6 +193,8 @@ pub(crate) fn run(_: &Args) -> Result<()> {
         pages.insert(file.as_path(), text);
     }
     crate::links::check(crate::root(), &pages, &mut findings);
+    crate::snippets::check(crate::root(), &pages, &mut findings);
+    crate::verify_math::check_record(crate::root(), &files, &mut findings)?;
     crate::prose::check(crate::root(), &files, &mut findings)?;
     for needed in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
     {

@@ -5,6 +5,11 @@
 //! `verify-math`. Without it, this command runs itself again with the feature in the release
 //! profile; no other command compiles either.
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
+
 /// Flags of `cargo xtask verify-math`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -18,10 +23,47 @@ pub(crate) struct Args {
     sample: Option<u64>,
 }
 
+/// The page with the record of the check, and the code that it is a record of.
+const RECORD: &str = "docs/book/verify-math.md";
+const CODE: &str = "crates/numerics/src/math/";
+
+/// Adds the files of the f32 functions whose code is not the code of the record to `findings`.
+pub(crate) fn check_record(
+    root: &Path,
+    files: &[PathBuf],
+    findings: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let record = std::fs::read_to_string(root.join(RECORD)).context(RECORD)?;
+    for file in files {
+        let Some(name) = file.to_str().and_then(|path| path.strip_prefix(CODE)) else { continue };
+        // The functions of f64 are not correctly rounded.
+        if name.starts_with("f64") {
+            continue;
+        }
+        let line = format!("{name} {}", digest(&std::fs::read_to_string(root.join(file))?));
+        if !record.lines().any(|recorded| recorded == line) {
+            findings.push(format!(
+                "{CODE}{name} is not the code of the record: run `cargo xtask verify-math`, at least for the \
+                 functions that use it, and renew {RECORD}, with the line `{line}`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns a digest of code without its comments, blanks and tests.
+fn digest(code: &str) -> String {
+    let code = code.split("\n#[cfg(test)]\nmod ").next().unwrap_or("");
+    let mut hash = Sha256::new();
+    for line in code.lines() {
+        let line = line.split("//").next().unwrap_or("");
+        line.split_whitespace().for_each(|word| hash.update(word));
+    }
+    hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(not(feature = "verify-math"))]
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    use anyhow::Context;
-
     let mut command = std::process::Command::new(env!("CARGO"));
     command.current_dir(crate::root());
     command.args(["run", "--quiet", "--release", "--package", "xtask"]);
@@ -131,5 +173,35 @@ mod exhaustive {
         // In order for an exhaustive check. Otherwise a multiple of the golden ratio, which spreads
         // the inputs evenly and, being odd, never repeats one.
         f32::from_bits(if count == ALL { i as u32 } else { (i as u32).wrapping_mul(0x9e37_79b1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_has_a_digest_without_comments_blanks_and_tests() {
+        let code = "fn f(x: f32) -> f32 {\n    x * 2.0 // twice\n}\n";
+        let other = "//! A file.\n\nfn f(x: f32)\n    -> f32 {\n    x * 2.0\n}\n\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(digest(code), digest(other));
+        assert_ne!(digest(code), digest(&code.replace("2.0", "2.5")));
+    }
+
+    #[test]
+    fn changed_code_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let [page, file] = [RECORD, "crates/numerics/src/math/exp.rs"].map(PathBuf::from);
+        for path in [&page, &file] {
+            std::fs::create_dir_all(root.path().join(path).parent().unwrap()).unwrap();
+        }
+        let record = format!("x\nexp.rs {}\n", digest("let a = 1;"));
+        std::fs::write(root.path().join(&page), record).unwrap();
+        for (code, count) in [("let a = 1; // one", 0), ("let a = 2;", 1)] {
+            std::fs::write(root.path().join(&file), code).unwrap();
+            let mut findings = Vec::new();
+            check_record(root.path(), &[page.clone(), file.clone()], &mut findings).unwrap();
+            assert_eq!(findings.len(), count, "{findings:?}");
+        }
     }
 }

@@ -120,3 +120,54 @@ pub fn check_checkpoint(bytes: &[u8]) -> anyhow::Result<()> {
     let checkpoint = samebits::io::Checkpoint::from_bytes(bytes)?;
     session::Session::resume(checkpoint, digits, 0).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the calls of the program in the fenced blocks of a document.
+    fn calls(text: &str) -> Vec<String> {
+        let blocks = text.split("```").skip(1).step_by(2);
+        let blocks =
+            blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("text\n"));
+        let lines =
+            blocks.flat_map(str::lines).map(|line| line.split(['#', '|']).next().unwrap_or(""));
+        let calls = lines.filter_map(|line| {
+            let words: Vec<_> = line.trim_start_matches("$ ").split_whitespace().collect();
+            if words.starts_with(&["cargo", "run", "--release", "--", "train"]) {
+                return Some(["samebits", &words[4..].join(" ")].join(" "));
+            }
+            let wrapped = ["mpirun", "srun"].contains(words.first()?);
+            let at = words.iter().position(|word| *word == "samebits")?;
+            (at == 0 || wrapped).then(|| words[at..].join(" "))
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn calls_in_the_documents_are_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md"), root.join("crates/cli/README.md")];
+        for entry in std::fs::read_dir(root.join("docs/book")).expect("the book") {
+            let page = entry.expect("a page").path();
+            pages.extend(page.extension().is_some_and(|found| found == "md").then_some(page));
+        }
+        let mut found = Vec::new();
+        for page in pages {
+            for call in calls(&std::fs::read_to_string(&page).expect("a page")) {
+                if let Err(error) = Cli::try_parse_from(call.split_whitespace()) {
+                    panic!("{}: `{call}`: {error}", page.display());
+                }
+                found.push(call);
+            }
+        }
+        for known in [
+            "train",
+            "diff a.jsonl b.jsonl --html page.html",
+            "train --max-steps 100 --micro-batches 8",
+        ] {
+            assert!(found.contains(&format!("samebits {known}")), "{known} in {found:?}");
+        }
+        assert!(Cli::try_parse_from(["samebits", "train", "--micro-batch", "8"]).is_err());
+    }
+}

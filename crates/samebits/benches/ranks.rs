@@ -66,7 +66,8 @@ fn main() -> Result<()> {
         let (mut ratios, mut busy_ratios) = (Vec::new(), Vec::new());
         for round in 0..=ROUNDS {
             let began = processor_seconds();
-            let single = seconds(None)?;
+            // In a thread of its own too: a new thread takes its memory anew.
+            let single = threads::run(1, |_| seconds(None))?[0];
             let middle = processor_seconds();
             let several = threads::run(world, |transport| seconds(Some(transport)))?;
             let busy = processor_seconds() - middle;
