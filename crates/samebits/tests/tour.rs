@@ -21,5 +21,5 @@ macro_rules! examples {
 }
 
 examples! {
-    flags generators own_operation pinned recommender refused resumed shards speech table tagger
+    device digits flags generators kernels loader own_operation pinned pytorch_model recommender recorded refused resumed shards speech table tagger
 }

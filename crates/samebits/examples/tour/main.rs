@@ -6,11 +6,17 @@
 // Programs that report to their user.
 #![allow(clippy::print_stdout)]
 
+mod device;
+mod digits;
 mod flags;
 mod generators;
+mod kernels;
+mod loader;
 mod own_operation;
 mod pinned;
+mod pytorch_model;
 mod recommender;
+mod recorded;
 mod refused;
 mod resumed;
 mod shards;
@@ -23,11 +29,17 @@ pub(crate) type Example = (&'static str, &'static str, fn() -> Result<()>);
 
 /// The examples: name, contents, program.
 pub(crate) const EXAMPLES: &[Example] = &[
+    ("device", "one training on the CPU and on a CUDA device", device::run),
+    ("digits", "a convolutional network on handwritten digits", digits::run),
     ("flags", "switches of PyTorch, and the levels behind them", flags::run),
     ("generators", "random numbers without tensors, also NumPy's and PyTorch's", generators::run),
+    ("kernels", "sums and products on plain slices, without tensors", kernels::run),
+    ("loader", "a data loader without tensors", loader::run),
     ("own_operation", "an operation with a gradient and a level of its own", own_operation::run),
     ("pinned", "convolution algorithms: race once, record, pin", pinned::run),
+    ("pytorch_model", "load the state dict of a PyTorch model", pytorch_model::run),
     ("recommender", "embeddings whose rows are hit many times in a batch", recommender::run),
+    ("recorded", "record two runs, and find where they differ", recorded::run),
     ("refused", "what happens to an operation below the required level", refused::run),
     ("resumed", "augmentation, an interruption, and a resume with the same bits", resumed::run),
     ("shards", "a stream of shards that several workers read", shards::run),
