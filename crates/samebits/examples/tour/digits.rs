@@ -49,7 +49,7 @@ pub(super) fn run() -> super::Result<()> {
     run = run.epochs(2).quiet();
     let mut losses = Vec::new();
     run.fit(|model, (pixels, classes): (Tensor, Tensor)| {
-        let images = pixels.reshape(&[-1, 1, 8, 8])?;
+        let images = pixels.reshape([-1, 1, 8, 8])?;
         let loss = cross_entropy(&model.forward(&images)?, &classes)?;
         losses.push(loss.item::<f32>()?);
         Ok(loss)
