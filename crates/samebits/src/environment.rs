@@ -1,6 +1,7 @@
 use std::fmt;
 
 use samebits_conv_autotune as autotune;
+#[cfg(feature = "cuda")]
 use samebits_cuda_kernels::vendor::{self, WORKSPACE_VARIABLE, WorkspaceConfig};
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
@@ -20,7 +21,10 @@ pub fn environment() -> Environment {
 
 /// Reports as [`environment`], for callers that have installed the kernels.
 pub(crate) fn current() -> Environment {
-    let cuda = samebits_cuda_kernels::install();
+    #[cfg(feature = "cuda")]
+    let cuda = samebits_cuda_kernels::install().map(drop).map_err(|error| error.to_string());
+    #[cfg(not(feature = "cuda"))]
+    let cuda = Err("this build lacks the feature `cuda`".to_owned());
     Environment {
         version: env!("CARGO_PKG_VERSION"),
         numerics_version: NUMERICS_VERSION,
@@ -29,12 +33,13 @@ pub(crate) fn current() -> Environment {
         threads: threads(),
         simd: (simd::level().name(), simd::supported().name()),
         ieee: fpenv::is_ieee(),
-        cuda: match cuda {
-            Ok(_) => Ok(devices()),
-            Err(error) => Err(error.to_string()),
-        },
+        cuda: cuda.map(|()| devices()),
+        #[cfg(feature = "cuda")]
         cublas_workspace_config: WorkspaceConfig::from_environment(),
+        #[cfg(feature = "cuda")]
         libraries: vendor::libraries(),
+        #[cfg(not(feature = "cuda"))]
+        libraries: Vec::new(),
         autotuner: autotuner(),
         transports: samebits_distributed::transports(),
     }
@@ -61,7 +66,8 @@ pub struct Environment {
     pub ieee: bool,
     /// The CUDA devices with their names, or the reason why there are none.
     pub cuda: Result<Vec<(Device, String)>, String>,
-    /// The value of the environment variable `CUBLAS_WORKSPACE_CONFIG`.
+    /// The value of the environment variable `CUBLAS_WORKSPACE_CONFIG`, with the feature `cuda`.
+    #[cfg(feature = "cuda")]
     pub cublas_workspace_config: WorkspaceConfig,
     /// The vendor libraries that this build uses, and their availability.
     pub libraries: Vec<(&'static str, String)>,
@@ -110,6 +116,7 @@ impl fmt::Display for Environment {
         for (library, found) in &self.libraries {
             line(library, found)?;
         }
+        #[cfg(feature = "cuda")]
         line(WORKSPACE_VARIABLE, &self.cublas_workspace_config)?;
         line("convolution choices", &self.autotuner)
     }

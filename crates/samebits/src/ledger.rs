@@ -276,12 +276,13 @@ impl Options {
 
 /// Describes the part of the environment that the recorder does not know.
 fn described() -> Vec<(String, String)> {
-    let Environment { cuda, libraries, cublas_workspace_config, autotuner, .. } =
-        environment::current();
+    let found = environment::current();
+    let Environment { cuda, libraries, autotuner, .. } = found;
     let cuda = cuda.err().map(|why| ("cuda".to_owned(), format!("none: {why}")));
     let libraries = libraries.into_iter().map(|(library, found)| (library.to_owned(), found));
     let choices = [
-        ("cublas_workspace_config".to_owned(), cublas_workspace_config.to_string()),
+        #[cfg(feature = "cuda")]
+        ("cublas_workspace_config".to_owned(), found.cublas_workspace_config.to_string()),
         ("convolution_choices".to_owned(), autotuner),
     ];
     cuda.into_iter().chain(libraries).chain(choices).collect()

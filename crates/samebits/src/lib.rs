@@ -18,7 +18,7 @@
 //! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, the definition of operations |
 //! | [`trainer`], [`io`] | | a training loop, files |
 //! | [`ledger`], [`lockstep`] | `samebits-ledger` | the first difference of two runs |
-//! | [`cuda`] | `samebits-cuda-kernels` | installation of CUDA devices |
+//! | `cuda` | `samebits-cuda-kernels` | installation of CUDA devices |
 //! | [`autotune`] | `samebits-conv-autotune` | races of convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
 //! | [`rng`] | `samebits-rng` | generators and distributions |
@@ -53,6 +53,7 @@ pub use samebits_autograd::{
     Function, Gradients, Save, Saved, Tensor, backward, enable_grad, functional, gradcheck,
     gradgradcheck, nn, no_grad, optim, sequential, sparse,
 };
+#[cfg(feature = "cuda")]
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
 pub use samebits_distributed as distributed;
@@ -97,7 +98,7 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 /// directly. Also begins the [`ledger`] requested by the environment variable `SAMEBITS_LEDGER`, as
 /// the first operation on a [`Tensor`] does.
 ///
-/// Without a CUDA driver there are no CUDA devices; [`cuda::install`] returns the reason.
+/// Without a CUDA driver there are no CUDA devices; `cuda::install` returns the reason.
 pub fn install() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
