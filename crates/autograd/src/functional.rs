@@ -109,7 +109,7 @@ pub use loss::{
 };
 pub use norm::{
     BatchStatistics, batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm,
-    rms_norm,
+    local_response_norm, rms_norm,
 };
 pub use padding::pad;
 pub use pooling::{
@@ -148,7 +148,7 @@ pub use sort::{
     unique_consecutive, unique_consecutive_dim, unique_dim,
 };
 
-pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile, std};
+pub use statistics::{corrcoef, count_nonzero, cov, diff, nanmean, nansum, quantile, std};
 pub use support::masked_fill;
 pub use windows::{Windows, channel_shuffle, fold, unfold, windows};
 

@@ -30,7 +30,7 @@ const NO_METHODS: &[(&str, &str)] = &[
          adaptive_avg_pool2d adaptive_avg_pool3d \
          adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
          alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
-         channel_shuffle fold rms_norm rotary_embedding rrelu scaled_dot_product_attention \
+         channel_shuffle fold local_response_norm rms_norm rotary_embedding rrelu scaled_dot_product_attention \
          scaled_dot_product_attention_with unfold \
          conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
          conv_transpose3d dropout dropout1d dropout2d dropout3d embedding embedding_bag \
@@ -418,6 +418,9 @@ fn calls() -> Vec<(&'static str, Call)> {
         repeat_interleave_n(&h.x, usize::MAX, h.dim);
         reshape(&h.x, h.sizes.as_slice());
         rms_norm(&h.x, &h.sizes, Some(&h.y), None);
+        local_response_norm(&h.x, 0, 1.0, 0.5, 1.0);
+        cov(&h.x, 1, Some(&h.y), None);
+        corrcoef(&h.x);
         rnn_relu(&h.x, &h.y, &weights(h), f::Stack::default());
         rnn_relu_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         rnn_tanh(&h.x, &h.y, &weights(h), f::Stack::default());

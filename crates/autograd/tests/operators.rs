@@ -130,10 +130,6 @@ fn squeezing_leaves_other_sizes() {
 
 #[test]
 fn what_has_no_gradient_says_so() {
-    let x = matrix().set_requires_grad(true).unwrap();
-    let (_, s, _) = x.svd().unwrap();
-    let error = s.sum(()).unwrap().backward().unwrap_err().to_string();
-    assert_eq!(error, "svd: this result has no gradient");
     let weight = Tensor::ones(&[2], DType::F32).unwrap().set_requires_grad(true).unwrap();
     let options = f::ClassLoss { weight: Some(&weight), ..f::ClassLoss::default() };
     let classes = Tensor::from_slice(&[0i64, 1], &[2]).unwrap();

@@ -5,13 +5,13 @@ use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Cast, Qr, QrGrad, QrMode, Svd};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::elementwise::{add, mul, neg, sub};
+use super::elementwise::{add, div, mul, neg, sub};
 use super::index::index_select;
 use super::linear::matmul;
 use super::random::{moving, normals};
 use super::reduce::mean;
-use super::shape::{cat, narrow, transpose};
-use super::{constant, twice_differentiable, zeros_for};
+use super::shape::{cat, narrow, transpose, unsqueeze};
+use super::{twice_differentiable, zeros_for};
 use crate::scope::with_generator;
 use crate::{Tensor, run, untracked};
 
@@ -73,28 +73,99 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
 }
 
 /// Computes the thin singular value decomposition `x = U · diag(S) · Vᵀ`: U is `[.., m, k]`, S
-/// `[.., k]` and V `[.., n, k]` with `k = min(m, n)`. The result is not differentiable.
+/// `[.., k]` and V `[.., n, k]` with `k = min(m, n)`. The result is differentiable.
+///
+/// The gradients of U and V divide by the differences of squared singular values, so they are
+/// infinite or NaN where two are equal; those of a matrix that is not square also divide by the
+/// singular values. The gradient of S is finite for every matrix.
 ///
 /// # Determinism
 ///
 /// One-sided Jacobi rotations in f64, rounded once; `samebits_cpu_kernels::linalg` states the order
-/// and the signs.
+/// and the signs. The gradient is composed of products. With `D = (Sⱼ − Sᵢ) · (Sⱼ + Sᵢ)` off the
+/// diagonal and 1 on it, and `skew(A) = A − Aᵀ`, it is the sum of:
+///
+/// - for U, `(U · (skew(Uᵀ · Ū) / D · S) + (Ū − U · (Uᵀ · Ū)) / S) · Vᵀ`, without the second term
+///   if U is square;
+/// - for S, `(U · S̄) · Vᵀ`;
+/// - for V, `U · ((S · (skew(Vᵀ · V̄) / D)) · Vᵀ + ((V̄ − V · (Vᵀ · V̄)) / S)ᵀ)`, without the second
+///   term if V is square.
 ///
 /// # Errors
 ///
 /// `x` is not a matrix of floats, or an element is not finite.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::from_slice(&[3.0f64, 0.0, 0.0, 2.0], &[2, 2])?.set_requires_grad(true)?;
+/// let (_, s, _) = functional::svd(&x)?;
+/// assert_eq!(s.to_vec::<f64>()?, [3.0, 2.0]);
+/// let gradients = s.sum(())?.backward()?;
+/// assert_eq!(gradients.of(&x).unwrap().to_vec::<f64>()?, [1.0, 0.0, 0.0, 1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// J. Townsend, *Differentiating the Singular Value Decomposition*, 2016.
 #[doc(alias = "linalg.svd")]
 #[named]
 #[track_caller]
 pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let (u, s, v) = run(&Svd { x: x.value().clone() })?;
-    let [u, s, v] = [u, s, v].map(|value| constant("svd", value, &[x]));
-    Ok((u, s, v))
+    let results = [&u, &s, &v].map(|value| Tensor::from(value.clone()));
+    // A gradient is linear in those of the results, so each is a separate step of the graph.
+    let step = |which: usize, value: Value| {
+        let (x, results) = (x.clone(), results.clone());
+        Tensor::computed(value, &[&x.clone()], move |grad| {
+            let value = svd_grad(which, &grad.detach(), &results)?.value().clone();
+            Ok(vec![Some(twice_differentiable("svd", value, &[grad, &x], move |inputs| {
+                let (u, s, v) = svd(&inputs[1])?;
+                svd_grad(which, &inputs[0], &[u, s, v])
+            }))])
+        })
+    };
+    let (of_u, of_s, of_v) = (step(0, u.clone()), step(1, s.clone()), step(2, v.clone()));
+    Ok((of_u, of_s, of_v))
+}
+
+/// Computes the gradient of a matrix from that of result `which` of its decomposition.
+fn svd_grad(which: usize, grad: &Tensor, [u, s, v]: &[Tensor; 3]) -> Result<Tensor> {
+    let last = s.shape().len() - 1;
+    let (row, column) = (unsqueeze(s, last)?, unsqueeze(s, last + 1)?);
+    // The part of a gradient within the space of a result's columns, and the part outside of it.
+    let parts = |basis: &Tensor| -> Result<(Tensor, Option<Tensor>)> {
+        let inner = matmul(&flip(basis)?, grad)?;
+        let gaps = mul(&sub(&row, &column)?, &add(&row, &column)?)?;
+        let gaps = add(&gaps, &triangle(s, |i, j| i == j)?)?;
+        let within = div(&sub(&inner, &flip(&inner)?)?, &gaps)?;
+        let [.., rows, columns] = *basis.shape() else { return Ok((within, None)) };
+        let outside = (rows > columns).then(|| div(&sub(grad, &matmul(basis, &inner)?)?, &row));
+        Ok((within, outside.transpose()?))
+    };
+    match which {
+        0 => {
+            let (within, outside) = parts(u)?;
+            let of_u = matmul(u, &mul(&within, &row)?)?;
+            let of_u = outside.map_or(Ok(of_u.clone()), |outside| add(&of_u, &outside))?;
+            matmul(&of_u, &flip(v)?)
+        }
+        1 => matmul(&mul(u, &unsqueeze(grad, last)?)?, &flip(v)?),
+        _ => {
+            let (within, outside) = parts(v)?;
+            let of_v = matmul(&mul(&column, &within)?, &flip(v)?)?;
+            let of_v = outside.map_or(Ok(of_v.clone()), |outside| add(&of_v, &flip(&outside)?))?;
+            matmul(u, &of_v)
+        }
+    }
 }
 
 /// Computes an approximate singular value decomposition of rank `q` of `x`, or of `x − m`, from
 /// random projections: U is `[.., rows, q]`, S `[.., q]` and V `[.., columns, q]`. The result is
-/// not differentiable.
+/// differentiable as [`svd`] and [`qr`] are: the random matrix is a constant.
 ///
 /// The method [`Tensor::svd_lowrank`] uses PyTorch's defaults: a `q` of 6, 2 iterations and no `m`.
 ///

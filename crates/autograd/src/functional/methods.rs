@@ -85,10 +85,14 @@ methods! {
     clamp_max(max: f64) -> Tensor;
     /// Replaces elements below `min` with `min`.
     clamp_min(min: f64) -> Tensor;
+    /// Returns the correlation coefficients of the rows.
+    corrcoef() -> Tensor;
     /// Computes the cosine of each element.
     cos() -> Tensor;
     /// Counts the nonzero elements over `dims` (PyTorch's default: all).
     count_nonzero(dims: impl Dims) -> Tensor;
+    /// Returns the covariances of the rows (PyTorch's defaults: `correction = 1`, no weights).
+    cov(correction: usize, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Tensor;
     /// Returns the running maximum along `dim`, and its indices.
     cummax(dim: impl Dim) -> (Tensor, Tensor);
     /// Returns the running minimum along `dim`, and its indices.

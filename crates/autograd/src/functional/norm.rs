@@ -1,15 +1,18 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, PadMode, PoolParams,
 };
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::broadcast::expand;
 use super::broadcast::sum_to;
 use super::distance::scaled;
+use super::elementwise::pow_scalar;
 use super::elementwise::{
     add, affine, div, mul, neg, reciprocal, rsqrt, scalar_like, sqrt, square, sub, times, wanted,
 };
+use super::padding::pad;
+use super::pooling::avg_pool;
 use super::reduce::mean;
 use super::shape::reshape;
 use super::to_dtype;
@@ -432,6 +435,73 @@ pub fn rms_norm(
         Some(weight) => mul(&y, weight),
         None => Ok(y),
     }
+}
+
+/// Divides each element by a power of the mean square of its neighbours in `size` channels: `x / (k
+/// + alpha · Σ x² / size)^beta`, where the sum reaches `size / 2` channels back and `(size − 1) / 2`
+/// ahead, as far as there are channels. PyTorch's defaults are an `alpha` of 1e-4, a `beta` of 0.75
+/// and a `k` of 1.
+///
+/// # Shapes
+///
+/// `input` and the result are `[n, channels, ..]`, with at least three dimensions.
+///
+/// # Determinism
+///
+/// Each operation is rounded: the squares, their mean as in [`avg_pool2d`](super::avg_pool2d), the
+/// [`affine`] map, the power, the quotient.
+///
+/// # Errors
+///
+/// `input` has fewer than three dimensions, its type is not a float, or `size` is 0.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0], &[1, 3, 1])?;
+/// let y = functional::local_response_norm(&x, 2, 2.0, 1.0, 0.0)?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.4, 0.25]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.local_response_norm`.
+#[named]
+#[track_caller]
+pub fn local_response_norm(
+    input: &Tensor,
+    size: usize,
+    alpha: f64,
+    beta: f64,
+    k: f64,
+) -> Result<Tensor> {
+    const OP: &str = "local_response_norm";
+    let [n, channels, rest @ ..] = input.shape() else {
+        let message = format!("expected [n, channels, ..], got shape {:?}", input.shape());
+        return Err(Error::invalid(OP, message));
+    };
+    if rest.is_empty() {
+        let message = format!("expected at least three dimensions, got shape {:?}", input.shape());
+        return Err(Error::invalid(OP, message));
+    }
+    if size == 0 {
+        return Err(Error::invalid(OP, "expected a size of at least 1, got 0"));
+    }
+    if input.numel() == 0 {
+        return Ok(input.clone());
+    }
+    let planes = [*n, 1, *channels, rest.iter().product()];
+    let (back, ahead) = (size / 2, (size - 1) / 2);
+    let squares = reshape(&square(input)?, planes)?;
+    let squares = pad(&squares, &[0, 0, back as i64, ahead as i64], PadMode::Constant, 0.0)?;
+    let window =
+        PoolParams { kernel: vec![size, 1], stride: vec![1, 1], ..PoolParams::square(2, 1) };
+    let means = reshape(&avg_pool(&squares, &window, true, None)?, input.shape())?;
+    let divisor = pow_scalar(&affine(&means, alpha, k)?, beta)?;
+    div(input, &divisor)
 }
 
 /// Reshapes `[channels]` to `[channels, 1, ..]`, to broadcast to tensors of `rank` dimensions.

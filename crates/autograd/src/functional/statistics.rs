@@ -2,16 +2,20 @@
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Unary, UnaryKind};
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::{DType, Error, Result};
 
+use super::arrange::diagonal;
 use super::broadcast::{sum, with_keepdim};
 use super::cast::to_dtype;
 use super::compare::{isnan, logical_not};
 use super::distance::scaled;
-use super::elementwise::{compare, div, lerp, mul, scalar_like, sqrt, sub, times, where_};
-use super::reduce::var;
+use super::elementwise::{
+    clamp, clamp_min, compare, div, lerp, mul, scalar_like, sqrt, sub, times, where_,
+};
+use super::linear::matmul;
+use super::reduce::{mean, var};
 use super::scalar::{lifted, lifted_over};
-use super::shape::{narrow, reshape, squeeze};
+use super::shape::{narrow, reshape, squeeze, transpose, unsqueeze};
 use super::sort::sort;
 use super::support::masked_fill;
 use crate::dims::{Dim, DimOrAll, Dims, over};
@@ -221,4 +225,128 @@ pub fn diff(x: &Tensor, n: usize, dim: impl Dim) -> Result<Tensor> {
         y = sub(&narrow(&y, dim, 1, rest)?, &narrow(&y, dim, 0, rest)?)?;
     }
     Ok(y)
+}
+
+/// Computes the covariance matrix of variables, one in each row, from observations, one in each
+/// column; a vector is one variable, and its result a scalar. `correction` is subtracted from the
+/// number of observations. `fweights` counts how often each observation was made, and `aweights`
+/// says how much it weighs. PyTorch's defaults are a correction of 1 and no weights.
+///
+/// # Determinism
+///
+/// With the weights `w = fweights · aweights` and their sum `W`, or the number of observations: the
+/// mean `m = Σ x · w / W`, then `((x − m) · ((x − m) · w)ᵀ) / d` by [`matmul`](super::matmul), with
+/// `d = max(W − correction, 0)`, or `d = max(W − correction · (Σ w · aweights) / W, 0)` with
+/// `aweights` and a correction.
+///
+/// # Errors
+///
+/// `x` is not a matrix or a vector of floats, the weights are not a vector with an element for each
+/// observation, `fweights` are not integers, or a weight is below 0.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[0.0f32, 1.0, 2.0], [2.0, 1.0, 0.0]])?;
+/// assert_eq!(x.cov(1, None, None)?.to_vec::<f32>()?, [1.0, -1.0, -1.0, 1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.cov`.
+#[named]
+#[track_caller]
+pub fn cov(
+    x: &Tensor,
+    correction: usize,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    const OP: &str = "cov";
+    let rows = match x.rank() {
+        0 | 1 => reshape(x, [1, x.numel()])?,
+        2 => x.clone(),
+        _ => {
+            let message = format!("expected a matrix or a vector, got shape {:?}", x.shape());
+            return Err(Error::invalid(OP, message));
+        }
+    };
+    let n = rows.shape()[1];
+    let mut weights = None;
+    for (what, given) in [("fweights", fweights), ("aweights", aweights)] {
+        let Some(given) = given else { continue };
+        if given.shape() != [n] {
+            let message = format!("{what}: expected shape [{n}], got {:?}", given.shape());
+            return Err(Error::invalid(OP, message));
+        }
+        if what == "fweights" && given.dtype() != DType::I64 {
+            return Err(Error::invalid(OP, format!("{what}: expected i64, got {}", given.dtype())));
+        }
+        if sum(&compare(CompareKind::Lt, given, 0.0)?, (), false)?.item::<i64>()? > 0 {
+            return Err(Error::invalid(OP, format!("{what}: a weight is below 0")));
+        }
+        let given = to_dtype(given, x.dtype())?;
+        weights = Some(match weights {
+            None => given,
+            Some(weights) => mul(&weights, &given)?,
+        });
+    }
+    let (centred, weighted, total) = match &weights {
+        None => {
+            let centred = sub(&rows, &mean(&rows, [1], true)?)?;
+            (centred.clone(), centred, scalar_like(x, n as f64)?)
+        }
+        Some(weights) => {
+            let total = sum(weights, (), false)?;
+            let mean = div(&sum(&mul(&rows, weights)?, [1], true)?, &total)?;
+            let centred = sub(&rows, &mean)?;
+            (centred.clone(), mul(&centred, weights)?, total)
+        }
+    };
+    let lost = match (&weights, aweights) {
+        (Some(weights), Some(aweights)) if correction > 0 => {
+            let squares = sum(&mul(weights, &to_dtype(aweights, x.dtype())?)?, (), false)?;
+            div(&times(&squares, correction as f64)?, &total)?
+        }
+        _ => scalar_like(x, correction as f64)?,
+    };
+    let divisor = clamp_min(&sub(&total, &lost)?, 0.0)?;
+    let products = div(&matmul(&centred, &transpose(&weighted, 0, 1)?)?, &divisor)?;
+    if x.rank() < 2 { reshape(&products, [0usize; 0]) } else { Ok(products) }
+}
+
+/// Computes the matrix of Pearson correlation coefficients of variables, one in each row: the
+/// [`cov`] with a correction of 1, divided by the standard deviation of either variable, and
+/// clamped to [-1, 1]. The result of a vector is a scalar.
+///
+/// # Errors
+///
+/// `x` is not a matrix or a vector of floats.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[0.0f32, 1.0, 2.0], [4.0, 2.0, 0.0]])?;
+/// assert_eq!(x.corrcoef()?.to_vec::<f32>()?, [1.0, -1.0, -1.0, 1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.corrcoef`.
+#[named]
+#[track_caller]
+pub fn corrcoef(x: &Tensor) -> Result<Tensor> {
+    let covariances = cov(x, 1, None, None).map_err(|error| error.called("corrcoef"))?;
+    if x.rank() < 2 {
+        return div(&covariances, &covariances);
+    }
+    let deviations = sqrt(&diagonal(&covariances, 0, 0, 1)?)?;
+    let by_row = div(&covariances, &unsqueeze(&deviations, 1)?)?;
+    clamp(&div(&by_row, &deviations)?, Some(-1.0), Some(1.0))
 }

@@ -39,8 +39,8 @@ pub use loss::{
 pub use norm::{
     BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormNd, BatchNormOptions, GroupNorm,
     GroupNormOptions, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormNd,
-    InstanceNormOptions, LastDims, LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions,
-    RunningStatistics,
+    InstanceNormOptions, LastDims, LayerNorm, LayerNormOptions, LocalResponseNorm, RMSNorm,
+    RMSNormOptions, RunningStatistics,
 };
 pub use pads::{
     CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d,

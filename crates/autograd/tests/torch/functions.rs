@@ -46,7 +46,13 @@ fn function(name: &str, x: &[Tensor]) -> Result<Tensor> {
         "cdist 1" => x[0].cdist(&x[1], 1.0),
         "ceil" => x[0].ceil(),
         "channel_shuffle" => nn::ChannelShuffle::new(2).forward(&x[0]),
+        "corrcoef" | "corrcoef vector" => x[0].corrcoef(),
         "count_nonzero" => x[0].count_nonzero(1),
+        "cov" => x[0].cov(1, None, None),
+        "cov vector" => x[0].cov(2, None, None),
+        "cov aweights" => x[0].cov(1, None, Some(&x[1])),
+        "cov fweights" => x[0].cov(0, Some(&x[1]), None),
+        "cov weights" => x[0].cov(1, Some(&x[1]), Some(&x[2])),
         "diag" => x[0].diag(0),
         "diag 1" => x[0].diag(1),
         "diag_embed" => x[0].diag_embed(0, -2, -1),
@@ -69,6 +75,11 @@ fn function(name: &str, x: &[Tensor]) -> Result<Tensor> {
         "lerp" => x[0].lerp(&x[1], 0.3),
         "lerp tensor" => x[0].lerp(&x[1], &x[2]),
         "logaddexp" | "logaddexp special" => x[0].logaddexp(&x[1]),
+        "local_response_norm" => f::local_response_norm(&x[0], 3, 1e-4, 0.75, 1.0),
+        "local_response_norm even" => {
+            nn::LocalResponseNorm { alpha: 0.3, beta: 1.5, k: 0.7, ..nn::LocalResponseNorm::new(2) }
+                .forward(&x[0])
+        }
         "logical_and" => x[0].logical_and(&x[1]),
         "logical_not" => x[0].logical_not(),
         "logical_or" => x[0].logical_or(&x[1]),

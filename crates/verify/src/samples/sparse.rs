@@ -73,6 +73,14 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
         }
         let x = make.normal(&shape, dtype, 76);
         cases.add(format!("svd {dtype} {shape:?}"), Svd { x: x.clone() });
+        let again = x.clone();
+        cases.call(format!("svd gradients {dtype} {shape:?}"), move || {
+            make.with_gradients(std::slice::from_ref(&again), |x| {
+                let (u, s, v) = f::svd(&x[0])?;
+                let flat = |x: &Tensor| f::reshape(x, [x.numel()]);
+                f::cat(&[flat(&u)?, flat(&s)?, flat(&v)?], 0)
+            })
+        });
         cases.call(format!("qr gradients {dtype} {shape:?}"), move || {
             make.with_gradients(std::slice::from_ref(&x), |x| {
                 let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
@@ -134,12 +142,21 @@ pub(super) fn samples(samples: &mut Samples) {
     samples
         .add("qr, svd", |x| {
             let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
-            let (u, s, v) = f::svd(&x[0].detach())?;
+            let (u, s, v) = f::svd(&x[0])?;
             Ok(vec![q, r, u, s, v])
         })
         .batch([each(&[5, 40, 17])])
         .batch([each(&[4, 17, 40])]);
     for shape in [&[2, 5, 3][..], &[3, 3], &[3, 5]] {
+        samples.add("u", |x| Ok(f::svd(&x[0])?.0)).twice([normal(shape)]);
+        samples.add("s", |x| Ok(f::svd(&x[0])?.1)).twice([normal(shape)]);
+        samples.add("v", |x| Ok(f::svd(&x[0])?.2)).twice([normal(shape)]);
+        samples
+            .add("u, s and v", |x| {
+                let (u, s, v) = f::svd(&x[0])?;
+                f::matmul(&f::mul(&u.square()?, &s.unsqueeze(-2)?)?, &v.transpose(-2, -1)?)
+            })
+            .twice([normal(shape)]);
         let reduced = |x: &Tensor| f::qr(x, QrMode::Reduced);
         samples.add("q", move |x| Ok(reduced(&x[0])?.0)).twice([normal(shape)]);
         samples.add("r", move |x| Ok(reduced(&x[0])?.1)).twice([normal(shape)]);

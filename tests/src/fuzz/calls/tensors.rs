@@ -202,10 +202,12 @@ fn shapes(calls: &mut Calls) {
 
 fn arrangements(calls: &mut Calls) {
     calls.function("arrangements", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(20));
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(23));
         let (x, a, b) = (d.tensor(&shape, dtype), d.dim(shape.len()), d.dim(shape.len()));
         let (number, size, step) = (d.int(1), d.count(2), d.count(1));
-        let sizes = d.counts(&[1, 2]);
+        let (sizes, real) = (d.counts(&[1, 2]), d.real(0.75));
+        let counts = shape.last().copied().unwrap_or(1);
+        let counts = Tensor::from(d.indices(&[counts], 5));
         graded(d, vec![x], |x| match which {
             0 => f::movedim(&x[0], a, b),
             1 => f::rot90(&x[0], number, a, b),
@@ -225,6 +227,10 @@ fn arrangements(calls: &mut Calls) {
             15 => f::nansum(&x[0], a, true),
             16 => f::nanmean(&x[0], a, false),
             17 => f::kron(&x[0], &Tensor::new([1.0f32, 2.0])?),
+            19 => f::local_response_norm(&x[0], size, real, real, real),
+            20 => f::corrcoef(&x[0]),
+            21 => f::cov(&x[0], step, None, Some(&f::abs(&x[0])?)),
+            22 => f::cov(&x[0], size, Some(&counts), None),
             18 => f::outer(&x[0], &Tensor::new([1.0f32, 2.0])?),
             _ => f::cartesian_prod(&[x[0].clone(), Tensor::new([1.0f32, 2.0])?]),
         })

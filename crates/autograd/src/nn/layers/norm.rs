@@ -630,3 +630,49 @@ fn expect_rank(
     let expected = if low == high { low.to_string() } else { format!("{low} or {high}") };
     Err(Error::invalid(op, format!("expected {expected} dimensions, got shape {:?}", x.shape())))
 }
+
+/// Normalisation by the neighbours in other channels; see [`functional::local_response_norm`].
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Layer, LocalResponseNorm};
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0], &[1, 3, 1])?;
+/// let norm = LocalResponseNorm { alpha: 2.0, beta: 1.0, k: 0.0, ..LocalResponseNorm::new(2) };
+/// assert_eq!(norm.forward(&x)?.to_vec::<f32>()?, [1.0, 0.4, 0.25]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.LocalResponseNorm`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct LocalResponseNorm {
+    /// The number of channels whose squares are averaged.
+    pub size: usize,
+    /// The factor of the mean: 1e-4 by default.
+    pub alpha: f64,
+    /// The exponent: 0.75 by default.
+    pub beta: f64,
+    /// The number added to the mean: 1 by default.
+    pub k: f64,
+}
+
+impl LocalResponseNorm {
+    /// Creates a layer with PyTorch's defaults.
+    pub fn new(size: usize) -> LocalResponseNorm {
+        LocalResponseNorm { size, alpha: 1e-4, beta: 0.75, k: 1.0 }
+    }
+}
+
+impl Layer for LocalResponseNorm {
+    #[layer]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let LocalResponseNorm { size, alpha, beta, k } = *self;
+        functional::local_response_norm(x, size, alpha, beta, k)
+            .map_err(|error| error.called("LocalResponseNorm"))
+    }
+}
