@@ -65,21 +65,45 @@ const COMPILE: &[&str] = &[
 /// A target whose x87 unit rounds results to more bits than their type has.
 const REFUSED: &str = "i686-unknown-linux-gnu";
 
-/// A run of `samebits train`, and the expected start of the weights' digest.
+/// A training run of the program, and the expected start of the weights' digest.
 struct Training {
+    task: &'static str,
     arguments: &'static [&'static str],
     golden: &'static str,
 }
 
 const WHOLE: Training = Training {
+    task: "train",
     arguments: &["--max-steps", "8"],
     golden: include_str!("../../crates/cli/tests/train.digest").trim_ascii(),
 };
 
 /// A few images in small batches, for unoptimised kernels.
 const FEW: Training = Training {
+    task: "train",
     arguments: &["--max-steps", "4", "--batch-size", "4", "--data", FEW_IMAGES],
     golden: include_str!("../../crates/cli/tests/few.digest").trim_ascii(),
+};
+
+/// A small language model.
+const GPT: Training = Training {
+    task: "gpt",
+    arguments: &[
+        "--quiet",
+        "--context",
+        "16",
+        "--width",
+        "16",
+        "--heads",
+        "2",
+        "--layers",
+        "2",
+        "--batch-size",
+        "4",
+        "--max-steps",
+        "6",
+    ],
+    golden: include_str!("../../crates/cli/tests/gpt.digest").trim_ascii(),
 };
 const FEW_IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/tests/few.csv");
 
@@ -88,6 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (level, training) = if args.quick { ("0", FEW) } else { ("1", WHOLE) };
     AARCH64.prepare()?;
     AARCH64.train(level, &training)?;
+    AARCH64.train(level, &GPT)?;
     if args.quick {
         AARCH64.test(level, &["--package", "samebits-rng", "--test", "stability"])?;
     } else {
@@ -99,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 give_wine_its_library()?;
             }
             target.train(level, &training)?;
+            target.train(level, &GPT)?;
             target.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
         }
         for triple in COMPILE {
@@ -180,7 +206,7 @@ impl Target {
 
     /// Checks that a short training ends in the expected weights.
     fn train(&self, level: &str, training: &Training) -> Result<()> {
-        let what = format!("{}: samebits train", self.triple);
+        let what = format!("{}: samebits {}", self.triple, training.task);
         let mut build = self.cargo(level, "build");
         tools::succeed(&what, build.args(["--package", "samebits-cli"]))?;
         let name = if self.triple.contains("windows") { "samebits.exe" } else { "samebits" };
@@ -194,7 +220,7 @@ impl Target {
             None => Command::new(program),
         };
         let output = train
-            .arg("train")
+            .arg(training.task)
             .args(training.arguments)
             .env("WINEPATH", wine_path())
             .env("WINEDEBUG", "-all")
@@ -212,7 +238,9 @@ impl Target {
 impl Training {
     /// Rejects a table with another digest.
     fn check(&self, said: &str) -> Result<()> {
-        let row = said.lines().find(|line| line.starts_with("1 "));
+        let row =
+            |line: &&str| line.starts_with("1   ") || line.starts_with("digest of the weights");
+        let row = said.lines().find(row);
         match row.and_then(|line| line.split_whitespace().last()) {
             Some(digest) if digest.starts_with(self.golden) => Ok(()),
             found => bail!("{}, must begin with {}", found.unwrap_or("no digest"), self.golden),

@@ -28,7 +28,7 @@ enum Command {
         /// The file of choices
         file: PathBuf,
         /// Device that recorded it: cpu, cuda, cuda:1, ...
-        #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
+        #[arg(long, value_parser = crate::run::device, default_value = "cpu")]
         device: Device,
     },
     /// Add the choices of other files, for example those of the ranks of a run. The first choice
@@ -45,11 +45,11 @@ enum Command {
         /// The file of choices
         file: PathBuf,
         /// Device that recorded it: cpu, cuda, cuda:1, ...
-        #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
+        #[arg(long, value_parser = crate::run::device, default_value = "cpu")]
         device: Device,
         /// Also remove the choices for other levels
         #[arg(long)]
-        level: Option<crate::train::Level>,
+        level: Option<crate::run::Level>,
         /// Only print the number of choices to remove
         #[arg(long)]
         dry_run: bool,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Verify { file, device } => verify(file, *device),
         Command::Merge { into, from } => merge(into, from),
         Command::Prune { file, device, level, dry_run } => {
-            prune(file, *device, level.map(crate::train::Level::determinism), *dry_run)
+            prune(file, *device, level.map(crate::run::Level::determinism), *dry_run)
         }
     }
 }

@@ -12,12 +12,12 @@ pub(crate) struct Line {
 }
 
 /// Draws the lines to `path`, on a logarithmic scale. The file is written atomically.
-pub(crate) fn write(path: &Path, lines: &[Line]) -> Result<()> {
-    let svg = draw(lines).map_err(|error| anyhow!("cannot draw the loss curve: {error}"))?;
+pub(crate) fn write(path: &Path, title: &str, lines: &[Line]) -> Result<()> {
+    let svg = draw(title, lines).map_err(|error| anyhow!("cannot draw the loss curve: {error}"))?;
     Ok(samebits::io::write_whole(path, svg.as_bytes())?)
 }
 
-fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
+fn draw<'a>(title: &'a str, lines: &'a [Line]) -> Result<String, Box<dyn std::error::Error + 'a>> {
     let all = || lines.iter().flat_map(|line| &line.losses).copied().filter(|loss| *loss > 0.0);
     let low = all().fold(f64::INFINITY, f64::min).min(0.1);
     let high = all().fold(0.0, f64::max).max(low * 10.0);
@@ -27,7 +27,7 @@ fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
         let root = SVGBackend::with_string(&mut svg, (720, 440)).into_drawing_area();
         root.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&root)
-            .caption("Training loss on the handwritten digits", ("sans-serif", 20))
+            .caption(title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(60)

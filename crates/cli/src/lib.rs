@@ -10,8 +10,12 @@ mod autotune;
 mod curve;
 mod diff;
 mod digits;
+mod generate;
+mod gpt;
 mod model;
+mod run;
 mod session;
+mod text;
 mod train;
 mod verify;
 
@@ -40,6 +44,10 @@ enum Command {
     /// Print the facts that affect bits and speed: versions, level, threads, instruction set,
     /// devices.
     Env,
+    /// Continue a text with a model that `samebits gpt` has trained.
+    Generate(generate::Args),
+    /// Train a small language model on text, byte by byte, and let it write.
+    Gpt(Box<gpt::Args>),
     /// Train a small convolutional network on handwritten digits three times, and compare the bits.
     Train(Box<train::Args>),
     /// Compute the golden corpus on every device, thread count and instruction set of this machine,
@@ -61,6 +69,8 @@ pub fn main() -> ExitCode {
             print!("{}", samebits::environment());
             Ok(())
         }
+        Command::Generate(args) => generate::run(&args),
+        Command::Gpt(args) => gpt::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Verify(args) => verify::run(&args),
     };

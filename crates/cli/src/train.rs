@@ -4,35 +4,34 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
-use samebits::distributed::{self, Threads, Transport, threads};
 use samebits::io::Checkpoint;
-use samebits::ledger::{Detail, Digests, Keep, Ledger};
-use samebits::trainer::{self, Outcome as Ended};
+use samebits::trainer::Outcome as Ended;
 use samebits::{Determinism, Device};
 
 use crate::curve::{self, Line};
 use crate::digits::Digits;
+use crate::run::{self, Rank, RunArgs, learning_rate, stopwatch};
 use crate::session::{Config, Session};
 
-/// Without any of the options marked *, the network is trained three times from one seed: on one
+/// Without any of the options of one run, the network is trained three times from one seed: on one
 /// thread, on all threads, and on all threads at level NotGuaranteed. With one of them it is
 /// trained once. Under `mpirun` every process is a rank of one training, if the program was built
 /// with the feature `mpi`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Seed of all random numbers [default: 0]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     seed: Option<u64>,
     /// Passes over the training images [default: 15]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "resume")]
     epochs: Option<u64>,
     /// Images per step [default: 64]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..), conflicts_with = "resume")]
     batch_size: Option<u32>,
     /// The learning rate [default: 0.05]
     #[arg(long, value_parser = learning_rate, allow_negative_numbers = true)]
+    #[arg(conflicts_with = "resume")]
     lr: Option<f64>,
     /// Threads that load and augment images; the bits do not depend on it
     #[arg(long, default_value_t = 2)]
@@ -44,82 +43,17 @@ pub(crate) struct Args {
     /// File for the loss curve
     #[arg(long, default_value = "samebits-loss.svg")]
     curve: PathBuf,
-    /// * The level that every operation must meet [default: portable]
-    #[arg(long)]
-    determinism: Option<Level>,
-    /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
-    /// * Equal parts of a batch, shared by the ranks; the bits depend on it [default: 1]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    micro_batches: Option<u32>,
-    /// * Threads that each compute some of the micro-batches; the bits do not depend on it
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    ranks: Option<u32>,
-    /// * Device to compute on: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
-    #[arg(long, value_parser = device)]
-    device: Option<Device>,
     /// Add the convolution algorithms that win a race to this file
     #[arg(long)]
     record_choices: Option<PathBuf>,
     /// Use the convolution algorithms that this file names, and no others
     #[arg(long, conflicts_with = "record_choices")]
     pin_choices: Option<PathBuf>,
-    /// * Write a checkpoint here after every epoch
-    #[arg(long)]
-    save: Option<PathBuf>,
-    /// * Continue from this checkpoint
-    #[arg(long, conflicts_with_all = ["seed", "epochs", "batch_size", "lr", "determinism", "micro_batches"])]
-    resume: Option<PathBuf>,
-    /// * Stop after this many steps in total, as if interrupted
-    #[arg(long)]
-    max_steps: Option<u64>,
-    /// * Record the run to this ledger: .jsonl, .jsonl.zst or a folder (several ranks: a folder)
-    #[arg(long)]
-    ledger: Option<PathBuf>,
-    /// Level of detail of the ledger [default: op]
-    #[arg(long, requires = "ledger")]
-    detail: Option<Detailed>,
-    /// Coverage of digests: every element, or a sample of tensors of more than 64 KiB [default:
-    /// sampled]
-    #[arg(long, requires = "ledger")]
-    digests: Option<Covered>,
-    /// Keep the tensors of this step, the step before and the step after in full: around:STEP
-    #[arg(long, requires = "ledger")]
-    keep: Option<Keep>,
     /// Show no progress bar
     #[arg(long)]
     quiet: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Level {
-    NotGuaranteed,
-    RunToRun,
-    Portable,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Detailed {
-    Step,
-    Layer,
-    Op,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Covered {
-    Full,
-    Sampled,
-}
-
-impl Level {
-    pub(crate) fn determinism(self) -> Determinism {
-        match self {
-            Level::NotGuaranteed => Determinism::NotGuaranteed,
-            Level::RunToRun => Determinism::RunToRun,
-            Level::Portable => Determinism::Portable,
-        }
-    }
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -128,46 +62,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, Some(path)) => Mode::pinned(path.clone()),
         (None, None) => Mode::Off,
     };
-    let device = args.device.unwrap_or(Device::Cpu);
+    let device = args.run.device().unwrap_or(Device::Cpu);
     if mode != Mode::Off {
         autotune::configure(
             device,
             autotune::Config { mode, ..autotune::default_config(device)? },
         )?;
     }
-    if let Some(processes) = distributed::launched()
-        && (processes > 1 || cfg!(feature = "mpi"))
-    {
-        return train_as_process(args, processes);
+    let load = {
+        let data = args.data.clone();
+        move || Digits::load(data.as_deref())
+    };
+    if !args.run.is_any_given() && run::processes().is_none() {
+        return compare(args, &load()?);
     }
-    let digits = Digits::load(args.data.as_deref())?;
-    tell_digits(&digits);
-    let once = args.determinism.is_some()
-        || args.threads.is_some()
-        || args.device.is_some()
-        || args.save.is_some()
-        || args.resume.is_some()
-        || args.max_steps.is_some()
-        || args.micro_batches.is_some()
-        || args.ranks.is_some()
-        || args.ledger.is_some();
-    match args.ranks {
-        Some(world) => {
-            let args = args.clone();
-            let rank = move |transport: Threads| {
-                let number = transport.rank();
-                let end = train_on(&args, &digits, Some(Box::new(transport)));
-                end.map_err(|error| match error.downcast_ref() {
-                    // Errors that a rank learns from another name it already.
-                    Some(trainer::Error::Ranks(_)) | None => error,
-                    Some(_) => error.context(format!("rank {number}")),
-                })
-            };
-            threads::run(world as usize, rank).map(|_| ())
-        }
-        None if once => train_on(args, &digits, None),
-        None => compare(args, &digits),
-    }
+    let own = args.clone();
+    args.run.spread(load, move |digits, rank| train_on(&own, digits, rank))
 }
 
 fn tell_digits(digits: &Digits) {
@@ -178,119 +88,46 @@ fn tell_digits(digits: &Digits) {
     );
 }
 
-/// Trains as one of the processes that an MPI launcher started.
-#[cfg(feature = "mpi")]
-fn train_as_process(args: &Args, _: usize) -> Result<()> {
-    if args.ranks.is_some() {
-        bail!("under MPI the processes are the ranks: leave out --ranks, which starts threads");
+/// Trains once. Only the first rank prints.
+fn train_on(args: &Args, digits: &Digits, rank: Rank) -> Result<()> {
+    let first = run::place(&rank).0 == 0;
+    if first {
+        tell_digits(digits);
     }
-    distributed::Mpi::run(|transport| {
-        let digits = Digits::load(args.data.as_deref())?;
-        if transport.rank() == 0 {
-            tell_digits(&digits);
-        }
-        train_on(args, &digits, Some(Box::new(transport)))
-    })
-}
-
-/// Refuses to train, because this program has no transport between processes.
-#[cfg(not(feature = "mpi"))]
-fn train_as_process(_: &Args, processes: usize) -> Result<()> {
-    bail!(
-        "{processes} processes would train alone, each the same: this program was built without the \
-         feature `mpi`"
-    )
-}
-
-/// Trains once, as one of several ranks if there is a transport. Only the first rank prints.
-fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>) -> Result<()> {
-    let (rank, world) = transport.as_ref().map_or((0, 1), |t| (t.rank(), t.world()));
-    let level = args.determinism.unwrap_or(Level::Portable);
-    let mut session = match &args.resume {
+    let mut session = match &args.run.resume {
         Some(path) => Session::resume(Checkpoint::load(path)?, digits, args.workers)?,
-        None => Session::new(config(args, level), digits, args.workers)?,
+        None => Session::new(config(args, args.run.level()), digits, args.workers)?,
     };
-    if let Some(device @ Device::Cuda(_)) = args.device {
-        let name = open(device)?;
-        if rank == 0 {
-            println!("device: {device}, {name}");
-        }
+    if let Some(device) = args.run.open_device(first)? {
         session.to(device)?;
     }
-    let path = args.ledger.as_deref();
-    let ledger = path.map(|path| ledger(args, &session, path, (rank, world))).transpose()?;
-    if let Some(ledger) = &ledger {
-        session.trainer = session.trainer.ledger(ledger.clone());
-    }
-    if let Some(transport) = transport {
-        session.trainer = session.trainer.ranks(transport);
-    }
-    let threads = args.threads.map_or(0, |threads| threads as usize);
-    let outcome = train(args, session, threads)?;
+    let data = args.data.as_ref().map_or("digits".to_owned(), |path| path.display().to_string());
+    let (trainer, ledger) = args.run.prepare(session.trainer, rank, session.config.seed, data)?;
+    session.trainer = trainer;
+    let outcome = train(args, session, args.run.threads())?;
     if let Some(ledger) = &ledger {
         ledger.finish()?;
     }
-    if rank == 0 {
+    if first {
         println!("{HEADER}");
         println!("{}", outcome.row("1"));
         write_curve(&args.curve, &[("run 1", &outcome)])?;
-        if let Some(path) = &args.save {
-            println!("checkpoint after {} steps: {}", outcome.steps, path.display());
-        }
+        args.run.tell_checkpoint(outcome.steps);
     }
     outcome.expect_whole()
 }
 
-/// Creates the ledger of rank `rank` of `world`.
-fn ledger(
-    args: &Args,
-    session: &Session<'_>,
-    path: &Path,
-    (rank, world): (usize, usize),
-) -> Result<Ledger> {
-    let detail = match args.detail {
-        Some(Detailed::Step) => Detail::Step,
-        Some(Detailed::Layer) => Detail::Layer,
-        Some(Detailed::Op) | None => Detail::Op,
-    };
-    let digests = match args.digests {
-        Some(Covered::Full) => Digests::Full,
-        Some(Covered::Sampled) | None => Digests::Sampled,
-    };
-    let options = Ledger::options(path)
-        .rank(u32::try_from(rank)?, u32::try_from(world)?)
-        .detail(detail)
-        .digests(digests)
-        .seed("run", session.config.seed);
-    let options = match args.keep {
-        Some(keep) => options.keep(keep),
-        None => options,
-    };
-    let data = args.data.as_ref().map_or("digits".to_owned(), |path| path.display().to_string());
-    Ok(options.data(data).create()?)
-}
-
-/// Returns the name of a CUDA device, or the reason why there is none.
-fn open(device: Device) -> Result<String> {
-    let count = samebits::cuda::install()?;
-    let Ok(backend) = samebits::backend(device) else {
-        bail!("there is no {device}: the driver sees {count} devices");
-    };
-    // Open the device now, so that its errors surface before the training begins.
-    backend.synchronize()?;
-    Ok(backend.name())
-}
-
 fn compare(args: &Args, digits: &Digits) -> Result<()> {
+    tell_digits(digits);
     println!("{HEADER}");
     let new = |level| Session::new(config(args, level), digits, args.workers);
-    let one = train(args, new(Level::Portable)?, 1)?;
+    let one = train(args, new(Determinism::Portable)?, 1)?;
     one.expect_whole()?;
     println!("{}", one.row("1"));
-    let all = train(args, new(Level::Portable)?, 0)?;
+    let all = train(args, new(Determinism::Portable)?, 0)?;
     all.expect_whole()?;
     println!("{}", all.row("2"));
-    let fast = train(args, new(Level::NotGuaranteed)?, 0)?;
+    let fast = train(args, new(Determinism::NotGuaranteed)?, 0)?;
     fast.expect_whole()?;
     println!("{}", fast.row("3"));
     let same = one.digest == all.digest;
@@ -352,12 +189,6 @@ fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcom
     if args.quiet {
         session.trainer = session.trainer.quiet();
     }
-    if let Some(steps) = args.max_steps {
-        session.trainer = session.trainer.max_steps(steps);
-    }
-    if let Some(path) = &args.save {
-        session.trainer = session.trainer.checkpoint(path);
-    }
     let started = stopwatch();
     #[expect(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
     samebits::on_threads(Some(threads), || {
@@ -384,41 +215,18 @@ fn write_curve(path: &Path, runs: &[(&str, &Outcome)]) -> Result<()> {
             losses: outcome.epoch_losses.clone(),
         })
         .collect();
-    curve::write(path, &lines)?;
+    curve::write(path, "Training loss on the handwritten digits", &lines)?;
     println!("loss curve: {}", path.display());
     Ok(())
 }
 
-fn config(args: &Args, level: Level) -> Config {
+fn config(args: &Args, determinism: Determinism) -> Config {
     Config {
         seed: args.seed.unwrap_or(0),
         epochs: args.epochs.unwrap_or(15),
         batch_size: args.batch_size.unwrap_or(64) as usize,
         lr: args.lr.unwrap_or(0.05),
-        determinism: level.determinism(),
-        micro_batches: args.micro_batches.unwrap_or(1).into(),
+        determinism,
+        micro_batches: args.run.micro_batches(),
     }
-}
-
-pub(crate) fn device(text: &str) -> Result<Device, String> {
-    let number = text.strip_prefix("cuda:").unwrap_or("0");
-    match (text, number.parse()) {
-        ("cpu", _) => Ok(Device::Cpu),
-        (text, Ok(number)) if text.starts_with("cuda:") || text == "cuda" => {
-            Ok(Device::Cuda(number))
-        }
-        _ => Err("expected cpu, cuda or cuda:N".to_owned()),
-    }
-}
-
-fn learning_rate(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(lr) if lr > 0.0 && f64::is_finite(lr) => Ok(lr),
-        _ => Err("expected a positive number".to_owned()),
-    }
-}
-
-/// Starts a stopwatch. The time is shown to the user and decides nothing.
-fn stopwatch() -> std::time::Instant {
-    std::time::Instant::now()
 }

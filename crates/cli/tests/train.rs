@@ -1,9 +1,11 @@
 //! The program, tested from outside: bits, interruptions, mistakes.
 
-#![allow(clippy::print_stderr, reason = "a test says what it could not do")]
+#[path = "common/program.rs"]
+mod program;
 
 use std::path::Path;
-use std::process::{Command, Output};
+
+use program::{Run, SCHEDULE, has_no_gpu};
 
 /// The digest of the weights after `STEPS`. It is part of the numerics contract: if it changes,
 /// values have changed, which needs a new `NUMERICS_VERSION` and an entry in the changelog. It is
@@ -13,67 +15,9 @@ const STEPS: &str = "8";
 /// Images for devices that are slow because they are emulated.
 const FEW: &str = include_str!("few.csv");
 
-struct Run {
-    folder: tempfile::TempDir,
-}
-
-impl Run {
-    fn new() -> Run {
-        Run { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn output(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
-        self.output_of("train", environment, arguments)
-    }
-
-    fn output_of(&self, task: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_samebits"))
-            .current_dir(self.folder.path())
-            .env_remove("SAMEBITS_SIMD")
-            .env_remove("RAYON_NUM_THREADS")
-            .envs(environment.iter().copied())
-            .arg(task)
-            .args(arguments)
-            .output()
-            .unwrap()
-    }
-
-    /// Returns the digest that a run prints.
-    #[track_caller]
-    fn digest(&self, environment: &[(&str, &str)], arguments: &[&str]) -> String {
-        let output = self.output(environment, arguments);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let problem = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{text}{problem}");
-        let row = text.lines().find(|line| line.starts_with("1 ")).expect(&text);
-        row.split_whitespace().last().unwrap().to_owned()
-    }
-
-    /// Returns the exit status and the message of a run that must fail.
-    #[track_caller]
-    fn refusal(&self, arguments: &[&str]) -> (i32, String) {
-        let output = self.output(&[], arguments);
-        assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut files: Vec<String> = std::fs::read_dir(self.folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        files.sort();
-        files
-    }
-}
-
 #[test]
 fn the_digest_is_golden_for_any_number_of_threads_and_loader_workers() {
-    let run = Run::new();
+    let run = Run::new("train");
     for threads in ["1", "2", "3", "5"] {
         let environment = [("RAYON_NUM_THREADS", threads)];
         let digest = run.digest(&environment, &["--max-steps", STEPS, "--workers", threads]);
@@ -86,7 +30,7 @@ fn the_digest_is_golden_for_any_number_of_threads_and_loader_workers() {
 /// Runs on an emulated processor with unoptimised kernels, by `cargo xtask cross --quick`.
 #[test]
 fn the_digest_of_few_images_is_golden() {
-    let run = Run::new();
+    let run = Run::new("train");
     std::fs::write(run.path("few.csv"), FEW).unwrap();
     let digest = run.digest(&[], &["--data", "few.csv", "--batch-size", "4", "--max-steps", "4"]);
     assert_eq!(digest[..16], *include_str!("few.digest").trim_ascii());
@@ -94,7 +38,7 @@ fn the_digest_of_few_images_is_golden() {
 
 #[test]
 fn the_digest_is_golden_at_every_simd_level() {
-    let run = Run::new();
+    let run = Run::new("train");
     for level in ["portable", "avx2", "avx512"] {
         let digest = run.digest(&[("SAMEBITS_SIMD", level)], &["--max-steps", STEPS]);
         assert_eq!(digest[..16], *GOLDEN, "{level}");
@@ -103,7 +47,7 @@ fn the_digest_is_golden_at_every_simd_level() {
 
 #[test]
 fn ranks_share_a_step_and_change_no_bit() {
-    let run = Run::new();
+    let run = Run::new("train");
     let common = ["--max-steps", STEPS, "--micro-batches", "8", "--save"];
     let expected = run.digest(&[], &[&common[..], &["alone"]].concat());
     let alone = std::fs::read(run.path("alone")).unwrap();
@@ -131,7 +75,7 @@ fn ranks_share_a_step_and_change_no_bit() {
 /// The last step of an epoch has fewer micro-batches, except with 12.
 #[test]
 fn a_run_leaves_one_file_for_every_number_of_ranks() {
-    let run = Run::new();
+    let run = Run::new("train");
     std::fs::write(run.path("few.csv"), FEW).unwrap();
     for (micro_batches, batch_size, worlds) in
         [("4", "16", 1..=4), ("8", "16", 1..=8), ("12", "24", 5..=5)]
@@ -152,7 +96,7 @@ fn a_run_leaves_one_file_for_every_number_of_ranks() {
 
 #[test]
 fn ledgers_of_ranks_are_compared_with_that_of_one_process() {
-    let run = Run::new();
+    let run = Run::new("train");
     let record = |ledger, rest: &[&str]| {
         let common = ["--max-steps", "3", "--micro-batches", "4", "--ledger", ledger];
         run.digest(&[], &[&common[..], rest].concat());
@@ -178,7 +122,7 @@ fn ledgers_of_ranks_are_compared_with_that_of_one_process() {
 
 #[test]
 fn the_environment_names_what_connects_ranks() {
-    let run = Run::new();
+    let run = Run::new("train");
     let report = String::from_utf8(run.output_of("env", &[], &[]).stdout).unwrap();
     let line = report.lines().find(|line| line.starts_with("ranks ")).expect(&report);
     assert!(line.contains("threads, "), "{line}");
@@ -200,7 +144,7 @@ fn the_environment_names_what_connects_ranks() {
 /// others. The program reports the value, and no bit depends on it.
 #[test]
 fn the_cublas_workspace_does_not_show() {
-    let run = Run::new();
+    let run = Run::new("train");
     for (value, said) in [
         ("garbage", "garbage: expected :SIZE:COUNT"),
         (":32:8", ":32:8: not one of :4096:8 and :16:8"),
@@ -219,7 +163,7 @@ fn the_cublas_workspace_does_not_show() {
 
 #[test]
 fn a_misspelt_instruction_set_is_refused() {
-    let run = Run::new();
+    let run = Run::new("train");
     let environment = [("SAMEBITS_SIMD", "avx-2")];
     let output = run.output(&environment, &["--max-steps", STEPS]);
     let problem = String::from_utf8(output.stderr).unwrap();
@@ -232,7 +176,7 @@ fn a_misspelt_instruction_set_is_refused() {
 /// A misspelt check must not count as passed.
 #[test]
 fn a_number_of_runs_that_is_none_is_refused() {
-    let run = Run::new();
+    let run = Run::new("train");
     for value in ["yes", "0", "-1", "2.0", "", "99999999999999999999"] {
         let environment = [("SAMEBITS_RERUN", value)];
         let output = run.output(&environment, &["--max-steps", "1"]);
@@ -250,7 +194,7 @@ fn a_number_of_runs_that_is_none_is_refused() {
 
 #[test]
 fn another_seed_or_rate_gives_another_digest() {
-    let run = Run::new();
+    let run = Run::new("train");
     for change in [["--seed", "1"], ["--lr", "0.0500001"], ["--batch-size", "63"]] {
         let digest = run.digest(&[], &[&["--max-steps", STEPS][..], &change].concat());
         assert_ne!(digest[..16], *GOLDEN, "{change:?}");
@@ -259,14 +203,14 @@ fn another_seed_or_rate_gives_another_digest() {
 
 #[test]
 fn every_operation_gives_the_same_bits_when_it_runs_twice() {
-    let run = Run::new();
+    let run = Run::new("train");
     let digest = run.digest(&[("SAMEBITS_RERUN", "2")], &["--max-steps", STEPS]);
     assert_eq!(digest[..16], *GOLDEN);
 }
 
 #[test]
 fn an_interrupted_run_that_is_resumed_ends_in_the_same_bits() {
-    let run = Run::new();
+    let run = Run::new("train");
     // An epoch has 22 steps: the cuts lie inside an epoch, at its end, and in the next one.
     let whole = run.digest(&[], &["--epochs", "2", "--save", "whole.safetensors"]);
     run.digest(&[], &["--epochs", "2", "--max-steps", "9", "--save", "cut.safetensors"]);
@@ -288,7 +232,7 @@ fn an_interrupted_run_that_is_resumed_ends_in_the_same_bits() {
 
 #[test]
 fn a_gpu_gives_the_digest_of_the_cpu() {
-    let run = Run::new();
+    let run = Run::new("train");
     let Some(few) = few_images_on_a_gpu(&run, "2") else { return };
     let steps = [&few[..], &["--max-steps", "20"]].concat();
     let cpu = run.digest(&[], &steps);
@@ -306,7 +250,7 @@ fn a_gpu_gives_the_digest_of_the_cpu() {
 
 #[test]
 fn ranks_share_a_gpu_and_end_in_the_file_of_one_process_on_the_cpu() {
-    let run = Run::new();
+    let run = Run::new("train");
     let Some(few) = few_images_on_a_gpu(&run, "8") else { return };
     let steps = [&few[..], &["--max-steps", "4", "--micro-batches", "4", "--save"]].concat();
     let cpu = run.digest(&[], &[&steps[..], &["cpu"]].concat());
@@ -321,7 +265,7 @@ fn ranks_share_a_gpu_and_end_in_the_file_of_one_process_on_the_cpu() {
 /// The negative control: without a level, bits differ.
 #[test]
 fn on_a_gpu_the_schedule_shows_where_nothing_is_guaranteed() {
-    let run = Run::new();
+    let run = Run::new("train");
     // The gradient of a bias depends on the order only if more than two of its additions meet.
     let Some(few) = few_images_on_a_gpu(&run, "8") else { return };
     let rest = ["--max-steps", "2", "--device", "cuda", "--determinism", "not-guaranteed"];
@@ -334,26 +278,18 @@ fn on_a_gpu_the_schedule_shows_where_nothing_is_guaranteed() {
     }
 }
 
-const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
-
 /// Returns arguments for few images in small batches, because an emulated device is slow; `None` if
 /// there is no device.
 fn few_images_on_a_gpu(run: &Run, batch_size: &'static str) -> Option<[&'static str; 4]> {
     std::fs::write(run.path("few.csv"), FEW).unwrap();
     let few = ["--data", "few.csv", "--batch-size", batch_size];
     let output = run.output(&[], &[&few[..], &["--device", "cuda", "--max-steps", "0"]].concat());
-    let problem = String::from_utf8(output.stderr).unwrap();
-    if problem.contains("no driver library") || problem.contains("the driver sees 0 devices") {
-        eprintln!("returning early: {problem}");
-        return None;
-    }
-    assert!(output.status.success(), "{problem}");
-    Some(few)
+    (!has_no_gpu(&output)).then_some(few)
 }
 
 #[test]
 fn a_wrong_command_line_ends_with_status_2() {
-    let run = Run::new();
+    let run = Run::new("train");
     for (arguments, text) in [
         (&["--no-such-flag"][..], "unexpected argument '--no-such-flag'"),
         (&["--epochs", "0"], "0 is not in 1.."),
@@ -370,7 +306,7 @@ fn a_wrong_command_line_ends_with_status_2() {
 
 #[test]
 fn bad_data_is_refused_with_its_place_and_nothing_is_written() {
-    let run = Run::new();
+    let run = Run::new("train");
     let write = |name: &str, text: &[u8]| std::fs::write(run.path(name), text).unwrap();
     let row = |class: &str| format!("{}{class}\n", "1,".repeat(64));
     write("short.csv", b"1,2,3\n");
@@ -398,7 +334,7 @@ fn bad_data_is_refused_with_its_place_and_nothing_is_written() {
 
 #[test]
 fn a_bad_checkpoint_is_refused_and_left_alone() {
-    let run = Run::new();
+    let run = Run::new("train");
     run.digest(&[], &["--max-steps", "1", "--save", "good.safetensors"]);
     std::fs::remove_file(run.path("samebits-loss.svg")).unwrap();
     let good = std::fs::read(run.path("good.safetensors")).unwrap();
@@ -438,7 +374,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
 
 #[test]
 fn a_checkpoint_that_cannot_be_written_is_an_error() {
-    let run = Run::new();
+    let run = Run::new("train");
     let (status, message) = run.refusal(&["--max-steps", "1", "--save", "no/such/folder/x"]);
     assert_eq!(status, 1);
     assert!(message.contains("cannot write no/such/folder/x"), "{message}");
