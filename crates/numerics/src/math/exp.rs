@@ -176,67 +176,66 @@ pub(super) fn expm1_wide(x: f64) -> f64 {
 /// ```
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
-    nan_if(x.is_nan(), sigmoid_wide(x as f64) as f32)
+    let (k, r) = sigmoid_reduce(x);
+    let y = sigmoid_far(k, exp_reduced(r)) as f32;
+    let y = if x.abs() < SIGMOID_NEAR { sigmoid_near(x as f64) as f32 } else { y };
+    nan_if(x.is_nan(), y)
 }
 
-/// Computes [`sigmoid`] of each element, in steps as [`exp_each`].
+/// Computes [`sigmoid`] of each element, in steps as [`exp_each`]. Blocks without an element near
+/// zero, which are most, skip the formula for those.
 #[inline(always)]
 pub(super) fn sigmoid_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
     let (mut powers, mut rests) = ([0.0; BLOCK], [0.0; BLOCK]);
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
+        let mut any_near = false;
         for ((k, r), &x) in powers.iter_mut().zip(&mut rests).zip(x) {
-            (*k, *r) = sigmoid_reduce(x as f64);
+            any_near |= x.abs() < SIGMOID_NEAR;
+            (*k, *r) = sigmoid_reduce(x);
         }
         for r in &mut rests {
-            *r = expm1_reduced(*r);
+            *r = exp_reduced(*r);
         }
-        for (&x, (k, r)) in x.iter().zip(powers.iter_mut().zip(&mut rests)) {
-            *r = sigmoid_quotient(x as f64, *k, *r);
+        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&rests)) {
+            *y = nan_if(x.is_nan(), sigmoid_far(k, r) as f32);
         }
-        for ((y, &x), &quotient) in y.iter_mut().zip(x).zip(&rests) {
-            *y = nan_if(x.is_nan(), sigmoid_sum(x as f64, quotient) as f32);
+        if any_near {
+            for (y, &x) in y.iter_mut().zip(x) {
+                let near = sigmoid_near(x as f64) as f32;
+                *y = if x.abs() < SIGMOID_NEAR { near } else { *y };
+            }
         }
     }
 }
 
-/// Returns the logistic function, before rounding to f32.
+/// The bound below which the logistic function is computed from its distance from 1/2: there the
+/// function of an f32 can be nearer to a rounding boundary than an f64 can tell.
+const SIGMOID_NEAR: f32 = 1.0 / 512.0;
+
+/// Returns [`reduce`] of −x.
 #[inline(always)]
-pub(super) fn sigmoid_wide(x: f64) -> f64 {
-    let (k, r) = sigmoid_reduce(x);
-    sigmoid_sum(x, sigmoid_quotient(x, k, expm1_reduced(r)))
+fn sigmoid_reduce(x: f32) -> (f64, f64) {
+    // Beyond these bounds the result rounds to 0 or 1, as it does at the bounds.
+    let x = if x > 110.0 { 110.0 } else { x };
+    let x = if x < -110.0 { -110.0 } else { x };
+    reduce(-(x as f64))
 }
 
-/// Returns [`reduce`] of −|x|.
+/// Returns the logistic function from `e^r`, with k and r of [`sigmoid_reduce`].
 #[inline(always)]
-fn sigmoid_reduce(x: f64) -> (f64, f64) {
-    let a = x.abs();
-    reduce(-select(a > 110.0, 110.0, a))
+fn sigmoid_far(k: f64, exp_r: f64) -> f64 {
+    1.0 / (1.0 + scale(exp_r, k))
 }
 
-/// Returns the distance of the logistic function of |x| from 1, or from 1/2 near zero, from
-/// `q = e^r − 1`, with k and r of [`sigmoid_reduce`].
+/// Returns the logistic function for |x| < [`SIGMOID_NEAR`]: 1/2 and Taylor's series of the
+/// distance from it. The omitted terms are below 2^-63 of that distance.
 #[inline(always)]
-fn sigmoid_quotient(x: f64, k: f64, q: f64) -> f64 {
-    let s = scale(1.0, k);
-    // With e = exp(-|x|). Near zero: (e - 1) / (2 (1 + e)), so that rounding errors are relative to
-    // the distance from 1/2. Elsewhere: e / (1 + e).
-    let numerator = select(is_near(x), 0.5 * fma(s, q, s - 1.0), fma(s, q, s));
-    numerator / fma(s, q, 1.0 + s)
-}
-
-/// Returns the logistic function from its [`sigmoid_quotient`]: 1/2 -+ quotient near zero, 1 -
-/// quotient or 0 + quotient elsewhere.
-#[inline(always)]
-fn sigmoid_sum(x: f64, quotient: f64) -> f64 {
-    let low = select(x > 0.0, -quotient, quotient);
-    add_odd(select(is_near(x), 0.5, select(x > 0.0, 1.0, 0.0)), low)
-}
-
-/// Returns true if the logistic function is computed from its distance from 1/2.
-#[inline(always)]
-fn is_near(x: f64) -> bool {
-    x.abs() < 1.0
+fn sigmoid_near(x: f64) -> f64 {
+    let u = x * x;
+    let quarter = 0.25 * x;
+    let rest = u * fma(u, 1.0 / 120.0, -1.0 / 12.0);
+    add_odd(0.5, fma(rest, quarter, quarter))
 }
 
 /// Returns the hyperbolic tangent.
