@@ -13,6 +13,7 @@ documents! {
     Autotuning "docs/book/autotuning.md";
     CustomOperations "docs/book/custom-operations.md";
     Distributed "docs/book/distributed.md";
+    Transformers "docs/book/transformers.md";
     Cuda "docs/book/cuda.md";
     Platforms "docs/book/platforms.md";
     Faq "docs/book/faq.md";
