@@ -17,7 +17,7 @@ fn values<T: Real + From<f32>>(n: usize) -> Vec<T> {
 /// Name, rows, columns, inner size, true if `b` is transposed, number of products.
 type Shape = (&'static str, usize, usize, usize, bool, usize);
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 12] = [
     ("1024^3", 1024, 1024, 1024, false, 1),
     ("1024^3, b transposed", 1024, 1024, 1024, true, 1),
     ("256^3", 256, 256, 256, false, 1),
@@ -27,6 +27,8 @@ const SHAPES: [Shape; 10] = [
     ("64x4096 over 256", 64, 4096, 256, false, 1),
     ("32x32 over 65536", 32, 32, 65536, false, 1),
     ("1x4096 over 4096", 1, 4096, 4096, false, 1),
+    ("1024x1 over 1024", 1024, 1, 1024, false, 1),
+    ("1000x1 over 1000", 1000, 1, 1000, false, 1),
     ("64x10 over 512, b transposed", 64, 10, 512, true, 1),
 ];
 
