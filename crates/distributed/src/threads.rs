@@ -21,13 +21,15 @@ const MOST: usize = 1024;
 /// A transport between threads of one process.
 ///
 /// Dropping a transport tells the others that its rank has ended, also during a panic, so no rank
-/// waits for an ended thread. After the [`timeout`](Threads::timeout) (default: 10 minutes), the
+/// waits for an ended thread; under [`run`] the end of the rank's function does. After the [`timeout`](Threads::timeout) (default: 10 minutes), the
 /// other ranks give up a thread that hangs.
 #[derive(Debug)]
 pub struct Threads {
     rank: usize,
     timeout: Duration,
     shared: Arc<Shared>,
+    /// False if [`run`] tells the others the end, after it has recorded the rank's error.
+    tells_end: bool,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,8 @@ impl Threads {
         let inboxes = (0..world).map(|_| inbox()).collect();
         let shared =
             Arc::new(Shared { inboxes, failure: Mutex::new(None), sending: RwLock::new(()) });
-        let one = |rank| Threads { rank, timeout: TIMEOUT, shared: Arc::clone(&shared) };
+        let one =
+            |rank| Threads { rank, timeout: TIMEOUT, shared: Arc::clone(&shared), tells_end: true };
         Ok((0..world).map(one).collect())
     }
 
@@ -127,6 +130,14 @@ impl Shared {
             inbox.arrived.notify_all();
         }
     }
+
+    /// Tells the other ranks that `rank` sends nothing more.
+    fn end(&self, rank: usize) {
+        for inbox in &self.inboxes {
+            inbox.mail.lock()[rank].ended = true;
+            inbox.arrived.notify_all();
+        }
+    }
 }
 
 impl Transport for Threads {
@@ -176,9 +187,8 @@ impl Drop for Threads {
         if std::thread::panicking() {
             self.abort("its thread panicked");
         }
-        for inbox in &self.shared.inboxes {
-            inbox.mail.lock()[self.rank].ended = true;
-            inbox.arrived.notify_all();
+        if self.tells_end {
+            self.shared.end(self.rank);
         }
     }
 }
@@ -209,20 +219,25 @@ where
     let shared = Arc::clone(&transports[0].shared);
     let (send, ends) = mpsc::channel();
     let rank = Arc::new(rank);
-    for transport in transports {
-        let (send, shared, rank) = (send.clone(), Arc::clone(&shared), Arc::clone(&rank));
+    for mut transport in transports {
+        // A rank that learns of the end before the error would report that it lost this one, and
+        // perhaps first.
+        transport.tells_end = false;
+        let (send, rank, all) = (send.clone(), Arc::clone(&rank), Arc::clone(&shared));
+        let shared = Arc::clone(&shared);
         let number = transport.rank;
         let work = move || {
             let end = catch_unwind(AssertUnwindSafe(|| rank(transport)));
             if let Ok(Err(error)) = &end {
                 shared.fail(number, &format!("{error:#}"));
             }
+            shared.end(number);
             // After the grace period the receiver is gone.
             let _ = send.send((number, end));
         };
         let thread = std::thread::Builder::new().name(format!("rank-{number}"));
-        // A thread that cannot start drops its transport, which tells the others.
         thread.spawn(work).map_err(|error| {
+            all.end(number);
             Error::Invalid(format!("the thread of rank {number} could not start: {error}"))
         })?;
     }
