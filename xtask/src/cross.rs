@@ -88,21 +88,7 @@ const FEW: Training = Training {
 /// A small language model.
 const GPT: Training = Training {
     task: "gpt",
-    arguments: &[
-        "--quiet",
-        "--context",
-        "16",
-        "--width",
-        "16",
-        "--heads",
-        "2",
-        "--layers",
-        "2",
-        "--batch-size",
-        "4",
-        "--max-steps",
-        "6",
-    ],
+    arguments: &include!("../../crates/cli/tests/gpt.arguments"),
     golden: include_str!("../../crates/cli/tests/gpt.digest").trim_ascii(),
 };
 const FEW_IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/tests/few.csv");

@@ -8,7 +8,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 /// Programs that are not ours, and words of the shell. `samebits` is checked by the tests of its
 /// own crate.
-const OTHERS: &[&str] = &["cp", "do", "done", "for", "git", "mkdir", "pip", "samebits"];
+const OTHERS: &[&str] =
+    &["cp", "dieharder", "do", "done", "for", "git", "jq", "mkdir", "pip", "samebits"];
 
 /// Words in front of a command, with the number of words that they take for themselves.
 const PREFIXES: &[(&str, usize)] = &[("export", 0), ("mpirun", 2), ("srun", 2)];
@@ -82,9 +83,8 @@ fn try_command(root: &Path, command: &str) -> Result<(), String> {
         ["python", "-m", ..] => Ok(()),
         ["python", script, ..] => exists(root, script),
         [program, ..] if OTHERS.contains(&program) => Ok(()),
-        // What a command has built, or an outside program that the page tells readers to have.
+        // What a command has built.
         [program, ..] if program.starts_with("target/") || program.starts_with("./") => Ok(()),
-        ["dieharder" | "jq", ..] => Ok(()),
         [program, ..] => exists(root, program),
         [] => Ok(()),
     }

@@ -22,7 +22,7 @@ use crate::run::{self, Rank, RunArgs, learning_rate, stopwatch};
 use crate::text::{Text, VOCABULARY, Windows};
 
 /// The tokens are the bytes of the text. A tenth of it is held out to measure the loss after each
-/// epoch. With the default settings the training takes a minute or two on two cores.
+/// epoch. With the default settings the training takes two to three minutes on two cores.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The text, a file of any kind; the Declaration of Independence and the Constitution of the

@@ -8,21 +8,7 @@ use program::{Run, SCHEDULE, has_no_gpu};
 /// The digest of the weights after 6 steps of `SMALL`. It is part of the numerics contract, as that
 /// of `samebits train`; `cargo xtask cross` compares with it, too.
 const GOLDEN: &str = include_str!("gpt.digest").trim_ascii();
-const SMALL: [&str; 13] = [
-    "--quiet",
-    "--context",
-    "16",
-    "--width",
-    "16",
-    "--heads",
-    "2",
-    "--layers",
-    "2",
-    "--batch-size",
-    "4",
-    "--max-steps",
-    "6",
-];
+const SMALL: [&str; 13] = include!("gpt.arguments");
 
 /// Writes a text of 730 bytes, with which `TINY` takes 10 steps in 2 epochs.
 fn tiny_text(run: &Run) {

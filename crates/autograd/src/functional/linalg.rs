@@ -150,14 +150,20 @@ fn svd_grad(which: usize, grad: &Tensor, [u, s, v]: &[Tensor; 3]) -> Result<Tens
         0 => {
             let (within, outside) = parts(u)?;
             let of_u = matmul(u, &mul(&within, &row)?)?;
-            let of_u = outside.map_or(Ok(of_u.clone()), |outside| add(&of_u, &outside))?;
+            let of_u = match outside {
+                Some(outside) => add(&of_u, &outside)?,
+                None => of_u,
+            };
             matmul(&of_u, &flip(v)?)
         }
         1 => matmul(&mul(u, &unsqueeze(grad, last)?)?, &flip(v)?),
         _ => {
             let (within, outside) = parts(v)?;
             let of_v = matmul(&mul(&column, &within)?, &flip(v)?)?;
-            let of_v = outside.map_or(Ok(of_v.clone()), |outside| add(&of_v, &flip(&outside)?))?;
+            let of_v = match outside {
+                Some(outside) => add(&of_v, &flip(&outside)?)?,
+                None => of_v,
+            };
             matmul(u, &of_v)
         }
     }
