@@ -78,5 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     writeln!(out)?;
     let count: usize = results.iter().map(|text| text.tokens.len()).sum();
     eprintln!("{count} bytes in {seconds:.2} s: {:.0} per second", count as f64 / seconds);
+    if count < args.tokens {
+        let asked = args.tokens;
+        eprintln!("the context of {context} bytes is full: {count} of {asked} bytes were added");
+    }
     Ok(())
 }

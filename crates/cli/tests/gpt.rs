@@ -183,4 +183,13 @@ fn bad_arguments_are_refused_and_nothing_is_written() {
         assert!(message.starts_with("error: ") && message.contains(text), "{message}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+    // A text that ends with the context is no error, but said.
+    for (tokens, ends_early) in [("14", false), ("15", true)] {
+        let arguments = ["gpt", "--prompt", "We", "--tokens", tokens];
+        let output = run.output_of("generate", &[], &arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{message}");
+        let full = "the context of 16 bytes is full: 14 of 15 bytes were added";
+        assert_eq!(message.contains(full), ends_early, "{message}");
+    }
 }
