@@ -1,4 +1,4 @@
-//! Packing of rows along `k` into panels across `k`.
+//! Rows along `k`, read across `k`: packed into panels, or added up at once.
 
 use samebits_numerics::memory::product;
 #[cfg(target_arch = "x86_64")]
@@ -71,9 +71,132 @@ macro_rules! pack_transposed {
 pack_transposed!(pack_transposed_f32, f32, avx2::block_f32, 8 by 8; avx2::narrow_f32, 4 by 8);
 pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4 by 4);
 
+/// The number of rows whose sums go through the steps together.
+pub(crate) const CHAINS: usize = 32;
+
+macro_rules! add_products {
+    ($name:ident, $elem:ty, $chains:ident, $side:literal) => {
+        /// Adds `factors[step] * from[lane * stride + step]` to the sum of each lane, step by step
+        /// with fused multiply-adds, and returns the number of steps that it took.
+        ///
+        /// It takes none, or leaves the last few, where no vector fits.
+        ///
+        /// # Panics
+        ///
+        /// If `from` is too short.
+        #[inline(always)]
+        pub(crate) fn $name(
+            factors: &[$elem],
+            from: &[$elem],
+            stride: usize,
+            sums: &mut [$elem],
+        ) -> usize {
+            let lanes = sums.len();
+            let steps = factors.len() / $side * $side;
+            if steps == 0 || lanes == 0 || lanes > CHAINS || !lanes.is_multiple_of(8) {
+                return 0;
+            }
+            let end = product(&[lanes - 1, stride]).and_then(|start| start.checked_add(steps));
+            assert!(end.is_some_and(|end| end <= from.len()), "rows too short");
+            #[cfg(target_arch = "x86_64")]
+            if simd::level().min(simd::supported()) >= Level::Avx2 {
+                // SAFETY: the CPU has AVX2 and FMA. The assert above checked that the last of
+                // `lanes` rows has `steps` elements, and the number of rows of each call is the
+                // length of `sums`.
+                unsafe {
+                    match lanes {
+                        8 => avx2::$chains::<8>(&factors[..steps], from.as_ptr(), stride, sums),
+                        16 => avx2::$chains::<16>(&factors[..steps], from.as_ptr(), stride, sums),
+                        24 => avx2::$chains::<24>(&factors[..steps], from.as_ptr(), stride, sums),
+                        _ => avx2::$chains::<32>(&factors[..steps], from.as_ptr(), stride, sums),
+                    }
+                }
+                return steps;
+            }
+            0
+        }
+    };
+}
+add_products!(add_products_f32, f32, chains_f32, 8);
+add_products!(add_products_f64, f64, chains_f64, 4);
+
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
+    use super::CHAINS;
     use std::arch::x86_64::*;
+
+    /// Loads four columns of eight rows.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 8 rows of 4 must be valid for reads.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 4] {
+        // SAFETY: the caller guarantees that rows 0 to 7 are valid.
+        unsafe {
+            // Row r next to row r + 4.
+            let pair = |r: usize| {
+                let low = _mm_loadu_ps(from.add(r * stride));
+                let high = _mm_loadu_ps(from.add((r + 4) * stride));
+                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
+            };
+            let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
+            let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            [
+                _mm256_shuffle_ps::<0x44>(ab0, cd0),
+                _mm256_shuffle_ps::<0xee>(ab0, cd0),
+                _mm256_shuffle_ps::<0x44>(ab1, cd1),
+                _mm256_shuffle_ps::<0xee>(ab1, cd1),
+            ]
+        }
+    }
+
+    /// Adds the products of `LANES` rows to their sums.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2 and FMA; `LANES` rows of as many elements as `factors` has, a
+    /// multiple of 8, must be valid for reads.
+    ///
+    /// # Panics
+    ///
+    /// If `sums` does not have `LANES` elements.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn chains_f32<const LANES: usize>(
+        factors: &[f32],
+        from: *const f32,
+        stride: usize,
+        sums: &mut [f32],
+    ) {
+        assert_eq!(sums.len(), LANES);
+        // SAFETY: the caller guarantees that the rows are valid, and `sums` has `LANES` elements.
+        unsafe {
+            let mut vectors = [_mm256_setzero_ps(); CHAINS / 8];
+            for (vector, sums) in vectors.iter_mut().zip(sums.chunks_exact(8)) {
+                *vector = _mm256_loadu_ps(sums.as_ptr());
+            }
+            // The groups take turns, so that their chains overlap. Each is one cache line behind the
+            // one before: lines of rows whose stride is a power of two share a set of the cache.
+            let parts = factors.len() / 4;
+            for turn in 0..parts + 4 * (LANES / 8 - 1) {
+                for (group, sum) in vectors[..LANES / 8].iter_mut().enumerate() {
+                    let part = turn.wrapping_sub(4 * group);
+                    if part < parts {
+                        let columns = columns_f32(from.add(group * 8 * stride + part * 4), stride);
+                        let factors = factors.get_unchecked(part * 4..part * 4 + 4);
+                        for (&factor, column) in factors.iter().zip(columns) {
+                            *sum = _mm256_fmadd_ps(_mm256_set1_ps(factor), column, *sum);
+                        }
+                    }
+                }
+            }
+            for (vector, sums) in vectors.into_iter().zip(sums.chunks_exact_mut(8)) {
+                _mm256_storeu_ps(sums.as_mut_ptr(), vector);
+            }
+        }
+    }
 
     /// Transposes an 8 by 8 block.
     ///
@@ -84,22 +207,8 @@ mod avx2 {
     pub(super) unsafe fn block_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
         // SAFETY: the caller guarantees that rows 0 to 7 are valid.
         unsafe {
-            // Row r next to row r + 4, for the left and the right half of the columns.
-            let pair = |r: usize, half: usize| {
-                let low = _mm_loadu_ps(from.add(r * stride + 4 * half));
-                let high = _mm_loadu_ps(from.add((r + 4) * stride + 4 * half));
-                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
-            };
             for half in 0..2 {
-                let (a, b, c, d) = (pair(0, half), pair(1, half), pair(2, half), pair(3, half));
-                let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
-                let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-                let columns = [
-                    _mm256_shuffle_ps::<0x44>(ab0, cd0),
-                    _mm256_shuffle_ps::<0xee>(ab0, cd0),
-                    _mm256_shuffle_ps::<0x44>(ab1, cd1),
-                    _mm256_shuffle_ps::<0xee>(ab1, cd1),
-                ];
+                let columns = columns_f32(from.add(4 * half), stride);
                 for (i, column) in columns.into_iter().enumerate() {
                     _mm256_storeu_ps(to.add((4 * half + i) * width), column);
                 }
@@ -134,6 +243,71 @@ mod avx2 {
         }
     }
 
+    /// Loads two columns of four rows.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 4 rows of 2 must be valid for reads.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 2] {
+        // SAFETY: the caller guarantees that rows 0 to 3 are valid.
+        unsafe {
+            // Row r next to row r + 2.
+            let pair = |r: usize| {
+                let low = _mm_loadu_pd(from.add(r * stride));
+                let high = _mm_loadu_pd(from.add((r + 2) * stride));
+                _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high)
+            };
+            let (a, b) = (pair(0), pair(1));
+            [_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b)]
+        }
+    }
+
+    /// Adds the products of `LANES` rows to their sums.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2 and FMA; `LANES` rows of as many elements as `factors` has, a
+    /// multiple of 4, must be valid for reads.
+    ///
+    /// # Panics
+    ///
+    /// If `sums` does not have `LANES` elements.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn chains_f64<const LANES: usize>(
+        factors: &[f64],
+        from: *const f64,
+        stride: usize,
+        sums: &mut [f64],
+    ) {
+        assert_eq!(sums.len(), LANES);
+        // SAFETY: the caller guarantees that the rows are valid, and `sums` has `LANES` elements.
+        unsafe {
+            let mut vectors = [_mm256_setzero_pd(); CHAINS / 4];
+            for (vector, sums) in vectors.iter_mut().zip(sums.chunks_exact(4)) {
+                *vector = _mm256_loadu_pd(sums.as_ptr());
+            }
+            // In turns, each group a line behind, as in `chains_f32`.
+            let parts = factors.len() / 2;
+            for turn in 0..parts + 4 * (LANES / 4 - 1) {
+                for (group, sum) in vectors[..LANES / 4].iter_mut().enumerate() {
+                    let part = turn.wrapping_sub(4 * group);
+                    if part < parts {
+                        let columns = columns_f64(from.add(group * 4 * stride + part * 2), stride);
+                        let factors = factors.get_unchecked(part * 2..part * 2 + 2);
+                        for (&factor, column) in factors.iter().zip(columns) {
+                            *sum = _mm256_fmadd_pd(_mm256_set1_pd(factor), column, *sum);
+                        }
+                    }
+                }
+            }
+            for (vector, sums) in vectors.into_iter().zip(sums.chunks_exact_mut(4)) {
+                _mm256_storeu_pd(sums.as_mut_ptr(), vector);
+            }
+        }
+    }
+
     /// Transposes a 4 by 4 block.
     ///
     /// # Safety
@@ -143,15 +317,11 @@ mod avx2 {
     pub(super) unsafe fn block_f64(from: *const f64, stride: usize, to: *mut f64, width: usize) {
         // SAFETY: the caller guarantees that rows 0 to 3 are valid.
         unsafe {
-            let pair = |r: usize, half: usize| {
-                let low = _mm_loadu_pd(from.add(r * stride + 2 * half));
-                let high = _mm_loadu_pd(from.add((r + 2) * stride + 2 * half));
-                _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high)
-            };
             for half in 0..2 {
-                let (a, b) = (pair(0, half), pair(1, half));
-                _mm256_storeu_pd(to.add(2 * half * width), _mm256_unpacklo_pd(a, b));
-                _mm256_storeu_pd(to.add((2 * half + 1) * width), _mm256_unpackhi_pd(a, b));
+                let columns = columns_f64(from.add(2 * half), stride);
+                for (i, column) in columns.into_iter().enumerate() {
+                    _mm256_storeu_pd(to.add((2 * half + i) * width), column);
+                }
             }
         }
     }

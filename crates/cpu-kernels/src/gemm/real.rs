@@ -55,6 +55,10 @@ pub(crate) mod sealed {
             to: &mut [Self],
             width: usize,
         );
+        /// Adds `factors[step] * from[lane * stride + step]` to the sum of each lane, step by step,
+        /// and returns the number of steps that it took.
+        fn add_products(factors: &[Self], from: &[Self], stride: usize, sums: &mut [Self])
+        -> usize;
         /// Returns the exponent of the last mantissa bit of a finite value, or a large number for
         /// zero.
         fn last_bit_exponent(self) -> i32;
@@ -64,7 +68,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! real {
-    ($elem:ty, $kernels:ident, $transpose:ident, $cell:ident, $bias:expr, $mantissa:expr, $mask:expr) => {
+    ($elem:ty, $kernels:ident, $transpose:ident, $add_products:ident, $cell:ident, $bias:expr, $mantissa:expr, $mask:expr) => {
         thread_local! {
             static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
         }
@@ -88,6 +92,15 @@ macro_rules! real {
                 width: usize,
             ) {
                 arch::transpose::$transpose(from, stride, lanes_and_steps, to, width);
+            }
+            #[inline(always)]
+            fn add_products(
+                factors: &[Self],
+                from: &[Self],
+                stride: usize,
+                sums: &mut [Self],
+            ) -> usize {
+                arch::transpose::$add_products(factors, from, stride, sums)
             }
             #[inline(always)]
             fn last_bit_exponent(self) -> i32 {
@@ -116,5 +129,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 127, 23, 0xff);
-real!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 1023, 52, 0x7ff);
+real!(f32, kernels_f32, pack_transposed_f32, add_products_f32, SCRATCH_F32, 127, 23, 0xff);
+real!(f64, kernels_f64, pack_transposed_f64, add_products_f64, SCRATCH_F64, 1023, 52, 0x7ff);

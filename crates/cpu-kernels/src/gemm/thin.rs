@@ -9,7 +9,7 @@ use samebits_numerics::simd::{self, Kernel};
 const TASK_WORK: usize = 1 << 17;
 
 /// The number of lanes that go through the steps together.
-const LANES: usize = 32;
+const LANES: usize = crate::arch::transpose::CHAINS;
 
 /// The number of steps that are transposed at a time.
 const STEPS: usize = 32;
@@ -54,30 +54,48 @@ impl<T: Real> Kernel for Row<'_, T> {
     fn run(self) {
         let Row { a, b, k, out } = self;
         let mut panel = [T::default(); STEPS * LANES];
-        for (group, out) in out.chunks_mut(LANES).enumerate() {
-            let lanes = &b.data[group * LANES * b.lane_stride..];
+        let mut factors = [T::default(); K_BLOCK];
+        let mut from = 0;
+        while from < out.len() {
+            // Fewer lanes than all are whole vectors, or the last ones.
+            let left = out.len() - from;
+            let lanes = if left < 8 { left } else { (left / 8 * 8).min(LANES) };
+            let rows = &b.data[from * b.lane_stride..];
             let mut total = [T::default(); LANES];
             for block in (0..k).step_by(K_BLOCK) {
                 let mut sums = [T::default(); LANES];
                 let end = k.min(block + K_BLOCK);
-                for first in (block..end).step_by(STEPS) {
-                    let steps = STEPS.min(end - first);
-                    let counts = (out.len(), steps);
-                    T::pack_transposed(&lanes[first..], b.lane_stride, counts, &mut panel, LANES);
-                    for (step, values) in panel.chunks_exact(LANES).take(steps).enumerate() {
-                        let x = a.data[(first + step) * a.step_stride];
+                let factors = if a.step_stride == 1 {
+                    &a.data[block..end]
+                } else {
+                    for (step, factor) in (block..end).zip(&mut factors) {
+                        *factor = a.data[step * a.step_stride];
+                    }
+                    &factors[..end - block]
+                };
+                let rows = &rows[block..];
+                let mut first = T::add_products(factors, rows, b.lane_stride, &mut sums[..lanes]);
+                while first < factors.len() {
+                    let steps = STEPS.min(factors.len() - first);
+                    let counts = (lanes, steps);
+                    T::pack_transposed(&rows[first..], b.lane_stride, counts, &mut panel, LANES);
+                    for (&x, values) in
+                        factors[first..].iter().zip(panel.chunks_exact(LANES)).take(steps)
+                    {
                         for (sum, &value) in sums.iter_mut().zip(values) {
                             *sum = x.fma(value, *sum);
                         }
                     }
+                    first += steps;
                 }
                 for (total, sum) in total.iter_mut().zip(sums) {
                     *total = if block > 0 { total.plus(sum) } else { sum };
                 }
             }
-            for (out, total) in out.iter_mut().zip(total) {
+            for (out, total) in out[from..from + lanes].iter_mut().zip(total) {
                 *out = total.canonical();
             }
+            from += lanes;
         }
     }
 }
