@@ -2,6 +2,8 @@
 
 #[path = "gpt/generate.rs"]
 mod generate;
+#[path = "gpt/schedules.rs"]
+mod schedules;
 
 use samebits_autograd::functional;
 use samebits_autograd::nn::{
