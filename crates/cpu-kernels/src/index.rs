@@ -14,6 +14,9 @@ use crate::scatter::{
 use crate::{memory, parallel};
 use std::marker::PhantomData;
 
+/// The number of elements that a task of `index_copy` moves.
+const MOVED: usize = 1 << 14;
+
 /// Copies the slices that `index` names: `out[o, k, :] = input[o, index[k], :]`.
 ///
 /// # Shapes
@@ -236,11 +239,35 @@ pub fn index_copy<T: Copy + Send + Sync>(
     if out.is_empty() {
         return Ok(());
     }
-    let slab = index.len() * inner;
-    for (o, out) in out.chunks_mut(dim * inner).enumerate() {
+    if outer == 1 {
         let rows = Rows { op: OP, index, size: dim, base: 0 };
-        assign(out, inner, &rows, &source[o * slab..(o + 1) * slab])?;
+        return assign(out, inner, &rows, source);
     }
+    // Many slabs share the index, so the source that each row keeps is found once.
+    let moves = index.iter().enumerate().map(|(source, &row)| (row as usize, source));
+    let mut moves: Vec<(usize, usize)> = memory::collected(OP, moves)?;
+    parallel::sort_unstable(&mut moves);
+    moves.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = later.1;
+        }
+        same
+    });
+    let (slab, sources) = (dim * inner, index.len() * inner);
+    let slabs = (MOVED / (moves.len() * inner).max(1)).clamp(1, outer);
+    parallel::pieces_of(slabs * slab, out, |start, out| {
+        let source = &source[start / slab * sources..];
+        for (out, source) in out.chunks_exact_mut(slab).zip(source.chunks(sources.max(1))) {
+            for &(row, from) in &moves {
+                if inner == 1 {
+                    out[row] = source[from];
+                } else {
+                    out[row * inner..][..inner].copy_from_slice(&source[from * inner..][..inner]);
+                }
+            }
+        }
+    });
     Ok(())
 }
 

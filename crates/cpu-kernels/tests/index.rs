@@ -11,13 +11,15 @@ use samebits_cpu_kernels::index::{
     repeat_interleave_index, scatter, take,
 };
 
-const SHAPES: [([usize; 3], usize); 6] = [
+const SHAPES: [([usize; 3], usize); 8] = [
     ([1, 3, 1], 8),
     ([2, 5, 3], 7),
     ([3, 70, 17], 300),
     ([1, 200_000, 1], 300_000),
     ([2, 4000, 40], 3000),
     ([4, 1, 30_000], 2),
+    ([4000, 13, 1], 5),
+    ([3000, 3, 2], 8),
 ];
 
 #[test]

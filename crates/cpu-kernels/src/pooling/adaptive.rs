@@ -81,10 +81,10 @@ pub fn adaptive_avg_pool_backward<T: Float>(
         grad_input.fill(T::ZERO);
         return Ok(());
     }
-    let planes =
-        parallel::chunks_mut(grad_input, in_plane).zip(parallel::chunks(grad_out, out_plane));
-    planes.for_each(|(grad_input, grad_out)| {
-        simd::dispatch(AvgPlane { pool, grad_out, grad_input });
+    let planes = TASK.div_ceil(in_plane.max(out_plane));
+    parallel::pieces_of(planes * in_plane, grad_input, |start, grad_input| {
+        let grad_out = &grad_out[start / in_plane * out_plane..];
+        simd::dispatch(AvgPlanes { pool, grad_out, grad_input });
     });
     Ok(())
 }
@@ -273,32 +273,35 @@ const NONE: i64 = -1;
 /// Arguments of a kernel: one plane of an average's gradient. It visits the outputs in ascending
 /// order and adds to every position of the window, so each position gets its contributions in that
 /// order.
-struct AvgPlane<'a, T> {
+struct AvgPlanes<'a, T> {
     pool: &'a AdaptivePool,
     grad_out: &'a [T],
     grad_input: &'a mut [T],
 }
 
-impl<T: Float> Kernel for AvgPlane<'_, T> {
+impl<T: Float> Kernel for AvgPlanes<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AvgPlane { pool, grad_out, grad_input } = self;
+        let AvgPlanes { pool, grad_out, grad_input } = self;
         let [_, height, width] = pool.axes();
-        grad_input.fill(T::ZERO);
-        for (o, &grad) in grad_out.iter().enumerate() {
-            let [depths, lines, columns] = windows(pool.axes(), o);
-            let weight = T::ONE / T::from_usize(depths.len() * lines.len() * columns.len());
-            for d in depths {
-                for h in lines.clone() {
-                    let line = &mut grad_input[(d * height.input + h) * width.input..];
-                    for sum in &mut line[columns.clone()] {
-                        *sum = grad.mul_add(weight, *sum);
+        let planes = grad_input.chunks_exact_mut(pool.input_plane());
+        for (grad_input, grad_out) in planes.zip(grad_out.chunks_exact(pool.output_plane())) {
+            grad_input.fill(T::ZERO);
+            for (o, &grad) in grad_out.iter().enumerate() {
+                let [depths, lines, columns] = windows(pool.axes(), o);
+                let weight = T::ONE / T::from_usize(depths.len() * lines.len() * columns.len());
+                for d in depths {
+                    for h in lines.clone() {
+                        let line = &mut grad_input[(d * height.input + h) * width.input..];
+                        for sum in &mut line[columns.clone()] {
+                            *sum = grad.mul_add(weight, *sum);
+                        }
                     }
                 }
             }
+            grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
         }
-        grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
     }
 }
 
