@@ -212,7 +212,7 @@ impl Elementary for f64 {
     }
 
     fn power(a: Operand<'_, f64>, b: Operand<'_, f64>, out: &mut [f64]) {
-        binary_with(Pow64, a, b, out);
+        pieces(out, |start, out| simd::dispatch(Power64 { a, b, start, out }));
     }
 }
 
@@ -627,12 +627,34 @@ functions64! {
     Erf64 = erf;
 }
 
-#[derive(Clone, Copy)]
-struct Pow64;
+struct Power64<'a> {
+    a: Operand<'a, f64>,
+    b: Operand<'a, f64>,
+    start: usize,
+    out: &'a mut [f64],
+}
 
-impl Function2<f64> for Pow64 {
+impl Kernel for Power64<'_> {
+    type Output = ();
     #[inline(always)]
-    fn eval(self, a: f64, b: f64) -> f64 {
-        math::f64::pow(a, b)
+    fn run(self) {
+        use Operand::{Each, Splat};
+        let Power64 { a, b, start, out } = self;
+        let end = start + out.len();
+        match (a, b) {
+            (Each(a), Each(b)) => {
+                let (a, b) = (&a[start..end], &b[start..end]);
+                math::f64::pow_each(|i| a[i], |i| b[i], out);
+            }
+            (Each(a), Splat(b)) => {
+                let a = &a[start..end];
+                math::f64::pow_each(|i| a[i], |_| b, out);
+            }
+            (Splat(a), Each(b)) => {
+                let b = &b[start..end];
+                math::f64::pow_each(|_| a, |i| b[i], out);
+            }
+            (Splat(a), Splat(b)) => out.fill(math::f64::pow(a, b)),
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Dd {
 }
 
 /// The values 1/1, 1/3, 1/5 and so on, each the quotient of [`Dd::div`].
-const ODD_RECIPROCALS: [Dd; 23] = [
+pub(super) const ODD_RECIPROCALS: [Dd; 23] = [
     Dd { high: 1.0, low: 0.0 },
     Dd { high: 1.0 / 3.0, low: f64::from_bits(0x3c75_5555_5555_5555) },
     Dd { high: 1.0 / 5.0, low: f64::from_bits(0xbc69_9999_9999_999a) },
@@ -141,7 +141,7 @@ impl Dd {
 
     /// Returns (p, n) with e^self = 2^n p.
     #[inline(always)]
-    fn exp_parts(self) -> (Dd, f64) {
+    pub(super) fn exp_parts(self) -> (Dd, f64) {
         let n = (self.high * core::f64::consts::LOG2_E).round_ties_even();
         let r = self.add(Dd::multiple_of_ln_2(-n));
         // |r| <= 0.35: what is left out is below 2^-120.

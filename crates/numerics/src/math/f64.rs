@@ -20,7 +20,7 @@ mod trig;
 pub use erf::erf;
 pub use exp::{exp, exp2, expm1, sigmoid, tanh};
 pub use log::{log, log_rounded, log1p, log2, log10};
-pub use pow::{pow, powi};
+pub use pow::{pow, pow_each, powi};
 pub use root::{rsqrt, sqrt};
 pub use trig::{cos, cospi, sin, sinpi};
 
