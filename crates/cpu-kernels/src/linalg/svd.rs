@@ -223,23 +223,26 @@ impl Kernel for Rotate<'_, '_> {
     #[inline(always)]
     fn run(self) -> bool {
         match self.0.first().map_or(0, |column| column.x.len()) {
-            8 => self.pairs(rotate_short::<8>),
-            16 => self.pairs(rotate_short::<16>),
-            _ => self.pairs(rotate_pair),
+            8 => self.pairs::<8>(),
+            16 => self.pairs::<16>(),
+            _ => self.pairs::<0>(),
         }
     }
 }
 
 impl Rotate<'_, '_> {
+    /// Rotates columns of `L` elements, or of any number if `L` is 0. A function in place of the
+    /// number would not be inlined, and what is not inlined into a kernel has no vectors.
     #[inline(always)]
-    fn pairs(self, rotate: impl Fn(&mut Column<'_>, &mut Column<'_>) -> bool) -> bool {
+    fn pairs<const L: usize>(self) -> bool {
         let Rotate(front, back) = self;
         let mut rotated = false;
         for p in 0..front.len() {
             let (done, later) = front.split_at_mut(p + 1);
             let others = if back.is_empty() { later } else { &mut *back };
             for q in others {
-                rotated |= rotate(&mut done[p], q);
+                let p = &mut done[p];
+                rotated |= if L > 0 { rotate_short::<L>(p, q) } else { rotate_pair(p, q) };
             }
         }
         rotated
