@@ -288,9 +288,7 @@ fn gru_row<T: Elementary>(
     let (reset, rest) = activations.split_at_mut(size);
     let (update, rest) = rest.split_at_mut(size);
     let (new, kept) = rest.split_at_mut(size);
-    for ((x, &r), &h) in x[n..].iter_mut().zip(&*reset).zip(&h[n..]) {
-        *x = r.mul_add(h, *x);
-    }
+    simd::dispatch(GruReset { reset, h: &h[n..], x: &mut x[n..] });
     T::elementary(UnaryKind::Tanh, &x[n..], new);
     for (to, &h) in kept.iter_mut().zip(&h[n..]) {
         *to = h.canonical();
@@ -427,6 +425,22 @@ impl<T: Elementary> Kernel for LstmBackward<'_, T> {
             to_g[k] = ((d * i[k]) * (T::ONE - g[k] * g[k])).canonical();
             to_o[k] = ((h * t) * ((T::ONE - o[k]) * o[k])).canonical();
             previous[k] = (d * f[k]).canonical();
+        }
+    }
+}
+
+struct GruReset<'a, T> {
+    reset: &'a [T],
+    h: &'a [T],
+    x: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for GruReset<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((x, &r), &h) in self.x.iter_mut().zip(self.reset).zip(self.h) {
+            *x = r.mul_add(h, *x);
         }
     }
 }

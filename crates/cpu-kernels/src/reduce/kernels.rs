@@ -77,6 +77,20 @@ impl<T: Float> Kernel for Logarithms<'_, T> {
     }
 }
 
+/// Arguments of a kernel: one power in f64.
+pub(super) struct Power {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+impl Kernel for Power {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        math::pow(self.x, self.y)
+    }
+}
+
 /// Arguments of a kernel: the largest or smallest magnitude of a stretch of elements; NaN is
 /// ignored.
 pub(super) struct Most<'a, T> {
