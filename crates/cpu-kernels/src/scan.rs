@@ -497,7 +497,10 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for TileTotals<'_, T, O
                         *local = O::apply(*local, O::element(x.into()));
                     }
                 }
-                before = local.into_iter().fold(before, O::apply);
+                // A fold would not be inlined into the kernel.
+                for state in local {
+                    before = O::apply(before, state);
+                }
                 run += 4 * RUN;
             }
             while run < end {

@@ -250,7 +250,11 @@ impl Kernel for Apply<'_> {
                 if tau == 0.0 {
                     continue;
                 }
-                let product_k = known.unwrap_or_else(|| dot(&v[k + 1..], &column[k + 1..]));
+                // A closure would not be inlined into the kernel.
+                let product_k = match known {
+                    Some(product) => product,
+                    None => dot(&v[k + 1..], &column[k + 1..]),
+                };
                 let share = tau * (column[k] + product_k);
                 column[k] -= share;
                 if i + 1 == taus.len() {
@@ -290,7 +294,11 @@ impl Kernel for Form<'_> {
                     if tau == 0.0 {
                         continue;
                     }
-                    let product_k = known.unwrap_or_else(|| dot(&v[k + 1..], &column[k + 1..]));
+                    // A closure would not be inlined into the kernel.
+                    let product_k = match known {
+                        Some(product) => product,
+                        None => dot(&v[k + 1..], &column[k + 1..]),
+                    };
                     let share = tau * (column[k] + product_k);
                     // The first element of the vector is 1, and an fma with 1 is a subtraction.
                     let (v, column) = (&v[k..], &mut column[k..]);

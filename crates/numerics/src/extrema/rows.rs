@@ -9,6 +9,22 @@ const SHORT: usize = 64;
 /// The number of rows side by side: a vector of f32 at the widest level.
 const ROWS: usize = 16;
 
+/// Writes `$long` of each row and returns if rows are long.
+///
+/// A macro: what is not inlined into a kernel has no vectors, and a long closure is not inlined.
+macro_rules! each_long {
+    ($values:ident, $n:ident, $out:ident, $long:ident) => {
+        assert!($n > 0, "rows: no elements to choose from");
+        assert_eq!($values.len(), $out.len() * $n, "rows: wrong number of elements");
+        if $n >= SHORT {
+            for (row, out) in $values.chunks_exact($n).zip($out) {
+                *out = $long(row).expect("a row has elements");
+            }
+            return;
+        }
+    };
+}
+
 /// Computes [`max`] of each row of `n` elements.
 ///
 /// # Shapes
@@ -32,13 +48,15 @@ const ROWS: usize = 16;
 /// ```
 #[inline(always)]
 pub fn max_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
-    rows(values, n, |row| max(row), |old, new| replaces_max(old, new), |_, value| value, out);
+    each_long!(values, n, out, max);
+    short_rows(values, n, |old, new| replaces_max(old, new), |_, value| value, out);
 }
 
 /// Computes [`min`] of each row; see [`max_rows`].
 #[inline(always)]
 pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
-    rows(values, n, |row| min(row), |old, new| replaces_min(old, new), |_, value| value, out);
+    each_long!(values, n, out, min);
+    short_rows(values, n, |old, new| replaces_min(old, new), |_, value| value, out);
 }
 
 /// Computes the index of [`argmax`] of each row of `n` elements, as the i64 of index tensors.
@@ -64,36 +82,36 @@ pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
 /// ```
 #[inline(always)]
 pub fn argmax_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
-    let long = |row: &[T]| argmax(row).map(|(index, _)| index as i64);
-    rows(values, n, long, |old, new| replaces_max(old, new), |index, _| index.into(), out);
+    each_long!(values, n, out, place_of_max);
+    short_rows(values, n, |old, new| replaces_max(old, new), |index, _| index.into(), out);
 }
 
 /// Computes the index of [`argmin`] of each row; see [`argmax_rows`].
 #[inline(always)]
 pub fn argmin_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
-    let long = |row: &[T]| argmin(row).map(|(index, _)| index as i64);
-    rows(values, n, long, |old, new| replaces_min(old, new), |index, _| index.into(), out);
+    each_long!(values, n, out, place_of_min);
+    short_rows(values, n, |old, new| replaces_min(old, new), |index, _| index.into(), out);
 }
 
-/// Writes `long(row)` for each long row, and `pick(index, value)` of the extremum for each short
-/// row.
 #[inline(always)]
-fn rows<T: Ordered, R>(
+fn place_of_max<T: Ordered>(row: &[T]) -> Option<i64> {
+    argmax(row).map(|(index, _)| index as i64)
+}
+
+#[inline(always)]
+fn place_of_min<T: Ordered>(row: &[T]) -> Option<i64> {
+    argmin(row).map(|(index, _)| index as i64)
+}
+
+/// Writes `pick(index, value)` of the extremum of each row of fewer than [`SHORT`] elements.
+#[inline(always)]
+fn short_rows<T: Ordered, R>(
     values: &[T],
     n: usize,
-    long: impl Fn(&[T]) -> Option<R>,
     replaces: impl Fn(T, T) -> bool,
     pick: impl Fn(u32, T) -> R,
     out: &mut [R],
 ) {
-    assert!(n > 0, "rows: no elements to choose from");
-    assert_eq!(values.len(), out.len() * n, "rows: wrong number of elements");
-    if n >= SHORT {
-        for (row, out) in values.chunks_exact(n).zip(out) {
-            *out = long(row).expect("a row has elements");
-        }
-        return;
-    }
     for (tile, out) in values.chunks(ROWS * n).zip(out.chunks_mut(ROWS)) {
         let mut columns = [[T::default(); ROWS]; SHORT];
         let columns = &mut columns[..n];
