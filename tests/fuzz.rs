@@ -147,6 +147,8 @@ const READERS: &[(&str, &str, &str)] = &[
     ("rng/src/torch.rs", "from_state", "generators"),
     ("samebits/src/io/checkpoint.rs", "from_bytes", "checkpoints"),
     ("samebits/src/io/checkpoint.rs", "load", "checkpoints"),
+    ("samebits/src/io/gpt.rs", "load_gpt", "gpts"),
+    ("samebits/src/io/gpt/config.rs", "parse_gpt_config", "gpts"),
     ("samebits/src/io/npy.rs", "load_npy", "npy"),
     ("samebits/src/io/npz.rs", "load_npz", "npz"),
     ("samebits/src/io/npz.rs", "open", "npz"),

@@ -5,6 +5,7 @@
 //! | safetensors, many tensors by name | [`load_safetensors`], [`SafetensorsFile`] | [`save_safetensors`] |
 //! | NumPy's `.npy`, one tensor | [`load_npy`] | [`save_npy`] |
 //! | NumPy's `.npz`, many tensors by name | [`load_npz`], [`NpzFile`] | [`save_npz`] |
+//! | folder of a GPT-2 or Llama model | [`load_gpt`] | |
 //! | checkpoint: tensors and a state | [`Checkpoint::load`] | [`Checkpoint::save`] |
 //!
 //! The functions read a whole file; the types list its contents and read single tensors.
@@ -34,6 +35,7 @@
 
 mod bytes;
 mod checkpoint;
+mod gpt;
 mod npy;
 mod npz;
 mod safetensors;
@@ -45,6 +47,7 @@ use std::path::{Path, PathBuf};
 use crate::Tensor;
 
 pub use checkpoint::Checkpoint;
+pub use gpt::{load_gpt, parse_gpt_config};
 pub use npy::{load_npy, save_npy};
 pub use npz::{NpzFile, load_npz, save_npz};
 pub use safetensors::{SafetensorsFile, load_safetensors, save_safetensors};

@@ -48,6 +48,7 @@ pub(super) fn targets() -> Vec<Target> {
     add("choices", choice_samples, choices);
     add("csv", csv_samples, csv);
     add("generators", generator_samples, generators);
+    add("gpts", saved::gpt_samples, saved::gpts);
     add("idx", idx_samples, idx);
     add("images", image_samples, images);
     add("json_lines", sources::json_samples, sources::json_lines);

@@ -116,6 +116,29 @@ pub(super) fn weights(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     said(model.forward(&Tensor::scalar(0.5f32).expand(&[2, FEATURES]).expect("a view"))).map(drop)
 }
 
+/// Configurations and weights of language models: the former begin with a brace.
+pub(super) fn gpt_samples() -> Samples {
+    vec![
+        include_bytes!("../../reference/gpt/gpt2/config.json").to_vec(),
+        include_bytes!("../../reference/gpt/llama_tied/config.json").to_vec(),
+        include_bytes!("../../reference/gpt/gpt2/model.safetensors").to_vec(),
+        include_bytes!("../../reference/gpt/llama_tied/model.safetensors").to_vec(),
+    ]
+}
+
+pub(super) fn gpts(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
+    let model = draw.between(0, 1);
+    let (config, weights) = (&samples[model], &samples[2 + model]);
+    let (config, weights) = match draw.flag() {
+        true => (damaged(draw, std::slice::from_ref(config)), weights.clone()),
+        false => (config.clone(), damaged_safetensors(draw, std::slice::from_ref(weights))),
+    };
+    let (folder, _) = file("config.json", &config);
+    std::fs::write(folder.path().join("model.safetensors"), weights).expect("a temporary file");
+    let model = said(io::load_gpt(folder.path()))?;
+    said(model.forward(&Tensor::zeros(&[1, 2], DType::I64).expect("two tokens"))).map(drop)
+}
+
 const FEATURES: usize = 2;
 
 fn model() -> Sequential {

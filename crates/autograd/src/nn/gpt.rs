@@ -4,6 +4,7 @@ mod block;
 mod cache;
 mod generate;
 mod sample;
+mod weights;
 
 pub use block::{GptAttention, GptBlock, GptFeedforward, GptNorm};
 pub use cache::KvCache;
@@ -45,9 +46,11 @@ pub enum GptPositions {
 /// The form of a [`Gpt`]'s feedforward parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GptActivation {
-    /// Two linear layers with GELU between, as in GPT-2.
+    /// Two linear layers with GELU between.
     #[default]
     Gelu,
+    /// Two linear layers with the approximation of GELU by tanh between, as in GPT-2.
+    GeluTanh,
     /// Three linear layers and a gate, as in Llama.
     SwiGlu,
 }
@@ -100,8 +103,8 @@ pub struct Gpt {
 }
 
 impl Gpt {
-    /// Returns options for a model, starting from GPT-2's: learned positions, layer normalisation,
-    /// GELU, biases, tied embeddings and a context of 1024 tokens, without dropout.
+    /// Returns options for a model, starting from nearly GPT-2's: learned positions, layer
+    /// normalisation, GELU, biases, tied embeddings and a context of 1024 tokens, without dropout.
     pub fn options(vocabulary: usize, width: usize, heads: usize, layers: usize) -> GptOptions {
         GptOptions {
             vocabulary,
@@ -119,6 +122,7 @@ impl Gpt {
             bias: true,
             tie: true,
             place: Place::default(),
+            empty: false,
         }
     }
 
@@ -318,6 +322,8 @@ pub struct GptOptions {
     bias: bool,
     tie: bool,
     place: Place,
+    /// If true, weights are zeros that take no memory.
+    empty: bool,
 }
 
 impl GptOptions {
@@ -417,6 +423,7 @@ impl GptOptions {
             gate: gated.then(|| self.linear(width, hidden, 0.02)).transpose()?,
             up: self.linear(width, hidden, 0.02)?,
             down: self.linear(hidden, width, last)?,
+            tanh: self.activation == GptActivation::GeluTanh,
         };
         Ok(GptBlock {
             norm1: self.normalisation()?,
@@ -447,6 +454,10 @@ impl GptOptions {
     }
 
     fn weight(&self, shape: &[usize], std: f64) -> Result<Tensor> {
-        drawn("Gpt", shape, self.place, Numbers::Normal { mean: 0.0, std })?.set_requires_grad(true)
+        let weight = match self.empty {
+            true => self.place.constant(&[], 0.0)?.detach().expand(shape)?,
+            false => drawn("Gpt", shape, self.place, Numbers::Normal { mean: 0.0, std })?,
+        };
+        weight.set_requires_grad(true)
     }
 }

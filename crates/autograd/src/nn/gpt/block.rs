@@ -35,6 +35,7 @@ pub struct GptFeedforward {
     pub up: Linear,
     /// The layer back.
     pub down: Linear,
+    pub(super) tanh: bool,
 }
 
 impl Layer for GptFeedforward {
@@ -42,6 +43,7 @@ impl Layer for GptFeedforward {
         let up = self.up.forward(x)?;
         let hidden = match &self.gate {
             Some(gate) => functional::mul(&functional::silu(&gate.forward(x)?)?, &up)?,
+            None if self.tanh => functional::gelu_tanh(&up)?,
             None => functional::gelu(&up)?,
         };
         self.down.forward(&hidden)
