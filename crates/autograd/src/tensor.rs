@@ -209,6 +209,8 @@ impl Tensor {
     /// # Errors
     ///
     /// [`Error::DTypeMismatch`] unless the type is `Bool`; else as [`to_vec`](Tensor::to_vec).
+    #[doc(alias = "tolist")]
+    #[doc(alias = "to_vec")]
     pub fn to_bools(&self) -> Result<Vec<bool>> {
         self.value.to_bools()
     }

@@ -1,6 +1,9 @@
 //! Tensor functions that users of PyTorch look for, against written figures.
 
 use samebits_autograd::functional::{Ellipsis, NewAxis};
+use samebits_autograd::nn::{
+    CircularPad2d, ConstantPad2d, Layer, ReflectionPad2d, ReplicationPad2d, ZeroPad2d,
+};
 use samebits_autograd::sparse::SparseCoo;
 use samebits_autograd::{DType, Error, Result, Tensor, functional as f};
 use samebits_tensor_core::ops::PadMode;
@@ -192,6 +195,52 @@ fn indices_are_integers_ranges_and_markers() {
     assert_eq!(Tensor::zeros(&[0, 2], DType::I64).unwrap().i(1..).unwrap().shape(), [0, 2]);
     assert_eq!(Tensor::scalar(1i64).i(Ellipsis).unwrap().shape(), [0; 0]);
     assert_eq!(Tensor::scalar(1i64).i(NewAxis).unwrap().shape(), [1]);
+}
+
+/// The figures are those of PyTorch 2.15.
+#[test]
+fn indices_are_tensors_and_masks() {
+    #[track_caller]
+    fn assert_is(found: Result<Tensor>, shape: &[usize], numbers: &[i32]) {
+        let numbers: Vec<f32> = numbers.iter().map(|&number| number as f32).collect();
+        assert_f32(found, shape, &numbers);
+    }
+    let x = block();
+    let i = &Tensor::new([2, 0]).unwrap();
+    let k = &Tensor::new([0, 0]).unwrap();
+    let j = &Tensor::new([[1], [-1]]).unwrap();
+    let m = &Tensor::new([true, false, false, true]).unwrap();
+    let wide = &Tensor::new([[true, false, true], [false, true, false]]).unwrap();
+    assert_is(x.i((.., i, m)), &[2, 2], &[8, 3, 20, 15]);
+    assert_is(x.i((Ellipsis, m)), &[2, 3, 2], &[0, 3, 4, 7, 8, 11, 12, 15, 16, 19, 20, 23]);
+    assert_is(x.i(wide), &[3, 4], &[0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19]);
+    assert_is(x.i((wide, &Tensor::new([0, 1, 2]).unwrap())), &[3], &[0, 9, 18]);
+    assert_is(x.i((k, .., j)), &[2, 2, 3], &[1, 5, 9, 1, 5, 9, 3, 7, 11, 3, 7, 11]);
+    // An integer is taken first, and is no tensor of indices.
+    assert_is(x.i((1, .., i)), &[3, 2], &[14, 12, 18, 16, 22, 20]);
+    assert_is(x.i((k, NewAxis, i)), &[2, 1, 4], &[8, 9, 10, 11, 0, 1, 2, 3]);
+    assert_is(x.i((0, i)), &[2, 4], &[8, 9, 10, 11, 0, 1, 2, 3]);
+    assert_is(x.i((.., 1.., i)), &[2, 2, 2], &[6, 4, 10, 8, 18, 16, 22, 20]);
+    assert_is(x.i((k, Ellipsis, i)), &[2, 3], &[2, 6, 10, 0, 4, 8]);
+    let one = Tensor::scalar(1i64);
+    assert_is(x.i((.., one)), &[2, 4], &[4, 5, 6, 7, 16, 17, 18, 19]);
+    assert_eq!(x.i(Tensor::zeros(&[0], DType::I64).unwrap()).unwrap().shape(), [0, 3, 4]);
+    assert_eq!(x.i(Tensor::zeros(&[2, 3], DType::Bool).unwrap()).unwrap().shape(), [0, 4]);
+    let number = leaf(&[3.0], &[]);
+    assert_is(number.i(Tensor::new(true).unwrap()), &[1], &[3]);
+    assert_eq!(number.i((Ellipsis, &Tensor::new(false).unwrap())).unwrap().shape(), [0]);
+
+    assert_eq!(message(x.i((.., m))), "i: a mask of shape [4] for dimensions of [3]");
+    assert_eq!(message(x.i((wide, wide))), "i: 4 indices for a tensor of rank 3");
+    let error = x.i(i).unwrap_err().to_string();
+    assert_eq!(error, "i: index 2 at position 0 is out of range for size 2");
+    let error = x.i(leaf(&[1.0], &[1])).unwrap_err().to_string();
+    assert_eq!(error, "i: expected every index of type i64, got f32");
+    // Two of the elements are the same.
+    let y = x.i((k, .., j)).unwrap();
+    let gradient =
+        y.sum_all().unwrap().backward().unwrap().of(&x).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(gradient[..12], [0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 0.0, 2.0]);
 }
 
 #[test]
@@ -610,4 +659,24 @@ fn a_variable_made_a_leaf_again_is_another_variable() {
     let thawed = x.clone().set_requires_grad(false).unwrap().set_requires_grad(true).unwrap();
     let gradients = x.mul(&thawed).unwrap().backward().unwrap();
     assert_eq!(gradients.of(&x).unwrap().item::<f32>().unwrap(), 4.0);
+}
+
+/// The figures are those of PyTorch 2.15.
+#[test]
+fn padding_layers_pad_like_torch() {
+    #[track_caller]
+    fn expect(layer: &dyn Layer, shape: &[usize], numbers: &[f32]) {
+        let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[1, 1, 2, 3]).unwrap();
+        let y = layer.forward(&x).unwrap();
+        assert_eq!((y.shape(), &y.to_vec::<f32>().unwrap()[..]), (shape, numbers));
+    }
+    let reflected = [5., 4., 5., 6., 5., 4., 2., 1., 2., 3., 2., 1., 5., 4., 5., 6., 5., 4.];
+    expect(&ReflectionPad2d::new([1, 2, 1, 0]), &[1, 1, 3, 6], &reflected);
+    let replicated = [1., 1., 2., 3., 4., 4., 5., 6., 4., 4., 5., 6., 4., 4., 5., 6.];
+    expect(&ReplicationPad2d::new([1, 0, 0, 2]), &[1, 1, 4, 4], &replicated);
+    let constant = [-0.5, -0.5, -0.5, -0.5, 1., 2., 3., -0.5, 4., 5., 6., -0.5];
+    expect(&ConstantPad2d::new([0, 1, 1, 0], -0.5), &[1, 1, 3, 4], &constant);
+    expect(&ZeroPad2d::new([1, -1, 0, 1]), &[1, 1, 3, 3], &[0., 1., 2., 0., 4., 5., 0., 0., 0.]);
+    let circular = [2., 3., 1., 2., 3., 5., 6., 4., 5., 6., 2., 3., 1., 2., 3.];
+    expect(&CircularPad2d::new([2, 0, 0, 1]), &[1, 1, 3, 5], &circular);
 }

@@ -3,9 +3,9 @@
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use samebits_macros::named;
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::{DType, Error, Result};
 
-use super::{narrow, squeeze, unsqueeze};
+use super::{index, narrow, nonzero, squeeze, unsqueeze};
 use crate::Tensor;
 use crate::dims::Dim;
 
@@ -19,7 +19,7 @@ pub struct Ellipsis;
 
 /// The effect of one index. Negative positions count from the end. The integers hold every position
 /// that a caller can write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum At {
     /// Takes one position and removes the dimension.
     One(i128),
@@ -29,9 +29,13 @@ pub enum At {
     NewAxis,
     /// Takes all dimensions that no other index covers.
     Ellipsis,
+    /// Takes the positions that a tensor of integers names, or those where a mask is true; a mask
+    /// covers as many dimensions as it has.
+    Tensor(Tensor),
 }
 
-/// An index: an integer, a range of integers, [`NewAxis`] or [`Ellipsis`].
+/// An index: an integer, a range of integers, a tensor of integers, a mask, [`NewAxis`] or
+/// [`Ellipsis`].
 pub trait Position {
     /// Returns the effect of the index.
     fn at(&self) -> At;
@@ -46,6 +50,18 @@ impl Position for NewAxis {
 impl Position for Ellipsis {
     fn at(&self) -> At {
         At::Ellipsis
+    }
+}
+
+impl Position for Tensor {
+    fn at(&self) -> At {
+        At::Tensor(self.clone())
+    }
+}
+
+impl Position for &Tensor {
+    fn at(&self) -> At {
+        At::Tensor((*self).clone())
     }
 }
 
@@ -133,16 +149,23 @@ tuples! {
     A B C D E F;
 }
 
-/// Indexes `x` by integers and ranges, one per dimension; later dimensions stay whole.
+/// Indexes `x` by integers, ranges, tensors of integers and masks, one per dimension; later
+/// dimensions stay whole.
 ///
 /// An integer removes its dimension. Positions may be negative: `-1` is the last. As in PyTorch, a
 /// range that extends past the end stops there, and a range that ends before it starts is empty.
 /// `..` takes the whole of one dimension, [`Ellipsis`] all dimensions that no other index covers.
+/// Tensors of indices go together as in [`index`]: `x.i((.., &i, &j))` is `x[:, i, j]`. A mask
+/// stands for the positions of its true elements, and covers as many dimensions as it has.
+///
+/// # Determinism
+///
+/// Portable. The gradient of tensors of indices is an exact sum, rounded once.
 ///
 /// # Errors
 ///
 /// An integer is out of range, there are more indices than dimensions, or more than one
-/// [`Ellipsis`].
+/// [`Ellipsis`]; a mask has another shape than its dimensions; or as [`index`].
 ///
 /// # Examples
 ///
@@ -155,6 +178,10 @@ tuples! {
 /// assert_eq!(x.i((.., 1..3))?.to_vec::<f32>()?, [2.0, 3.0, 5.0, 6.0]);
 /// assert_eq!(x.i((Ellipsis, -1))?.to_vec::<f32>()?, [3.0, 6.0]);
 /// assert_eq!(x.i((.., NewAxis, ..-1))?.shape(), [2, 1, 2]);
+///
+/// let (rows, columns) = (Tensor::new([1, 0])?, Tensor::new([true, false, true])?);
+/// assert_eq!(x.i((&rows, &columns))?.to_vec::<f32>()?, [4.0, 3.0]);
+/// assert_eq!(x.i(&x.gt(3.5)?)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 #[doc(alias = "getitem")]
@@ -163,17 +190,24 @@ tuples! {
 #[track_caller]
 pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
     let ats = positions.ats();
-    let count = |counted: fn(&At) -> bool| ats.iter().filter(|&at| counted(at)).count();
-    let taken = count(|at| matches!(at, At::One(_) | At::Span(..)));
+    let covered = |at: &At| match at {
+        At::One(_) | At::Span(..) => 1,
+        At::NewAxis | At::Ellipsis => 0,
+        At::Tensor(index) if index.dtype() == DType::Bool => index.rank(),
+        At::Tensor(_) => 1,
+    };
+    let taken: usize = ats.iter().map(covered).sum();
     let left = x.rank().checked_sub(taken).ok_or_else(|| {
         Error::invalid("i", format!("{taken} indices for a tensor of rank {}", x.rank()))
     })?;
-    let ellipses = count(|at| matches!(at, At::Ellipsis));
+    let ellipses = ats.iter().filter(|at| matches!(at, At::Ellipsis)).count();
     if ellipses > 1 {
         return Err(Error::invalid("i", format!("expected at most one ellipsis, got {ellipses}")));
     }
     // `dim` counts the dimensions of the result, `from` those of the tensor that was given.
     let (mut x, mut dim, mut from) = (x.clone(), 0, 0);
+    // The tensors of indices of the first dimensions of the result.
+    let mut tensors: Vec<Option<Tensor>> = Vec::new();
     for at in ats {
         match at {
             At::One(index) => {
@@ -199,9 +233,32 @@ pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
                 dim += left;
                 from += left;
             }
+            At::Tensor(index) => {
+                tensors.resize(dim, None);
+                from += covered(&At::Tensor(index.clone()));
+                if index.dtype() != DType::Bool {
+                    tensors.push(Some(index));
+                } else if index.rank() == 0 {
+                    x = unsqueeze(&x, dim)?;
+                    tensors.extend(places(&unsqueeze(&index, 0)?, &[1])?);
+                } else {
+                    tensors.extend(places(&index, &x.shape()[dim..][..index.rank()])?);
+                }
+                dim = tensors.len();
+            }
         }
     }
-    Ok(x)
+    if tensors.is_empty() { Ok(x) } else { index(&x, &tensors) }
+}
+
+/// Returns the indices of the true elements of a mask, for each dimension that it covers.
+fn places(mask: &Tensor, shape: &[usize]) -> Result<Vec<Option<Tensor>>> {
+    if mask.shape() != shape {
+        let message = format!("a mask of shape {:?} for dimensions of {shape:?}", mask.shape());
+        return Err(Error::invalid("i", message));
+    }
+    let places = nonzero(mask)?;
+    (0..mask.rank()).map(|dim| Ok(Some(select(&places, 1, dim as i64)?))).collect()
 }
 
 /// Selects one position of `dim` and removes that dimension. Negative positions count from the end.

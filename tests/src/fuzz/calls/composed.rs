@@ -111,7 +111,7 @@ fn distances(calls: &mut Calls) {
 
 fn rearranged(calls: &mut Calls) {
     calls.function("rearranged", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(17));
+        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(19));
         let rank = shape.len();
         let (a, b, number) = (d.dim(rank), d.dim(rank), d.int(0));
         let (dims, count) = (d.dims(rank), d.count(2));
@@ -119,6 +119,8 @@ fn rearranged(calls: &mut Calls) {
         let split = d.counts(&[1, shape.get(a).copied().unwrap_or(1)]);
         let shifts: Vec<i64> = dims.iter().map(|_| d.int(1)).collect();
         let x = d.tensor(&shape, dtype);
+        let (some, kind) = (d.any_shape(), d.any_type());
+        let index = Tensor::from(d.tensor(&some, kind));
         graded(d, vec![x], |x| match which {
             0 => f::cat(&f::chunk(&x[0], count, a)?, a),
             1 => f::diagonal(&x[0], number, a, b),
@@ -136,6 +138,8 @@ fn rearranged(calls: &mut Calls) {
             13 => f::to_dtype(&x[0], dtype),
             14 => f::tril_indices(count, repeats.first().copied().unwrap_or(3), number),
             15 => f::triu_indices(repeats.first().copied().unwrap_or(3), count, number),
+            16 => f::i(&x[0], (number, f::Ellipsis, &index)),
+            17 => f::i(&x[0], (&index, .., &index)),
             _ => {
                 let many = f::meshgrid(&[&x[0], &x[0]])?;
                 f::stack(&many, number)
