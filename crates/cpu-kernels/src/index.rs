@@ -239,11 +239,16 @@ pub fn index_copy<T: Copy + Send + Sync>(
     if out.is_empty() {
         return Ok(());
     }
-    if outer == 1 {
-        let rows = Rows { op: OP, index, size: dim, base: 0 };
-        return assign(out, inner, &rows, source);
+    let (slab, sources) = (dim * inner, index.len() * inner);
+    if sources >= MOVED {
+        // The rows of one slab are work for all threads.
+        for (out, source) in out.chunks_mut(slab).zip(source.chunks(sources)) {
+            let rows = Rows { op: OP, index, size: dim, base: 0 };
+            assign(out, inner, &rows, source)?;
+        }
+        return Ok(());
     }
-    // Many slabs share the index, so the source that each row keeps is found once.
+    // Small slabs share the index, so the source that each row keeps is found once.
     let moves = index.iter().enumerate().map(|(source, &row)| (row as usize, source));
     let mut moves: Vec<(usize, usize)> = memory::collected(OP, moves)?;
     parallel::sort_unstable(&mut moves);
@@ -254,8 +259,7 @@ pub fn index_copy<T: Copy + Send + Sync>(
         }
         same
     });
-    let (slab, sources) = (dim * inner, index.len() * inner);
-    let slabs = (MOVED / (moves.len() * inner).max(1)).clamp(1, outer);
+    let slabs = (MOVED / sources.max(1)).clamp(1, outer);
     parallel::pieces_of(slabs * slab, out, |start, out| {
         let source = &source[start / slab * sources..];
         for (out, source) in out.chunks_exact_mut(slab).zip(source.chunks(sources.max(1))) {

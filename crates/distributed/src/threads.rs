@@ -21,8 +21,9 @@ const MOST: usize = 1024;
 /// A transport between threads of one process.
 ///
 /// Dropping a transport tells the others that its rank has ended, also during a panic, so no rank
-/// waits for an ended thread; under [`run`] the end of the rank's function does. After the [`timeout`](Threads::timeout) (default: 10 minutes), the
-/// other ranks give up a thread that hangs.
+/// waits for an ended thread; within [`run`], the end of the rank's function tells them. After the
+/// [`timeout`](Threads::timeout) (default: 10 minutes), the other ranks give up a thread that
+/// hangs.
 #[derive(Debug)]
 pub struct Threads {
     rank: usize,

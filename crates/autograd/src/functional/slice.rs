@@ -235,14 +235,15 @@ pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
             }
             At::Tensor(index) => {
                 tensors.resize(dim, None);
-                from += covered(&At::Tensor(index.clone()));
                 if index.dtype() != DType::Bool {
                     tensors.push(Some(index));
+                    from += 1;
                 } else if index.rank() == 0 {
                     x = unsqueeze(&x, dim)?;
                     tensors.extend(places(&unsqueeze(&index, 0)?, &[1])?);
                 } else {
                     tensors.extend(places(&index, &x.shape()[dim..][..index.rank()])?);
+                    from += index.rank();
                 }
                 dim = tensors.len();
             }

@@ -270,9 +270,9 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
 /// A marker for "no element yet". Every window has at least one element.
 const NONE: i64 = -1;
 
-/// Arguments of a kernel: one plane of an average's gradient. It visits the outputs in ascending
-/// order and adds to every position of the window, so each position gets its contributions in that
-/// order.
+/// Arguments of a kernel: some planes of an average's gradient. It visits the outputs of a plane in
+/// ascending order and adds to every position of the window, so each position gets its
+/// contributions in that order.
 struct AvgPlanes<'a, T> {
     pool: &'a AdaptivePool,
     grad_out: &'a [T],

@@ -68,13 +68,20 @@ fn fast(x: f64, y: f64) -> (f64, bool) {
     let error = p.high * ERROR;
     let (below, above) = (p.high + (p.low - error), p.high + (p.low + error));
 
-    let half = 0.5 * y;
-    let integer = y.trunc() == y;
-    let odd = integer & (y.abs() < 9007199254740992.0) & (half.trunc() != half);
+    let (integer, odd) = parity(y);
     let magnitude = select(zero, select(y > 0.0, 0.0, f64::INFINITY), scale(above, n));
     let value = select(odd & x.is_sign_negative(), -magnitude, magnitude);
     let decided = normal & in_range & (below.to_bits() == above.to_bits()) & ((x > 0.0) | integer);
     (value, decided | (zero & !y.is_nan()))
+}
+
+/// Returns two truth values: `y` is an integer, and `y` is an odd integer. Infinities count as
+/// even.
+#[inline(always)]
+fn parity(y: f64) -> (bool, bool) {
+    let half = 0.5 * y;
+    let integer = y.trunc() == y;
+    (integer, integer & (y.abs() < 9007199254740992.0) & (half.trunc() != half))
 }
 
 /// Returns the natural logarithm of a positive normal `x`, within 2^-80 relatively.
@@ -141,8 +148,7 @@ fn exp(x: Dd) -> (Dd, f64) {
 #[cold]
 #[inline(never)]
 fn decide(x: f64, y: f64) -> f64 {
-    let integer = y.trunc() == y;
-    let odd = integer && y.abs() < 9007199254740992.0 && (0.5 * y).trunc() != 0.5 * y;
+    let (integer, odd) = parity(y);
     if x == 1.0 || y == 0.0 {
         return 1.0;
     }
