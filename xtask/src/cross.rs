@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The folder in which Wine looks for libraries that it lacks.
+/// Returns the folder in which Wine looks for libraries that it lacks.
 fn wine_path() -> PathBuf {
     crate::target().join("wine")
 }

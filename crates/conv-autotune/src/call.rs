@@ -93,8 +93,8 @@ impl ConvCall {
         }
     }
 
-    /// A call that stands for every call with this key: uniform inputs in [-1, 1) that are a
-    /// function of the shapes alone, on `device`.
+    /// Returns a call that stands for every call with this key: uniform inputs in [-1, 1) that are
+    /// a function of the shapes alone, on `device`.
     ///
     /// A race on these cannot be swayed by the data of the first real call, and a recorded
     /// digest can be checked at any time.
@@ -195,7 +195,7 @@ impl Problem for ConvCall {
     }
 }
 
-/// The elements of a tensor, wherever it is.
+/// Returns the elements of a tensor, wherever it is.
 fn values(tensor: &Tensor) -> Result<Values<'static>, BoxError> {
     match tensor.dtype() {
         DType::F32 => Ok(Values::owned(tensor.to_vec::<f32>()?)),
@@ -204,7 +204,8 @@ fn values(tensor: &Tensor) -> Result<Values<'static>, BoxError> {
     }
 }
 
-/// The greatest absolute value; 0 of a tensor that cannot be read, which fails the comparison.
+/// Returns the greatest absolute value; 0 of a tensor that cannot be read, which fails the
+/// comparison.
 fn greatest(tensor: &Tensor) -> f64 {
     values(tensor).map_or(0.0, |values| values.numbers().fold(0.0, |m, v| v.abs().max(m)))
 }

@@ -26,8 +26,8 @@ pub(crate) fn add(library: ConvLibrary) -> bool {
     LIBRARIES.write().insert(library.kind, library).is_none()
 }
 
-/// What the tuner of `device` may do, unless told otherwise: no races, so that the first calls of a
-/// shape cost as much as the later ones; 1 GiB of workspace; and what the environment says:
+/// Returns the default configuration of the tuner of `device`: no races, so that the first calls of
+/// a shape cost as much as the later ones; 1 GiB of workspace; and what the environment says:
 ///
 /// | variable | value |
 /// |---|---|
@@ -74,7 +74,7 @@ pub fn configure(device: Device, config: Config) -> Result<()> {
     Ok(())
 }
 
-/// The tuner of `device` in this process.
+/// Returns the tuner of `device` in this process.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn tuner(device: Device) -> Result<Arc<Tuner<ConvCall>>> {
     Ok(TUNERS.write().entry(device).or_insert(tuner).clone())
 }
 
-/// A tuner of its own over the algorithms for `device`.
+/// Returns a tuner of its own over the algorithms for `device`.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn tuner_with(device: Device, config: Config) -> Result<Tuner<ConvCall>> {
     Tuner::new(move |key| ConvCall::probe(key, device), candidates(device)?, config)
 }
 
-/// The algorithms for `device`, in ascending id.
+/// Returns the algorithms for `device`, in ascending id.
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ impl Algorithm {
         Algorithm::Fft,
     ];
 
-    /// The name in choice files. It will not come to mean anything else.
+    /// Returns the name in choice files, whose meaning never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether the pass has the bits of the contract.
+    /// Returns true if the pass has the bits of the contract.
     #[must_use]
     pub fn is_canonical(self, pass: ConvPass) -> bool {
         match self {
@@ -107,8 +107,8 @@ impl Algorithm {
         }
     }
 
-    /// The level that the pass promises of its own bits: the FFT library chooses its code by the
-    /// processor, everything else is the same everywhere.
+    /// Returns the level that the pass promises of its own bits: the FFT library chooses its code
+    /// by the processor, everything else is the same everywhere.
     #[must_use]
     pub fn level(self, _pass: ConvPass) -> Determinism {
         match self {
@@ -117,9 +117,9 @@ impl Algorithm {
         }
     }
 
-    /// How far an element may be from the contract's, as a multiple of terms · max |a| · max |b|,
-    /// where terms are those of the element's sum and a and b the two factors. 0 for a canonical
-    /// pass. Inputs are finite; where sums overflow nothing is said.
+    /// Returns the largest distance of an element from the contract's, as a multiple of terms · max
+    /// |a| · max |b|: the terms are those of the element's sum, a and b the two factors. 0 for a
+    /// canonical pass. Holds for finite inputs whose sums do not overflow.
     #[must_use]
     pub fn tolerance(self, pass: ConvPass) -> f64 {
         if self.is_canonical(pass) {
@@ -182,8 +182,8 @@ impl Algorithm {
         elements.saturating_mul(size_of::<f32>())
     }
 
-    /// The written heuristic: an estimate of the time in units of one fused multiply-add of a
-    /// good matrix product, from the shape alone.
+    /// Returns the written heuristic: an estimate of the time in units of one fused multiply-add of
+    /// a good matrix product, from the shape alone.
     #[must_use]
     pub fn estimate(self, conv: &Convolution, pass: ConvPass) -> f64 {
         let s = conv.sizes();

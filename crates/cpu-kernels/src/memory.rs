@@ -13,8 +13,8 @@ pub(crate) fn zeroed<T: Zeroable>(op: &'static str, len: usize) -> Result<Vec<T>
     memory::zeroed(len).map_err(named(op))
 }
 
-/// Returns `len` elements of unspecified content for `op`, from memory that tensors have freed:
-/// getting new pages takes longer than most kernels work on them.
+/// Returns `len` elements of unspecified content for `op`, in memory that tensors have freed. New
+/// pages would cost more time than most kernels.
 pub(crate) fn scratch<T: Pod>(op: &'static str, len: usize) -> Result<Buffer> {
     let bytes = volume(op, &[len, size_of::<T>()])?;
     Buffer::scratch(bytes).map_err(named(op))

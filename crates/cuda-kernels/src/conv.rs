@@ -16,7 +16,7 @@ pub use samebits_tensor_core::geometry::{ConvParams, Convolution};
 /// Positions in one chain of the weight gradient.
 pub(crate) const WEIGHT_BLOCK: usize = 1024;
 
-/// The convolution (without flipping the kernel), plus `bias` for each output channel.
+/// Computes the convolution (without flipping the kernel), plus `bias` for each output channel.
 ///
 /// # Determinism
 ///
@@ -54,7 +54,7 @@ pub fn forward<T: Float>(
     Ok(out)
 }
 
-/// The gradient with respect to the input; with `bias`, the transposed convolution.
+/// Computes the gradient with respect to the input; with `bias`, the transposed convolution.
 ///
 /// # Determinism
 ///
@@ -90,7 +90,7 @@ pub fn input_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient with respect to the weights.
+/// Computes the gradient with respect to the weights.
 ///
 /// # Determinism
 ///
@@ -147,7 +147,7 @@ pub fn weight_grad<T: Float>(
     Ok(out)
 }
 
-/// The gradient with respect to the bias: the sum over batch and positions.
+/// Computes the gradient with respect to the bias: the sum over batch and positions.
 ///
 /// # Determinism
 ///

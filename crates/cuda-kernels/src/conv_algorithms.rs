@@ -54,7 +54,7 @@ pub enum Tile {
 }
 
 impl Tile {
-    /// Rows and columns.
+    /// Returns the rows and columns.
     #[must_use]
     pub fn size(self) -> [usize; 2] {
         match self {
@@ -79,7 +79,7 @@ impl Algorithm {
         Algorithm::AtomicSplitK,
     ];
 
-    /// The name in choice files. It will not come to mean anything else.
+    /// Returns the name in choice files, whose meaning never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -95,15 +95,15 @@ impl Algorithm {
         }
     }
 
-    /// Whether it has the bits of the contract.
+    /// Returns true if it has the bits of the contract.
     #[must_use]
     pub fn is_canonical(self) -> bool {
         self != Algorithm::AtomicSplitK
     }
 
-    /// How far an element may be from the contract's, as a multiple of terms · max |a| · max |b|,
-    /// where terms are those of the element's sum and a and b the two factors. 0 of a canonical
-    /// algorithm. Inputs are finite; where sums overflow nothing is said.
+    /// Returns the largest distance of an element from the contract's, as a multiple of terms · max
+    /// |a| · max |b|: the terms are those of the element's sum, a and b the two factors. 0 of a
+    /// canonical algorithm. Holds for finite inputs whose sums do not overflow.
     #[must_use]
     pub fn tolerance(self) -> f64 {
         if self.is_canonical() { 0.0 } else { 1e-6 }

@@ -105,7 +105,7 @@ pub fn special<T: Float>(device: &Device, kind: Special, x: &Buffer<T>) -> Resul
     Ok(out)
 }
 
-/// The error for a function that has no kernel for the type.
+/// Returns the error for a function that has no kernel for the type.
 fn without_kernel(op: &'static str, kind: impl std::fmt::Debug) -> CudaError {
     CudaError::invalid(op, format!("{kind:?} has no kernel for this type"))
 }

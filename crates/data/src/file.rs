@@ -56,7 +56,7 @@ pub(crate) fn unpack(path: &Path, packed: impl Read, most: usize) -> Result<Vec<
     })
 }
 
-/// Reads `reader` to its end, if it gives at most `most` bytes.
+/// Reads `reader` to its end; more than `most` bytes are an error.
 fn take(op: &'static str, path: &Path, mut reader: impl Read, most: usize) -> Result<Vec<u8>> {
     const PIECE: usize = 1 << 16;
     let mut bytes = Vec::new();

@@ -19,7 +19,7 @@ const ENDINGS: [&str; 12] = [
     ".pnm",
 ];
 
-/// Endings among them that this crate cannot decode.
+/// The [`ENDINGS`] that this crate cannot decode.
 const UNREAD: [&str; 3] = [".tif", ".tiff", ".webp"];
 
 /// Dataset of images in folders, `root/<class>/<any path>.png`, as in

@@ -59,6 +59,13 @@
 //! No feature changes a bit. Without features, the crate needs only `core` and `alloc` and builds
 //! for targets without an operating system.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(
+    not(feature = "std"),
+    allow(
+        unused_imports,
+        reason = "if another crate uses `numerics` with std, f64 has the methods of `Ieee`"
+    )
+)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;

@@ -17,6 +17,7 @@ mod padding;
 mod places;
 mod planes;
 mod pooling;
+mod reduction;
 mod split;
 
 pub use attention::AttentionSizes;
@@ -33,6 +34,7 @@ pub use planes::{Axis, Planes};
 pub use pooling::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
+pub use reduction::Reduction;
 pub use split::Split;
 
 use std::ops::RangeInclusive;

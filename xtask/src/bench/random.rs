@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// The cases that the arguments ask for.
+/// Returns the cases that the arguments ask for.
 fn cases(args: &Args, seed: u64) -> Result<Vec<Case>> {
     if let Some(id) = args.case {
         return Ok(vec![case(seed, id)]);
@@ -135,8 +135,8 @@ impl Side {
         Ok(Side { name, command, child, input, output })
     }
 
-    /// The reply to a question: a value, or the error that the program names. A program that ends
-    /// instead has that as its error and is started again.
+    /// Returns the reply to a question: a value, or the error that the program names. A program
+    /// that ends instead has that as its error and is started again.
     fn ask(&mut self, question: &Value) -> Result<Result<Value, String>> {
         let mut line = String::new();
         let sent = writeln!(self.input, "{question}").and_then(|()| self.input.flush());

@@ -1,4 +1,5 @@
 use samebits_numerics::reduce::{BLOCK, norm_leaves_range};
+use samebits_tensor_core::geometry::{Reduction, Split};
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
@@ -19,28 +20,28 @@ pub(super) fn register_all() {
         FLOATS,
         "sums run in f64 over a tree that depends on the length alone; \
          ties of extrema go to the lowest index",
-        |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
+        |op: &Reduce, over| with_float!(op.x.dtype(), T => reduce_dims::<T>(op, over)),
     ));
     register(Kernel::portable("integers", INTEGERS, WRAPS, reduce_integers));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &Variance, ()| with_float!(op.x.dtype(), T => variance::<T>(op)),
+        |op: &Variance, over| with_float!(op.x.dtype(), T => variance::<T>(op, over)),
     ));
-    register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm, ()| {
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm, over| {
         with_float!(op.x.dtype(), T => {
             // A norm that needs the magnitudes first is computed along rows.
             let along = op.p.is_infinite() || norm_leaves_range(op.p, T::EXPONENT);
             let width = if along { Width::None } else { Width::Any };
-            rows(&op.x, &op.dims, width, Some(T::abs), |x, out: &mut [T]| {
+            rows(&op.x, &op.dims, over, width, Some(T::abs), |x, out: &mut [T]| {
                 reduce::norm(Norm::NAME, x, op.p, out)
             })
         })
     }));
-    register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp, ()| {
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp, over| {
         with_float!(op.x.dtype(), T => {
-            rows(&op.x, &op.dims, Width::Wide, None, |x, out: &mut [T]| {
+            rows(&op.x, &op.dims, over, Width::Wide, None, |x, out: &mut [T]| {
                 reduce::logsumexp(Logsumexp::NAME, x, out)
             })
         })
@@ -49,36 +50,27 @@ pub(super) fn register_all() {
         "first",
         FLOATS,
         "of equal elements the first is taken",
-        |op: &ArgReduce, ()| with_float!(op.x.dtype(), T => arg_reduce::<T>(op)),
+        |op: &ArgReduce, over| with_float!(op.x.dtype(), T => arg_reduce::<T>(op, over)),
     ));
 }
 
-fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
-    let sums = matches!(op.kind, ReduceKind::Sum | ReduceKind::Mean);
-    let adjacent = op.dims.windows(2).all(|pair| pair[0] + 1 == pair[1]);
-    if let (true, true, Some(&first), Some(&last)) =
-        (sums, adjacent, op.dims.first(), op.dims.last())
+fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
+    if matches!(op.kind, ReduceKind::Sum | ReduceKind::Mean)
+        && let Some(Split { outer, size, inner }) = over.adjacent
+        && inner >= 256
+        && size >= 512
+        && outer <= 64
+        && op.x.is_contiguous()
+        && let Some(found) = columns::<T>(op, over, inner)?
     {
-        let shape = op.x.shape();
-        let inner: usize = shape[last + 1..].iter().product();
-        let outer: usize = shape[..first].iter().product();
-        let n: usize = shape[first..=last].iter().product();
-        if inner >= 256
-            && n >= 512
-            && outer <= 64
-            && op.x.is_contiguous()
-            && let Some(found) = columns::<T>(op, inner)?
-        {
-            return Ok(found);
-        }
+        return Ok(found);
     }
-    let n: usize = op.dims.iter().map(|&dim| op.x.shape()[dim]).product();
     let width = match op.kind {
         ReduceKind::Sum | ReduceKind::Mean => Width::Any,
-        ReduceKind::Prod if n > BLOCK => Width::None,
+        ReduceKind::Prod if over.count > BLOCK => Width::None,
         _ => Width::Wide,
     };
-    rows(&op.x, &op.dims, width, None, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
+    rows(&op.x, &op.dims, over, width, None, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
         ReduceKind::Sum => reduce::sum(Reduce::NAME, x, out),
         ReduceKind::Mean => reduce::mean(Reduce::NAME, x, out),
         ReduceKind::Prod => reduce::product(Reduce::NAME, x, out),
@@ -90,18 +82,15 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
 
 /// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements;
 /// `None` for means of which a sum leaves the range of f64.
-fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Option<Tensor>> {
-    let mut shape = op.x.shape().to_vec();
-    let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
-    let x = op.x.contiguous()?;
-    let mut totals = memory::zeroed(Reduce::NAME, shape.iter().product())?;
-    reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals)?;
+fn columns<T: Element>(op: &Reduce, over: &Reduction, inner: usize) -> Result<Option<Tensor>> {
+    let mut totals = memory::zeroed(Reduce::NAME, over.result.iter().product())?;
+    reduce::sum_columns(op.x.as_slice::<T>()?, over.count, inner, &mut totals)?;
     let means = op.kind == ReduceKind::Mean;
     if means && T::WIDE && totals.iter().any(|sum| !sum.is_finite()) {
         return Ok(None);
     }
-    let divisor = if means { n as f64 } else { 1.0 };
-    let found = filled(&shape, |out: &mut [T]| {
+    let divisor = if means { over.count as f64 } else { 1.0 };
+    let found = filled(&over.result, |out: &mut [T]| {
         for (out, sum) in out.iter_mut().zip(totals) {
             *out = T::from_f64(sum / divisor).canonical();
         }
@@ -110,14 +99,14 @@ fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Option<Tensor>> {
     found.map(Some)
 }
 
-fn reduce_integers(op: &Reduce, (): &()) -> Result<Tensor> {
-    rows(&op.x, &op.dims, Width::Wide, None, |x, out| {
+fn reduce_integers(op: &Reduce, over: &Reduction) -> Result<Tensor> {
+    rows(&op.x, &op.dims, over, Width::Wide, None, |x, out| {
         reduce::integer(Reduce::NAME, x, op.kind, out)
     })
 }
 
-fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
-    let x = Reduced::new(&op.x, &op.dims, Width::Wide)?;
+fn variance<T: Element>(op: &Variance, over: &Reduction) -> Result<(Tensor, Tensor)> {
+    let x = Reduced::new(&op.x, &op.dims, over, Width::Wide)?;
     let mut moments = memory::filled(Variance::NAME, x.made.iter().product(), [T::ZERO; 2])?;
     let out = &mut moments[..];
     x.rows(None, |x, out| reduce::variance(Variance::NAME, x, op.correction, out), out)?;
@@ -132,12 +121,12 @@ fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
     Ok((which(0)?, which(1)?))
 }
 
-fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
+fn arg_reduce<T: Element>(op: &ArgReduce, over: &Reduction) -> Result<Tensor> {
     let which = match op.kind {
         ArgReduceKind::Argmax => Extreme::Max,
         ArgReduceKind::Argmin => Extreme::Min,
     };
-    rows(&op.x, &[op.dim], Width::Wide, None, |x: Rows<'_, T>, out| {
+    rows(&op.x, &[op.dim], over, Width::Wide, None, |x: Rows<'_, T>, out| {
         reduce::arg_extreme(ArgReduce::NAME, x, which, out)
     })
 }
@@ -147,10 +136,11 @@ fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
 fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
     x: &Tensor,
     dims: &[usize],
+    over: &Reduction,
     width: Width,
     map: Option<fn(T) -> T>,
     f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let x = Reduced::new(x, dims, width)?;
+    let x = Reduced::new(x, dims, over, width)?;
     x.finished(filled(&x.made, |out| x.rows(map, f, out))?)
 }

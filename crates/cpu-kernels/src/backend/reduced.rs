@@ -1,5 +1,6 @@
 //! The ways to read a tensor that is reduced: as dense rows, or in place.
 
+use samebits_tensor_core::geometry::Reduction;
 use samebits_tensor_core::{Element, Layout, Result, Tensor};
 
 use crate::reduce::{Part, Rows, Slabs, Walk};
@@ -58,9 +59,14 @@ enum Way {
 }
 
 impl Reduced {
-    pub(super) fn new(x: &Tensor, dims: &[usize], width: Width) -> Result<Reduced> {
-        let mut shape = x.shape().to_vec();
-        dims.iter().for_each(|&dim| shape[dim] = 1);
+    /// Returns `x`, to be reduced over `dims`, of which `over` is the plan.
+    pub(super) fn new(
+        x: &Tensor,
+        dims: &[usize],
+        over: &Reduction,
+        width: Width,
+    ) -> Result<Reduced> {
+        let shape = over.result.to_vec();
         if let Some(reduced) = Reduced::slabs(x, dims, width, &shape)? {
             return Ok(reduced);
         }
@@ -83,8 +89,12 @@ impl Reduced {
                 reordered: None,
             });
         }
-        let n = x.shape()[kept..].iter().product();
-        Ok(Reduced { x: x.contiguous()?, way: Way::Dense(n), made: shape, reordered: None })
+        Ok(Reduced {
+            x: x.contiguous()?,
+            way: Way::Dense(over.count),
+            made: shape,
+            reordered: None,
+        })
     }
 
     /// Returns the tensor as slabs, if neighbouring results have neighbouring terms.

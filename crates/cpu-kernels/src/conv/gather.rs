@@ -102,7 +102,8 @@ pub(crate) fn run<T: Real>(
     )
 }
 
-/// True if each target position reads the source position of the same place: a matrix product.
+/// Returns true if each target position reads the source position of the same place: a matrix
+/// product.
 fn is_pointwise(pass: &Gather) -> bool {
     pass.volume == 1
         && pass.source == pass.target
@@ -111,7 +112,7 @@ fn is_pointwise(pass: &Gather) -> bool {
             && matches!(&phase.taps[..], [tap] if tap.offset == [0; DIMS]))
 }
 
-/// One product for each image and group, in the same order of k.
+/// Returns one product for each image and group, in the same order of k.
 fn run_pointwise<T: Real>(
     pass: &Gather,
     source: &[T],
@@ -246,7 +247,7 @@ impl<T: Real> Runner<'_, T> {
         }))
     }
 
-    /// All target positions of the frame for one group and some images.
+    /// Returns all target positions of the frame for one group and some images.
     fn columns(
         &self,
         frame: &Frame<'_, T>,
@@ -331,7 +332,7 @@ impl<T: Real> Runner<'_, T> {
         Ok(())
     }
 
-    /// True if tiles may read their columns from the copy; otherwise columns are gathered.
+    /// Returns true if tiles may read their columns from the copy; otherwise columns are gathered.
     fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
         if images > 1 {
             return false;
@@ -482,7 +483,7 @@ impl<T: Real> Runner<'_, T> {
 }
 
 impl<T: Real> Frame<'_, T> {
-    /// The weight panels of the rows of a piece.
+    /// Returns the weight panels of the rows of a piece.
     fn panels(&self, piece: &Piece) -> &[Range<usize>] {
         let panels = &self.weights.panels;
         let from = panels.partition_point(|panel| panel.start < piece.rows.start);
@@ -576,7 +577,8 @@ impl<T: Real> GatherPanel<'_, T> {
     }
 }
 
-/// Elements between rows of sums: rows a multiple of a page apart fight for the same cache lines.
+/// Returns the number of elements between rows of sums. Rows a multiple of a page apart fight for
+/// the same cache lines.
 fn sums_stride<T>(lanes: usize) -> usize {
     let line = 64 / size_of::<T>();
     if (lanes * size_of::<T>()).is_multiple_of(4096) { lanes + line } else { lanes }

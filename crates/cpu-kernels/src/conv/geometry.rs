@@ -54,12 +54,12 @@ pub(crate) struct Gather {
     pub(crate) phases: Vec<Phase>,
 }
 
-/// Product of sizes.
+/// Returns the product of sizes.
 pub(crate) fn volume(dims: Dims) -> usize {
     dims.iter().product()
 }
 
-/// Row-major coordinates of `index`.
+/// Returns the row-major coordinates of `index`.
 pub(crate) fn coordinates(mut index: usize, dims: Dims) -> Dims {
     let mut at = [0; DIMS];
     for d in (0..DIMS).rev() {
@@ -69,12 +69,12 @@ pub(crate) fn coordinates(mut index: usize, dims: Dims) -> Dims {
     at
 }
 
-/// Input coordinates of dimension `d` from `start` on in steps of the stride.
+/// Returns the input coordinates of dimension `d` from `start` on in steps of the stride.
 fn starting_at(s: &ConvSizes, start: usize, d: usize) -> usize {
     (s.input[d] - start).div_ceil(s.stride[d])
 }
 
-/// Whether `t * step + offset` lies in a source of `size` for some `t` below `count`.
+/// Returns true if `t * step + offset` lies in a source of `size` for some `t` below `count`.
 fn meets(offset: isize, step: usize, count: usize, size: usize) -> bool {
     let first = (-offset).max(0) as usize;
     let first = first.div_ceil(step);
@@ -82,7 +82,7 @@ fn meets(offset: isize, step: usize, count: usize, size: usize) -> bool {
 }
 
 impl Gather {
-    /// The forward pass: output from input.
+    /// Returns the geometry of the forward pass: output from input.
     pub(crate) fn forward(s: &ConvSizes) -> Gather {
         let volume = volume(s.kernel);
         let phase = Phase::of_outputs(s);
@@ -101,11 +101,12 @@ impl Gather {
         }
     }
 
-    /// The input gradient, which is also the transposed convolution: input from output.
+    /// Returns the geometry of the input gradient, which is also the transposed convolution: input
+    /// from output.
     ///
     /// Input coordinate `i` meets output coordinate `(i + padding - tap · dilation) / stride`
-    /// where that is whole, so that inputs of one residue modulo the stride share their taps. A
-    /// tap belongs to one residue, so there are no more of these than taps, whatever the stride.
+    /// if that is whole, so inputs of one residue modulo the stride share their taps. A tap belongs
+    /// to one residue, so there are no more residues than taps, whatever the stride.
     pub(crate) fn input_grad(s: &ConvSizes) -> Gather {
         let kernel_volume = volume(s.kernel);
         let mut by_start: BTreeMap<Dims, Vec<Tap>> = BTreeMap::new();
@@ -149,15 +150,15 @@ impl Gather {
         }
     }
 
-    /// Whether every target position has a tap.
+    /// Returns true if every target position has a tap.
     pub(crate) fn covers_target(&self) -> bool {
         self.phases.iter().map(|phase| volume(phase.count)).sum::<usize>() == volume(self.target)
     }
 }
 
 impl Phase {
-    /// All output positions with the taps that some of them read the input at: the others are in
-    /// the padding everywhere.
+    /// Returns all output positions with the taps that some of them read the input at: the others
+    /// are in the padding everywhere.
     pub(crate) fn of_outputs(s: &ConvSizes) -> Phase {
         let mut taps = Vec::new();
         for index in 0..volume(s.kernel) {
@@ -172,7 +173,8 @@ impl Phase {
         Phase { start: [0; DIMS], step: [1; DIMS], count: s.output, taps, source_step: s.stride }
     }
 
-    /// Target coordinates of dimension `d` for which every tap lies inside a source of `size`.
+    /// Returns the target coordinates of dimension `d` for which every tap lies inside a source of
+    /// `size`.
     pub(crate) fn interior(&self, d: usize, size: usize) -> Range<usize> {
         let step = self.source_step[d] as isize;
         let least = self.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);

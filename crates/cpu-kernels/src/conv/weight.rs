@@ -122,7 +122,7 @@ impl<'a, T: Real> Runner<'a, T> {
         }
     }
 
-    /// Zeros for the sums of every weight, `[group][channel and tap][lane]`.
+    /// Returns zeros for the sums of every weight, `[group][channel and tap][lane]`.
     fn sums(&self) -> Result<Vec<T>, OutOfMemory> {
         let len = memory::product(&[self.geometry.groups, self.rows, self.lanes]);
         memory::zeroed(len.ok_or(OutOfMemory { bytes: usize::MAX })?)
@@ -151,7 +151,7 @@ impl<'a, T: Real> Runner<'a, T> {
         Ok(())
     }
 
-    /// The sums of one block for every weight.
+    /// Returns the sums of one block for every weight.
     fn whole_block(&self, block: usize, partial: &mut [T]) -> Result<(), OutOfMemory> {
         let finish = Finish { add: false, last: false };
         T::with_scratch(|scratch| {
@@ -219,12 +219,12 @@ impl<'a, T: Real> Runner<'a, T> {
         })
     }
 
-    /// Output positions of a block, counted through the batch.
+    /// Returns the output positions of a block, counted through the batch.
     fn steps(&self, block: usize) -> Range<usize> {
         block * WEIGHT_BLOCK..self.total.min((block + 1) * WEIGHT_BLOCK)
     }
 
-    /// The parts of a range of positions that lie in one image each.
+    /// Returns the parts of a range of positions that lie in one image each.
     fn images(&self, steps: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<T> {
         let positions = self.positions;
         (steps.start / positions..steps.end.div_ceil(positions)).map(move |image| {
@@ -350,7 +350,7 @@ impl<'a, T: Real> Runner<'a, T> {
         self.geometry.inputs * volume(self.geometry.kernel)
     }
 
-    /// The place of a row among the weights of an output channel.
+    /// Returns the place of a row among the weights of an output channel.
     fn place(&self, row: usize) -> usize {
         let taps = &self.phase.taps;
         row / taps.len() * volume(self.geometry.kernel) + taps[row % taps.len()].index
@@ -410,7 +410,7 @@ impl<'a, T: Real> Runner<'a, T> {
         Ok(())
     }
 
-    /// One weight by the letter of the contract.
+    /// Computes one weight by the letter of the contract.
     fn skip(&self, output: usize, input: usize, tap: usize) -> T {
         let geometry = self.geometry;
         let (inputs, outputs) =
@@ -440,7 +440,7 @@ impl<'a, T: Real> Runner<'a, T> {
     }
 }
 
-/// The smallest box that holds a range of row-major positions.
+/// Returns the smallest box that holds a range of row-major positions.
 fn enclosing_box(positions: Range<usize>, dims: Dims) -> (Dims, Dims) {
     let mut first = coordinates(positions.start, dims);
     let last = coordinates(positions.end - 1, dims);

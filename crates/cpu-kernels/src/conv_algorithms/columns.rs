@@ -12,7 +12,7 @@ use crate::gemm::driver::products;
 use crate::gemm::pack::{Factors, Lanes};
 use crate::parallel;
 
-/// Elements of workspace.
+/// Returns the number of elements of the workspace.
 pub(super) fn workspace(s: &ConvSizes, pass: ConvPass, gather: &Gather) -> usize {
     let matrix = if is_source(gather) {
         0
@@ -69,7 +69,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The weight gradient, summed image by image.
+/// Computes the weight gradient, summed image by image.
 pub(super) fn weight_grad(
     s: &ConvSizes,
     input: &[f32],
@@ -120,7 +120,7 @@ impl Matrix {
     }
 }
 
-/// Whether the matrix is the source itself.
+/// Returns true if the matrix is the source itself.
 fn is_source(gather: &Gather) -> bool {
     gather.taps() == 1
         && gather.step == [1; 3]
@@ -128,7 +128,7 @@ fn is_source(gather: &Gather) -> bool {
         && gather.shift == [0; 3]
 }
 
-/// Row (channel, tap) of the matrix: what that tap reads at each target position.
+/// Returns row (channel, tap) of the matrix: what that tap reads at each target position.
 fn fill(gather: &Gather, source: &[f32], matrix: &mut [f32]) {
     let (taps, plane) = (gather.taps(), volume(gather.source));
     let [depth, height, width] = gather.target;

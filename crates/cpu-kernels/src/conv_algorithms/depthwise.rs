@@ -157,7 +157,7 @@ fn neighbours<const L: usize>(gather: &Gather, lines: &[Line<'_>], start: usize,
     }
 }
 
-/// The weight gradient in the order of the contract, with channels in the lanes.
+/// Computes the weight gradient in the order of the contract, with channels in the lanes.
 pub(super) fn weight_grad(
     s: &ConvSizes,
     input: &[f32],

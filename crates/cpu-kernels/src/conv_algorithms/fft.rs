@@ -18,14 +18,14 @@ use crate::conv::volume;
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 
-/// Elements of workspace.
+/// Returns the number of elements of the workspace.
 pub(super) fn workspace(s: &ConvSizes) -> usize {
     let [rows, columns] = size(s);
     let planes = s.batch * s.groups * (s.inputs + s.outputs) + s.groups * s.inputs * s.outputs;
     count(&[2, planes, rows, columns / 2 + 1])
 }
 
-/// The estimate of [`Algorithm::estimate`](super::Algorithm::estimate) for any pass.
+/// Returns the estimate of [`Algorithm::estimate`](super::Algorithm::estimate) for any pass.
 pub(super) fn estimate(s: &ConvSizes) -> f64 {
     let [rows, columns] = size(s);
     let points = rows as f64 * columns as f64;
@@ -35,7 +35,7 @@ pub(super) fn estimate(s: &ConvSizes) -> f64 {
     2.0 * (transforms + 6.0 * s.batch as f64 * kernels * points)
 }
 
-/// Forward pass or input gradient.
+/// Computes the forward pass or input gradient.
 pub(super) fn gather(
     s: &ConvSizes,
     pass: ConvPass,
@@ -77,7 +77,7 @@ pub(super) fn gather(
     )
 }
 
-/// The weight gradient.
+/// Computes the weight gradient.
 pub(super) fn weight_grad(
     s: &ConvSizes,
     input: &[f32],
@@ -111,8 +111,9 @@ pub(super) fn weight_grad(
     )
 }
 
-/// Rows and columns of the rectangle. Lags run from −padding to the size of the input, in every
-/// pass, so that a period of size + padding keeps them apart; kernel and output must fit, too.
+/// Returns the rows and columns of the rectangle. Lags run from −padding to the size of the input,
+/// in every pass, so that a period of size + padding keeps them apart; kernel and output must fit,
+/// too.
 fn size(s: &ConvSizes) -> [usize; 2] {
     [1, 2].map(|d| {
         let reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
@@ -122,7 +123,8 @@ fn size(s: &ConvSizes) -> [usize; 2] {
     })
 }
 
-/// The least product of powers of 2, 3 and 5 that is not below `least`, and even if asked for.
+/// Returns the least product of powers of 2, 3 and 5 that is not below `least`, and even if asked
+/// for.
 fn smooth(least: usize, even: bool) -> usize {
     let powers = |base: usize, from: usize| {
         std::iter::successors(Some(from), move |n| n.checked_mul(base)).take_while(move |n| {
@@ -178,7 +180,7 @@ impl Transforms {
         self.columns / 2 + 1
     }
 
-    /// Elements of a spectrum.
+    /// Returns the number of elements of a spectrum.
     fn points(&self) -> usize {
         self.rows * self.half()
     }
@@ -198,7 +200,7 @@ impl Transforms {
         })
     }
 
-    /// The spectra of all planes, whose elements are `step` apart.
+    /// Returns the spectra of all planes, whose elements are `step` apart.
     fn spectra(
         &self,
         planes: &[f32],
@@ -270,7 +272,7 @@ impl Transforms {
     }
 }
 
-/// Elements of the spectra of so many planes.
+/// Returns the number of elements of the spectra of so many planes.
 fn elements(planes: usize, rows: usize, columns: usize) -> Result<usize, OutOfMemory> {
     product(&[planes, rows, columns / 2 + 1]).ok_or(OutOfMemory { bytes: usize::MAX })
 }

@@ -74,13 +74,14 @@ impl Gather {
         volume(self.kernel)
     }
 
-    /// The place of a tap in the three dimensions.
+    /// Returns the place of a tap in the three dimensions.
     pub(super) fn tap(&self, index: usize) -> [usize; 3] {
         let [_, y, x] = self.kernel;
         [index / (y * x), index / x % y, index % x]
     }
 
-    /// The source coordinate of dimension `d`, or nothing in the padding and between strides.
+    /// Returns the source coordinate of dimension `d`, or nothing in the padding and between
+    /// strides.
     pub(super) fn at(&self, d: usize, target: usize, tap: usize) -> Option<usize> {
         let at = target as isize * self.step[d] + tap as isize * self.reach[d] + self.shift[d];
         let inside =
@@ -88,7 +89,7 @@ impl Gather {
         inside.then(|| (at / self.divisor[d]) as usize)
     }
 
-    /// Whether some tap of some target is skipped.
+    /// Returns true if some tap of some target is skipped.
     pub(super) fn skips(&self) -> bool {
         (0..3).any(|d| {
             let ends = [0, self.target[d].saturating_sub(1)];
@@ -98,12 +99,12 @@ impl Gather {
     }
 }
 
-/// Zeros for the product of `sizes`.
+/// Returns as many zeros as the product of `sizes`.
 pub(super) fn buffer(sizes: &[usize]) -> Result<Vec<f32>, OutOfMemory> {
     zeroed(product(sizes).ok_or(OutOfMemory { bytes: usize::MAX })?)
 }
 
-/// The product of sizes, or the largest number.
+/// Returns the product of `sizes`, or `usize::MAX` if it is larger.
 pub(super) fn count(sizes: &[usize]) -> usize {
     product(sizes).unwrap_or(usize::MAX)
 }

@@ -139,7 +139,7 @@ fn visit<V: Visitor>(
     })
 }
 
-/// A function that takes some sources: the first source, from which entries count, and the entries.
+/// A consumer of sources: it takes the number of the first source, and the entries counted from it.
 type Visit<'a> = dyn FnMut(usize, &[Entry]) -> Result<()> + 'a;
 
 /// A function with the signature of [`Visitor::pack`].

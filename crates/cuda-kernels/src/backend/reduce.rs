@@ -1,9 +1,9 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::geometry::Reduction;
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Op, Tensor};
+use samebits_tensor_core::{DType, Tensor};
 
 use super::memory::Input;
 use super::{
@@ -15,33 +15,33 @@ const TREE: &str = "sums run in f64 over a tree that depends on the length alone
 
 pub(super) fn register_all() {
     register(Kernel {
-        applies: |op: &Reduce, ()| op.kind == ReduceKind::Sum,
-        ..atomic(F32, ARRIVAL, |op, _| {
+        applies: |op: &Reduce, _| op.kind == ReduceKind::Sum,
+        ..atomic(F32, ARRIVAL, |op, over| {
             on(op, |gpu| {
-                let (x, shape) = rows::<f32>(&gpu, &op.x, &op.dims)?;
+                let (x, shape) = rows::<f32>(&gpu, &op.x, &op.dims, over)?;
                 let out = reduce::sum_atomic(gpu.device, &x, shape)?;
-                gpu.tensor(out, &kept(&op.x, &op.dims))
+                gpu.tensor(out, &over.result)
             })
         })
     });
     register(Kernel {
-        applies: |op: &Reduce, ()| kind(op.kind).is_some(),
+        applies: |op: &Reduce, _| kind(op.kind).is_some(),
         ..portable(
             "tree",
             FLOATS,
             "sums run in f64 over a tree that depends on the length alone; \
              ties of extrema go to the lowest index",
-            |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
+            |op: &Reduce, over| with_float!(op.x.dtype(), T => reduce_dims::<T>(op, over)),
         )
     });
     register(Kernel {
-        applies: |op: &Reduce, ()| integers(op.kind).is_some(),
-        ..portable("integers", &[DType::I64], "integers", |op: &Reduce, ()| {
+        applies: |op: &Reduce, _| integers(op.kind).is_some(),
+        ..portable("integers", &[DType::I64], "integers", |op: &Reduce, over| {
             on(op, |gpu| {
-                let (x, shape) = rows::<i64>(&gpu, &op.x, &op.dims)?;
+                let (x, shape) = rows::<i64>(&gpu, &op.x, &op.dims, over)?;
                 let kind = integers(op.kind).expect("the kernel applies");
                 let out = reduce::integers(gpu.device, &x, shape, kind)?;
-                gpu.tensor(out, &kept(&op.x, &op.dims))
+                gpu.tensor(out, &over.result)
             })
         })
     });
@@ -49,23 +49,23 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &Variance, ()| with_float!(op.x.dtype(), T => variance::<T>(op)),
+        |op: &Variance, over| with_float!(op.x.dtype(), T => variance::<T>(op, over)),
     ));
-    register(portable("tree", FLOATS, TREE, |op: &Norm, ()| {
+    register(portable("tree", FLOATS, TREE, |op: &Norm, over| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
-                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims, over)?;
                 let out = reduce::norm(gpu.device, &x, shape, op.p)?;
-                gpu.tensor(out, &kept(&op.x, &op.dims))
+                gpu.tensor(out, &over.result)
             })
         })
     }));
-    register(portable("tree", FLOATS, TREE, |op: &Logsumexp, ()| {
+    register(portable("tree", FLOATS, TREE, |op: &Logsumexp, over| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
-                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims, over)?;
                 let out = reduce::logsumexp(gpu.device, &x, shape)?;
-                gpu.tensor(out, &kept(&op.x, &op.dims))
+                gpu.tensor(out, &over.result)
             })
         })
     }));
@@ -73,16 +73,13 @@ pub(super) fn register_all() {
         "first",
         FLOATS,
         "of equal elements the first is taken",
-        |op: &ArgReduce, ()| {
+        |op: &ArgReduce, over| {
             on(op, |gpu| {
                 with_float!(op.x.dtype(), T => {
-                    let shape = outer_dim_inner(ArgReduce::NAME, op.x.shape(), op.dim)?.into();
                     let minimum = op.kind == ArgReduceKind::Argmin;
-                    let x = gpu.input::<T>(&op.x)?;
+                    let (x, shape) = rows::<T>(&gpu, &op.x, &[op.dim], over)?;
                     let (_, indices) = reduce::extreme(gpu.device, &x, shape, minimum)?;
-                    let mut shape = op.x.shape().to_vec();
-                    shape[op.dim] = 1;
-                    gpu.tensor(indices, &shape)
+                    gpu.tensor(indices, &over.result)
                 })
             })
         },
@@ -117,24 +114,23 @@ fn integers(kind: ReduceKind) -> Option<Integers> {
     })
 }
 
-fn reduce_dims<T: Real>(op: &Reduce) -> Tensors<Tensor> {
+fn reduce_dims<T: Real>(op: &Reduce, over: &Reduction) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims, over)?;
         let out = match kind(op.kind).expect("the kernel applies") {
             Kind::Sum(kind) => reduce::sum(gpu.device, &x, shape, kind)?,
             Kind::Product => reduce::prod(gpu.device, &x, shape)?,
             Kind::Extreme { minimum } => reduce::extreme(gpu.device, &x, shape, minimum)?.0,
         };
-        gpu.tensor(out, &kept(&op.x, &op.dims))
+        gpu.tensor(out, &over.result)
     })
 }
 
-fn variance<T: Real>(op: &Variance) -> Tensors<(Tensor, Tensor)> {
+fn variance<T: Real>(op: &Variance, over: &Reduction) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims, over)?;
         let (variance, mean) = reduce::variance(gpu.device, &x, shape, op.correction)?;
-        let shape = kept(&op.x, &op.dims);
-        Ok((gpu.tensor(variance, &shape)?, gpu.tensor(mean, &shape)?))
+        Ok((gpu.tensor(variance, &over.result)?, gpu.tensor(mean, &over.result)?))
     })
 }
 
@@ -144,26 +140,13 @@ fn rows<T: Stored>(
     gpu: &Gpu<'_>,
     x: &Tensor,
     dims: &[usize],
+    over: &Reduction,
 ) -> Result<(Input<T>, [usize; 3]), Failure> {
-    let shape = x.shape();
-    let size = |dims: &[usize]| dims.iter().product::<usize>();
-    if dims.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
-        let first = dims.first().copied().unwrap_or(shape.len());
-        let last = first + dims.len();
-        let sizes = [size(&shape[..first]), size(&shape[first..last]), size(&shape[last..])];
-        return Ok((gpu.input(x)?, sizes));
+    if let Some(split) = over.adjacent {
+        return Ok((gpu.input(x)?, split.into()));
     }
-    let others: Vec<usize> = (0..shape.len()).filter(|dim| !dims.contains(dim)).collect();
-    let order: Vec<usize> = others.iter().chain(dims).copied().collect();
-    let sizes = |dims: &[usize]| dims.iter().map(|&dim| shape[dim]).product();
-    Ok((gpu.input(&x.permute(&order)?)?, [sizes(&others), sizes(dims), 1]))
-}
-
-/// Returns the shape of the result.
-fn kept(x: &Tensor, dims: &[usize]) -> Vec<usize> {
-    let mut shape = x.shape().to_vec();
-    for &dim in dims {
-        shape[dim] = 1;
-    }
-    shape
+    let others = (0..x.rank()).filter(|dim| !dims.contains(dim));
+    let order: Vec<usize> = others.chain(dims.iter().copied()).collect();
+    let results = over.result.iter().product();
+    Ok((gpu.input(&x.permute(&order)?)?, [results, over.count, 1]))
 }

@@ -95,21 +95,21 @@ impl Normal {
         Normal { scale, ..Normal::plain(moments(mean, n, &x), eps * scale * scale) }
     }
 
-    /// The mean of the row.
+    /// Returns the mean of the row.
     #[inline]
     #[must_use]
     pub fn true_mean(&self) -> f64 {
         self.mean / self.scale
     }
 
-    /// The biased variance of the row.
+    /// Returns the biased variance of the row.
     #[inline]
     #[must_use]
     pub fn true_variance(&self) -> f64 {
         self.variance / self.scale / self.scale
     }
 
-    /// The reciprocal of the standard deviation of the row.
+    /// Returns the reciprocal of the standard deviation of the row.
     #[inline]
     #[must_use]
     pub fn true_rstd(&self) -> f64 {
@@ -117,8 +117,8 @@ impl Normal {
     }
 }
 
-/// The power of two that a row is multiplied with before it is normalised, by its mean and the
-/// reciprocal `rstd` of its standard deviation.
+/// Returns the power of two that a row is multiplied with before it is normalised, by its mean and
+/// the reciprocal `rstd` of its standard deviation.
 ///
 /// It is 1 if `rstd` lies between 2^-50 and 2^50 for a row of f32, or between 2^-450 and 2^450 for one of
 /// f64 (`wide`), or is NaN. Below it is 2^-90 (2^-600), and above, for means below 1, 2^90 (2^600). So
@@ -146,8 +146,8 @@ pub fn normal_scale(mean: f64, rstd: f64, wide: bool) -> f64 {
     }
 }
 
-/// The least and the largest reciprocal of an ordinary standard deviation, and the scale of a row with a
-/// larger one.
+/// Returns the least and the largest reciprocal of an ordinary standard deviation, and the scale of
+/// a row with a larger one.
 #[inline]
 fn reach(wide: bool) -> [f64; 3] {
     let power = |x: u64| f64::from_bits((1023 + x) << (f64::MANTISSA_DIGITS - 1));
@@ -158,14 +158,14 @@ fn reach(wide: bool) -> [f64; 3] {
 /// The power of two that elements are multiplied with for a mean whose sum leaves the range of f64: 2^-64.
 pub const MEAN_SCALE: f64 = f64::from_bits((1023 - 64) << (f64::MANTISSA_DIGITS - 1));
 
-/// The mean of elements, from that of the elements times [`MEAN_SCALE`]: at most the largest f64, if they are
-/// finite.
+/// Returns the mean of elements, from that of the elements times [`MEAN_SCALE`]: at most the
+/// largest f64, if they are finite.
 #[must_use]
 pub fn unscaled_mean(mean: f64) -> f64 {
     if mean.is_finite() { (mean / MEAN_SCALE).clamp(-f64::MAX, f64::MAX) } else { mean }
 }
 
-/// The mean again, and the biased variance about it.
+/// Returns the mean again, and the biased variance about it.
 fn moments(mean: f64, n: usize, x: &dyn Fn(usize) -> f64) -> [f64; 2] {
     let squares = sum_by(n, |i| {
         let deviation = x(i) - mean;

@@ -245,12 +245,12 @@ pub struct Lanes<D: ShardedDataset, C: Collate<D::Item>> {
     is_taken: bool,
 }
 
-/// What a rank knows about a stream's position.
+/// The part of a stream's position that a rank knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Position {
     /// The rank's lanes.
     lanes: Vec<LaneState>,
-    /// The batches that they have given in this call of `fit`.
+    /// The number of batches that the lanes gave in this call of `fit`.
     batches: u64,
 }
 

@@ -1,6 +1,7 @@
 //! Reductions over dimensions.
 
 use super::expect_float;
+use crate::geometry::Reduction;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// A reduction of some dimensions, which stay as size 1. For integers (i64) there is no mean; sums
@@ -33,25 +34,24 @@ pub enum ReduceKind {
 
 impl Op for Reduce {
     const NAME: &'static str = "reduce";
-    type Plan = ();
+    type Plan = Reduction;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![kind, dims];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Reduction> {
         if self.x.dtype() != DType::I64 || self.kind == ReduceKind::Mean {
             expect_float(Self::NAME, "the input", &self.x)?;
         }
-        check_dims(Self::NAME, &self.x, &self.dims)?;
-        let count: usize = self.dims.iter().map(|&dim| self.x.shape()[dim]).product();
-        if count == 0 && matches!(self.kind, ReduceKind::Amax | ReduceKind::Amin) {
+        let over = Reduction::new(Self::NAME, self.x.shape(), &self.dims)?;
+        if over.count == 0 && matches!(self.kind, ReduceKind::Amax | ReduceKind::Amin) {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("no elements to choose from along {:?} of {:?}", self.dims, self.x.shape()),
             ));
         }
-        Ok(())
+        Ok(over)
     }
 }
 
@@ -70,15 +70,15 @@ pub struct Variance {
 
 impl Op for Variance {
     const NAME: &'static str = "var";
-    type Plan = ();
+    type Plan = Reduction;
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
     crate::parameters![dims, correction];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Reduction> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        check_dims(Self::NAME, &self.x, &self.dims)
+        Reduction::new(Self::NAME, self.x.shape(), &self.dims)
     }
 }
 
@@ -102,26 +102,25 @@ pub struct Norm {
 
 impl Op for Norm {
     const NAME: &'static str = "norm";
-    type Plan = ();
+    type Plan = Reduction;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dims, p];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Reduction> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        check_dims(Self::NAME, &self.x, &self.dims)?;
+        let over = Reduction::new(Self::NAME, self.x.shape(), &self.dims)?;
         if self.p.is_nan() {
             return Err(Error::invalid(Self::NAME, "the exponent must not be NaN"));
         }
-        let count: usize = self.dims.iter().map(|&dim| self.x.shape()[dim]).product();
-        if count == 0 && (self.p < 0.0 || self.p.is_infinite()) {
+        if over.count == 0 && (self.p < 0.0 || self.p.is_infinite()) {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("p = {} of no elements, along {:?}", self.p, self.dims),
             ));
         }
-        Ok(())
+        Ok(over)
     }
 }
 
@@ -138,15 +137,15 @@ pub struct Logsumexp {
 
 impl Op for Logsumexp {
     const NAME: &'static str = "logsumexp";
-    type Plan = ();
+    type Plan = Reduction;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![dims];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Reduction> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        check_dims(Self::NAME, &self.x, &self.dims)
+        Reduction::new(Self::NAME, self.x.shape(), &self.dims)
     }
 }
 
@@ -172,31 +171,21 @@ pub enum ArgReduceKind {
 
 impl Op for ArgReduce {
     const NAME: &'static str = "arg_reduce";
-    type Plan = ();
+    type Plan = Reduction;
     type Output = Tensor;
 
     crate::inputs![x];
     crate::parameters![kind, dim];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Reduction> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        if self.x.size(Self::NAME, self.dim)? == 0 {
+        let over = Reduction::new(Self::NAME, self.x.shape(), &[self.dim])?;
+        if over.count == 0 {
             return Err(Error::invalid(
                 Self::NAME,
                 format!("no elements along dimension {} of {:?}", self.dim, self.x.shape()),
             ));
         }
-        Ok(())
+        Ok(over)
     }
-}
-
-fn check_dims(op: &'static str, x: &Tensor, dims: &[usize]) -> Result<()> {
-    let ascending = dims.windows(2).all(|pair| pair[0] < pair[1]);
-    if !ascending || dims.last().is_some_and(|&dim| dim >= x.rank()) {
-        return Err(Error::invalid(
-            op,
-            format!("dimensions {dims:?} of a tensor of shape {:?}", x.shape()),
-        ));
-    }
-    Ok(())
 }

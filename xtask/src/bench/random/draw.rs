@@ -61,7 +61,7 @@ pub(crate) enum Fill {
 }
 
 impl Case {
-    /// A forward case without parameters.
+    /// Returns a forward case without parameters.
     pub(super) fn new(op: &str, inputs: Vec<Input>) -> Case {
         Case {
             id: 0,
@@ -125,7 +125,7 @@ impl Input {
         Input { fill, grad, ..self }
     }
 
-    /// A tensor that has no gradient.
+    /// Returns a tensor that has no gradient.
     pub(super) fn constant(self) -> Input {
         Input { grad: false, ..self }
     }
@@ -154,7 +154,7 @@ impl Draw {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// An integer of `low..=high`.
+    /// Returns an integer of `low..=high`.
     pub(super) fn int(&mut self, low: usize, high: usize) -> usize {
         low + (self.bits() % (high - low + 1) as u64) as usize
     }
@@ -167,7 +167,7 @@ impl Draw {
         of[self.int(0, of.len() - 1)]
     }
 
-    /// An integer of `low..=high`, each power of two as likely as another.
+    /// Returns an integer of `low..=high`, each power of two as likely as another.
     pub(super) fn log(&mut self, low: usize, high: usize) -> usize {
         let (from, to) = (log2(low as f64), log2((high + 1) as f64));
         let drawn = exp2(from + (to - from) * self.unit()) as usize;
@@ -177,12 +177,12 @@ impl Draw {
         if self.chance(0.25) && round <= high { round } else { drawn }
     }
 
-    /// A number of elements from 10 on.
+    /// Returns a number of elements from 10 on.
     pub(super) fn elements(&mut self) -> usize {
         self.log(10, MOST)
     }
 
-    /// Sizes of `rank` dimensions of about `elements` elements.
+    /// Returns sizes of `rank` dimensions of about `elements` elements.
     pub(super) fn shape(&mut self, rank: usize, elements: usize) -> Vec<usize> {
         let weights: Vec<f64> = (0..rank).map(|_| 0.05 + self.unit()).collect();
         let total: f64 = weights.iter().sum();
@@ -191,13 +191,13 @@ impl Draw {
         weights.iter().map(size).collect()
     }
 
-    /// A shape of 1 to 5 dimensions of any size.
+    /// Returns a shape of 1 to 5 dimensions of any size.
     pub(super) fn any_shape(&mut self) -> Vec<usize> {
         let (rank, elements) = (self.pick(&[1, 2, 2, 3, 3, 4, 4, 5]), self.elements());
         self.shape(rank, elements)
     }
 
-    /// A tensor of this shape in some layout: two thirds are dense.
+    /// Returns a tensor of this shape in some layout: two thirds are dense.
     pub(super) fn laid_out(&mut self, shape: &[usize]) -> Input {
         let dense = Input::dense(shape);
         let rank = shape.len();
@@ -228,7 +228,7 @@ impl Draw {
         }
     }
 
-    /// The numbers below `n` in some order.
+    /// Returns the numbers below `n` in some order.
     pub(super) fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
@@ -261,7 +261,7 @@ fn exp2(x: f64) -> f64 {
     samebits_numerics::math::f64::exp2(x)
 }
 
-/// A list as JSON.
+/// Returns a list as JSON.
 pub(super) fn list(values: &[usize]) -> Value {
     json!(values)
 }

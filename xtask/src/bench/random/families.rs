@@ -25,8 +25,8 @@ pub(super) const FAMILIES: [Family; 17] = [
     ("models", models),
 ];
 
-/// The case of this number: a function of it and the seed. Of as many cases as there are families,
-/// beginning at a multiple of that, each is of another family.
+/// Returns the case of this number: a function of it and the seed. Of as many cases as there are
+/// families, beginning at a multiple of that, each is of another family.
 pub(crate) fn case(seed: u64, id: u64) -> Case {
     let families = FAMILIES.len();
     let block = id / families as u64;
@@ -44,7 +44,7 @@ pub(crate) fn case(seed: u64, id: u64) -> Case {
     case
 }
 
-/// Sizes of `shape` that broadcast to it: some are 1, and some of the first are missing.
+/// Returns sizes of `shape` that broadcast to it: some are 1, and some of the first are missing.
 fn narrower(draw: &mut Draw, shape: &[usize]) -> Vec<usize> {
     let missing = if draw.chance(0.3) { draw.int(0, shape.len()) } else { 0 };
     let some_one = draw.chance(0.5);
@@ -281,7 +281,7 @@ fn index(draw: &mut Draw) -> Case {
     }
 }
 
-/// `[m, k, n]` of a product with no factor larger than the largest tensor.
+/// Returns `[m, k, n]` of a product with no factor larger than the largest tensor.
 fn product(draw: &mut Draw) -> [usize; 3] {
     loop {
         // Up to 2^36 multiplications, whatever the aspect.
@@ -298,7 +298,7 @@ fn product(draw: &mut Draw) -> [usize; 3] {
     }
 }
 
-/// A matrix, or batch of them, in half of the cases the transpose of one.
+/// Returns a matrix, or batch of them, in half of the cases the transpose of one.
 fn maybe_transposed(draw: &mut Draw, shape: &[usize]) -> Input {
     let dense = Input::dense(shape);
     if draw.chance(0.5) {

@@ -48,7 +48,7 @@ impl Measured {
         (!rounds.is_empty()).then(|| median(rounds.iter().map(figure).collect()))
     }
 
-    /// The median over the rounds of our figure divided by theirs.
+    /// Returns the median over the rounds of our figure divided by theirs.
     fn ratio(&self, figure: fn(&Round) -> f64) -> Option<f64> {
         let [mine, theirs] = &self.rounds;
         let ratios: Vec<f64> =
@@ -98,7 +98,7 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// Bytes per second, read and written together, of a copy of about as many bytes.
+/// Returns the bytes per second, read and written together, of a copy of about as many bytes.
 fn rate_of_copying(limits: &Value, bytes: f64) -> f64 {
     let copies = limits["copy"].as_array().map_or(&[][..], Vec::as_slice);
     let rates = copies.iter().map(|pair| (pair[0].as_f64(), pair[1].as_f64()));
@@ -136,7 +136,7 @@ fn print_columns() {
     );
 }
 
-/// The worst cases, the shares of slow ones, and the mean of each family.
+/// Returns the worst cases, the shares of slow ones, and the mean of each family.
 pub(super) fn summary(seed: u64, all: &[Measured]) {
     let failed = all.iter().filter(|case| case.errors.iter().any(Option::is_some)).count();
     let mut compared: Vec<&Measured> = all.iter().filter(|case| case.ms().is_some()).collect();
@@ -189,12 +189,12 @@ type Figure = (&'static str, fn(&Measured) -> Option<f64>);
 
 const FIGURES: [Figure; 2] = [("time", Measured::ms), ("processor time", Measured::busy)];
 
-/// The geometric mean of positive numbers.
+/// Returns the geometric mean of positive numbers.
 fn mean(ratios: &[f64]) -> f64 {
     exp(ratios.iter().map(|&ratio| log(ratio)).sum::<f64>() / ratios.len() as f64)
 }
 
-/// Everything that was measured, as JSON.
+/// Returns everything that was measured, as JSON.
 pub(super) fn record(
     seed: u64,
     limits: &Value,

@@ -10,6 +10,6 @@ pub(crate) struct RawSparse {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) width: usize,
-    /// Columns from whose multiples blocks are counted.
+    /// The columns of each matrix of the diagonal; blocks are counted from its first column.
     pub(crate) period: usize,
 }
