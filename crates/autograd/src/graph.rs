@@ -53,7 +53,10 @@ pub(crate) enum Backward {
     /// Computes the gradients of all inputs from those of several results, whose nodes have these
     /// ids; `None` for a result without a node.
     Joint { ids: Vec<Option<u64>>, backward: Box<Joint> },
-    /// Marks a result of the only input, which is a [`Backward::Joint`].
+    /// Computes several results again, with the graph recorded, and hands their gradients to the
+    /// new nodes. `ids` as for `Joint`.
+    Again { ids: Vec<Option<u64>>, compute: Box<Again> },
+    /// Marks a result of the only input, which is a [`Backward::Joint`] or [`Backward::Again`].
     ResultOf { number: usize, results: usize },
 }
 
@@ -61,6 +64,8 @@ pub(crate) enum Backward {
 /// gradients of the inputs.
 pub(crate) type Joint =
     dyn Fn(&Arc<Source>, Vec<Option<Tensor>>) -> Result<Vec<Option<Tensor>>> + Send + Sync;
+/// A function that computes results once more.
+pub(crate) type Again = dyn Fn() -> Result<Vec<Tensor>> + Send + Sync;
 type Each = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
 type Onto = dyn Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync;
 
@@ -83,7 +88,7 @@ pub(crate) enum Found {
         shape: PerDim,
         parts: BTreeMap<usize, Tensor>,
     },
-    /// Gradients of the results of a [`Backward::Joint`], of those that were reached.
+    /// Gradients of the results of a node with several, of those that were reached.
     Results(Vec<Option<Tensor>>),
 }
 
@@ -156,16 +161,24 @@ pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
         }
         let layer = source.step.as_ref().and_then(|step| step.module.clone()).map(enter_module);
         if let Found::Results(grads) = grad {
-            let Some(Step { inputs, backward: Backward::Joint { backward, .. }, .. }) =
-                &source.step
-            else {
-                continue;
-            };
-            let grads = backward(&source, grads)?;
-            drop(layer);
-            for (input, grad) in inputs.iter().zip(grads) {
-                let (Some(input), Some(grad)) = (input, grad) else { continue };
-                collect(&mut pending, input, grad)?;
+            match &source.step {
+                Some(Step { inputs, backward: Backward::Joint { backward, .. }, .. }) => {
+                    let grads = backward(&source, grads)?;
+                    drop(layer);
+                    for (input, grad) in inputs.iter().zip(grads) {
+                        let (Some(input), Some(grad)) = (input, grad) else { continue };
+                        collect(&mut pending, input, grad)?;
+                    }
+                }
+                // The new nodes have the largest ids: the walk visits them next, as it would have
+                // visited the first ones.
+                Some(Step { backward: Backward::Again { compute, .. }, .. }) => {
+                    for (result, grad) in compute()?.iter().zip(grads) {
+                        let (Some(source), Some(grad)) = (result.wanted(), grad) else { continue };
+                        collect(&mut pending, source, grad)?;
+                    }
+                }
+                _ => {}
             }
             continue;
         }
@@ -211,11 +224,14 @@ pub(crate) fn accumulate(mut pending: Pending) -> Result<Gradients> {
                         }
                     }
                 }
-                // A joint node has `Found::Results`, which are handled above.
-                Backward::Joint { .. } => {}
+                // Nodes with several results have `Found::Results`, which are handled above.
+                Backward::Joint { .. } | Backward::Again { .. } => {}
             }
         }
-        found.insert(id, grad);
+        // Nobody can ask for the gradient of a variable that exists here only.
+        if Arc::strong_count(&source) > 1 {
+            found.insert(id, grad);
+        }
     }
     Ok(Gradients { by_id: found, leaves })
 }

@@ -51,6 +51,7 @@
 //!   lock of its own, so `forward` takes `&self`. A clone does not share that state.
 
 mod cell;
+mod checkpoint;
 mod gpt;
 pub mod init;
 mod layer;
@@ -64,6 +65,7 @@ mod summary;
 
 pub use crate::scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use cell::TensorCell;
+pub use checkpoint::{Checkpoint, checkpoint, checkpoint_all};
 pub use gpt::{
     Finish, GenerateOptions, Generated, Gpt, GptActivation, GptAttention, GptBlock, GptFeedforward,
     GptNorm, GptNormKind, GptOptions, GptPositions, KvCache, NewToken, Prompt, Sampling,

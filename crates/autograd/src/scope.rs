@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 
 use samebits_rng::{Generator, is_explicit_only};
-use samebits_tensor_core::{Device, Result, random};
+use samebits_tensor_core::random::RngState;
+use samebits_tensor_core::{Determinism, Device, Result, determinism, random};
 use scopeguard::guard;
 
 use crate::devices::reach;
@@ -125,6 +126,46 @@ struct Given {
     /// a scope does not use a generator given outside: a data loader runs in the caller's scope
     /// only if it has no workers, so the samples would depend on the number of workers.
     inside: bool,
+}
+
+/// The scopes of a thread, and the positions of its generators, to repeat a computation in them.
+#[derive(Clone)]
+pub(crate) struct Scopes {
+    training: bool,
+    generator: Option<Given>,
+    /// `None` if the thread has no default generators.
+    defaults: Option<RngState>,
+    level: Determinism,
+    warn_only: bool,
+}
+
+impl Scopes {
+    /// Returns those in force.
+    pub(crate) fn in_force() -> Scopes {
+        Scopes {
+            training: is_training(),
+            generator: GENERATOR.with_borrow(Clone::clone),
+            defaults: random::get_rng_state().ok(),
+            level: determinism::required(),
+            warn_only: determinism::is_warn_only(),
+        }
+    }
+
+    /// Runs `f` in these scopes. The generators in force now do not advance.
+    pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _restored =
+            guard(GENERATOR.replace(self.generator.clone()), |outer| GENERATOR.set(outer));
+        let f = || {
+            if let Some(defaults) = &self.defaults {
+                random::set_rng_state(defaults);
+            }
+            with_training(self.training, f)
+        };
+        random::fork_rng(|| match self.warn_only {
+            true => determinism::scope_warn_only(self.level, f),
+            false => determinism::scope(self.level, f),
+        })
+    }
 }
 
 fn with_training<R>(training: bool, f: impl FnOnce() -> R) -> R {

@@ -12,7 +12,7 @@ use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Valu
 use scopeguard::guard;
 
 use crate::devices::reach;
-use crate::graph::{Backward, Joint, Source, Step, accumulate, collect, next_id};
+use crate::graph::{Again, Backward, Joint, Source, Step, accumulate, collect, next_id};
 
 /// A tensor that may record how it was computed.
 ///
@@ -369,7 +369,7 @@ impl Tensor {
     }
 
     /// Returns the graph node, if its gradient is wanted.
-    fn wanted(&self) -> Option<&Arc<Source>> {
+    pub(crate) fn wanted(&self) -> Option<&Arc<Source>> {
         self.source.as_ref().filter(|source| source.wanted)
     }
 
@@ -473,12 +473,33 @@ impl Tensor {
         inputs: &[&Tensor],
         backward: Box<Joint>,
     ) -> Vec<Tensor> {
+        let wanted = values.iter().map(|value| value.dtype().is_float()).collect();
+        Tensor::results(values, wanted, inputs, |ids| Backward::Joint { ids, backward })
+    }
+
+    /// Returns the results of a computation on `inputs` that the backward pass repeats. Those that
+    /// are `wanted` require a gradient.
+    pub(crate) fn computed_again(
+        values: Vec<Value>,
+        wanted: Vec<bool>,
+        inputs: &[&Tensor],
+        compute: Box<Again>,
+    ) -> Vec<Tensor> {
+        Tensor::results(values, wanted, inputs, |ids| Backward::Again { ids, compute })
+    }
+
+    fn results(
+        values: Vec<Value>,
+        wanted: Vec<bool>,
+        inputs: &[&Tensor],
+        backward: impl FnOnce(Vec<Option<u64>>) -> Backward,
+    ) -> Vec<Tensor> {
         // The joint node precedes its results, so that all of them are visited before it.
         let id = next_id();
-        let ids = values.iter().map(|value| value.dtype().is_float().then(next_id)).collect();
-        let backward = Backward::Joint { ids, backward };
+        let ids = wanted.into_iter().map(|wanted| wanted.then(next_id)).collect();
         let inputs = inputs.iter().map(|input| input.wanted().cloned()).collect();
-        let joint = Arc::new(Source::computed(id, Step { inputs, module: module(), backward }));
+        let step = Step { inputs, module: module(), backward: backward(ids) };
+        let joint = Arc::new(Source::computed(id, step));
         let results = values.into_iter().enumerate();
         results.map(|(number, value)| Tensor::result_of(&joint, number, value)).collect()
     }
@@ -486,7 +507,10 @@ impl Tensor {
     /// Returns a result of a joint node as a variable, so that gradients which use it can be
     /// differentiated again.
     pub(crate) fn result_of(joint: &Arc<Source>, number: usize, value: Value) -> Tensor {
-        let Some(Step { module, backward: Backward::Joint { ids, .. }, .. }) = &joint.step else {
+        let Some(Step { module, backward, .. }) = &joint.step else {
+            return Tensor::from(value);
+        };
+        let (Backward::Joint { ids, .. } | Backward::Again { ids, .. }) = backward else {
             return Tensor::from(value);
         };
         let source = ids[number].map(|id| {

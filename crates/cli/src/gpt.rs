@@ -60,6 +60,10 @@ pub(crate) struct Args {
     /// Threads that load sequences; the bits do not depend on it
     #[arg(long, default_value_t = 0)]
     workers: usize,
+    /// Compute each block again in the backward pass, instead of keeping what its gradient needs:
+    /// less memory, the same bits
+    #[arg(long)]
+    gradient_checkpointing: bool,
     /// Start of the text to write at the end
     #[arg(long, default_value = "The ")]
     prompt: String,
@@ -241,6 +245,7 @@ fn train_on(args: &Args, text: &Text, rank: Rank) -> Result<()> {
         Some(path) => Session::resume(Checkpoint::load(path)?, text, args.workers)?,
         None => Session::new(Config::of(args), text, args.workers)?,
     };
+    session.trainer.model.checkpoint = args.gradient_checkpointing;
     let config = session.config;
     if !(1..=config.context).contains(&args.prompt.len()) {
         let (context, got) = (config.context, args.prompt.len());

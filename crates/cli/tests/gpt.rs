@@ -48,6 +48,8 @@ fn the_digest_is_golden_on_any_threads_and_at_every_simd_level() {
     }
     let digest = run.digest(&[("SAMEBITS_RERUN", "2")], &SMALL);
     assert_eq!(digest[..16], *GOLDEN, "computed twice");
+    let digest = run.digest(&[], &[&SMALL[..], &["--gradient-checkpointing"]].concat());
+    assert_eq!(digest[..16], *GOLDEN, "with blocks computed again");
     for change in [["--seed", "1"], ["--lr", "0.0030001"], ["--dropout", "0.11"]] {
         let digest = run.digest(&[], &[&SMALL[..], &change].concat());
         assert_ne!(digest[..16], *GOLDEN, "{change:?}");

@@ -16,7 +16,7 @@ use samebits_tensor_core::{DType, Error, Result};
 
 use super::options::{Place, init_with, place_setters, setters};
 use super::place::{Numbers, drawn};
-use super::{Dropout, Embedding, Layer, LayerNorm, Linear, RMSNorm, RotaryEmbedding};
+use super::{Dropout, Embedding, Layer, LayerNorm, Linear, RMSNorm, RotaryEmbedding, checkpoint};
 use crate::memory::room;
 use crate::{Tensor, functional};
 
@@ -99,6 +99,9 @@ pub struct Gpt {
     pub norm: GptNorm,
     /// The projection to logits; `None` if it is the table of the tokens.
     pub head: Option<Linear>,
+    /// If true, the backward pass computes each block again, by
+    /// [`checkpoint`](super::checkpoint), which saves memory.
+    pub checkpoint: bool,
     context: usize,
 }
 
@@ -121,6 +124,7 @@ impl Gpt {
             dropout: 0.0,
             bias: true,
             tie: true,
+            checkpoint: false,
             place: Place::default(),
             empty: false,
         }
@@ -156,7 +160,12 @@ impl Gpt {
         self.check(tokens, 0, length)?;
         let mut x = self.embedded(tokens, || Tensor::arange(length))?;
         for block in &self.blocks {
-            x = block.forward(&x, GptAttention::whole)?;
+            x = if self.checkpoint {
+                let block = block.clone();
+                checkpoint(&[&x], move |x| block.forward(&x[0], GptAttention::whole))?
+            } else {
+                block.forward(&x, GptAttention::whole)?
+            };
         }
         self.logits(&x)
     }
@@ -321,6 +330,7 @@ pub struct GptOptions {
     dropout: f64,
     bias: bool,
     tie: bool,
+    checkpoint: bool,
     place: Place,
     /// If true, weights are zeros that take no memory.
     empty: bool,
@@ -350,6 +360,9 @@ impl GptOptions {
         bias: bool;
         /// Sets whether the table of the tokens is also the projection to logits (default true).
         tie: bool;
+        /// Sets whether the backward pass computes each block again, which saves memory (default
+        /// false).
+        checkpoint: bool;
     }
     place_setters!();
     init_with!(Gpt);
@@ -401,7 +414,8 @@ impl GptOptions {
             false => Some(Linear { weight: self.weight(&[vocabulary, width], 0.02)?, bias: None }),
         };
         let dropout = Dropout::new(dropout);
-        Ok(Gpt { tokens, positions, dropout, blocks, norm: self.normalisation()?, head, context })
+        let (norm, checkpoint) = (self.normalisation()?, self.checkpoint);
+        Ok(Gpt { tokens, positions, dropout, blocks, norm, head, checkpoint, context })
     }
 
     fn block(&self, kv_heads: usize, rotary: Option<&RotaryEmbedding>) -> Result<GptBlock> {
