@@ -247,7 +247,7 @@ pub(crate) fn collect(pending: &mut Pending, source: &Arc<Source>, grad: Tensor)
 }
 
 fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    if a.requires_grad() || b.requires_grad() {
+    if a.requires_grad() || b.requires_grad() || a.dtype().is_half() {
         return crate::functional::add(a, b);
     }
     let sum = run(&Binary { kind: BinaryKind::Add, a: a.value().clone(), b: b.value().clone() })?;

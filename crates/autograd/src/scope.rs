@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 
 use samebits_rng::{Generator, is_explicit_only};
 use samebits_tensor_core::random::RngState;
-use samebits_tensor_core::{Determinism, Device, Result, determinism, random};
+use samebits_tensor_core::{DType, Determinism, Device, Result, determinism, random};
 use scopeguard::guard;
 
+use crate::autocast::{autocast_dtype, with_autocast};
 use crate::devices::reach;
 
 /// Runs `f` in training mode on this thread: dropout drops elements, and batch normalisation uses
@@ -137,6 +138,7 @@ pub(crate) struct Scopes {
     defaults: Option<RngState>,
     level: Determinism,
     warn_only: bool,
+    autocast: Option<DType>,
 }
 
 impl Scopes {
@@ -148,6 +150,7 @@ impl Scopes {
             defaults: random::get_rng_state().ok(),
             level: determinism::required(),
             warn_only: determinism::is_warn_only(),
+            autocast: autocast_dtype(),
         }
     }
 
@@ -159,7 +162,7 @@ impl Scopes {
             if let Some(defaults) = &self.defaults {
                 random::set_rng_state(defaults);
             }
-            with_training(self.training, f)
+            with_autocast(self.autocast, || with_training(self.training, f))
         };
         random::fork_rng(|| match self.warn_only {
             true => determinism::scope_warn_only(self.level, f),

@@ -11,6 +11,7 @@ use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
 use scopeguard::guard;
 
+use crate::autocast::with_autocast;
 use crate::devices::reach;
 use crate::graph::{Again, Backward, Joint, Source, Step, accumulate, collect, next_id};
 
@@ -628,7 +629,9 @@ pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gra
         collect(&mut pending, source, grad.clone())?;
     }
     observe::in_phase(Phase::Backward, || {
-        if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+        with_autocast(None, || {
+            if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+        })
     })
 }
 

@@ -65,6 +65,9 @@ pub fn layer(krate: TokenStream, function: TokenStream) -> TokenStream {
 /// Renames the errors of a function after it, whichever inner operation found the fault: a caller
 /// of `one_hot` reads `one_hot: ..`, not the name of the scatter inside.
 ///
+/// It also converts tensors of half precision around the function, by the rules of the crate's
+/// module `half`.
+///
 /// The function must return a `Result` whose error has a method `called`, as the error of
 /// `samebits_tensor_core` does.
 #[proc_macro_attribute]

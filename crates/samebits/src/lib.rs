@@ -50,8 +50,8 @@ pub use samebits_autograd::functional::{rand, randint, randn, randperm};
 #[cfg(feature = "ndarray")]
 pub use samebits_autograd::ndarray;
 pub use samebits_autograd::{
-    Function, Gradients, Save, Saved, Tensor, backward, enable_grad, functional, gradcheck,
-    gradgradcheck, nn, no_grad, optim, sequential, sparse,
+    Function, Gradients, Save, Saved, Tensor, autocast, autocast_dtype, backward, enable_grad,
+    functional, gradcheck, gradgradcheck, nn, no_grad, optim, sequential, sparse,
 };
 #[cfg(feature = "cuda")]
 pub use samebits_cuda_kernels as cuda;

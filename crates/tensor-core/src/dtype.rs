@@ -6,8 +6,9 @@ use half::{bf16, f16};
 
 /// The type of a tensor's elements.
 ///
-/// Every type can be stored, moved, cast, compared and printed. Arithmetic is defined for `F32`,
-/// `F64` and `I64`; an operation returns an error for a type it does not support.
+/// Every type can be stored, moved, cast, compared and printed. Kernels compute in `F32`, `F64` and
+/// `I64`; an operation returns an error for a type it does not support. Functions of users' tensors
+/// take `F16` and `BF16`, too, between conversions to `F32`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -60,6 +61,11 @@ impl DType {
     /// Returns true for `F32`, `F64`, `F16` and `BF16`.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// Returns true for `F16` and `BF16`.
+    pub fn is_half(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16)
     }
 
     /// Returns true for the floats that operations compute in: `F32` and `F64`.

@@ -16,6 +16,7 @@ use super::pooling::avg_pool;
 use super::reduce::mean;
 use super::shape::reshape;
 use super::to_dtype;
+use crate::half::{Narrow, widen};
 use crate::{Tensor, is_recording, run};
 
 /// The statistics of a batch, per channel.
@@ -31,7 +32,8 @@ pub struct BatchStatistics {
 
 impl BatchStatistics {
     /// Moves running statistics towards these: `running · (1 − momentum) + batch · momentum`, each
-    /// operation rounded. The variance is first scaled to be unbiased.
+    /// operation rounded. The variance is first scaled to be unbiased. Running statistics of half
+    /// precision are rounded once more, at the end.
     ///
     /// # Errors
     ///
@@ -47,9 +49,8 @@ impl BatchStatistics {
             return Err(Error::invalid("batch_norm", message));
         }
         let blend = |running: &Tensor, batch: &Tensor| -> Result<Tensor> {
-            let running = times(running, 1.0 - momentum)?;
-            let batch = times(batch, momentum)?;
-            add(&running, &batch)
+            let kept = times(&widen(running)?, 1.0 - momentum)?;
+            add(&kept, &times(batch, momentum)?)?.narrow(running.dtype())
         };
         let n = self.count as f64;
         let unbiased = times(&self.var, n / (n - 1.0))?;
@@ -57,6 +58,13 @@ impl BatchStatistics {
             (blend(running_mean, &self.mean)?, blend(running_var, &unbiased)?);
         (*running_mean, *running_var) = (new_mean, new_var);
         Ok(())
+    }
+}
+
+/// Statistics of a batch stay in f32.
+impl Narrow for BatchStatistics {
+    fn narrow(self, _: DType) -> Result<BatchStatistics> {
+        Ok(self)
     }
 }
 

@@ -19,6 +19,7 @@ use super::loss::expect_shape;
 use super::shape::{cat, narrow, reshape, stack, transpose};
 use super::{dropout_with, linear};
 use crate::Tensor;
+use crate::half::Holder;
 use direction::{Direction, Kind, States, name};
 
 /// The parameters of one direction of one layer, under PyTorch's names.
@@ -35,6 +36,22 @@ pub struct Weights {
     pub bias_hh: Option<Tensor>,
     /// The projection of an LSTM's hidden state, `[projection, hidden]`.
     pub weight_hr: Option<Tensor>,
+}
+
+impl Holder for Weights {
+    fn each(&self, visit: &mut dyn FnMut(&Tensor)) {
+        visit(&self.weight_ih);
+        visit(&self.weight_hh);
+        [&self.bias_ih, &self.bias_hh, &self.weight_hr].into_iter().flatten().for_each(visit);
+    }
+
+    fn with_each(&self, change: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Weights> {
+        let mut option = |x: &Option<Tensor>| x.as_ref().map(&mut *change).transpose();
+        let (bias_ih, bias_hh) = (option(&self.bias_ih)?, option(&self.bias_hh)?);
+        let weight_hr = option(&self.weight_hr)?;
+        let (weight_ih, weight_hh) = (change(&self.weight_ih)?, change(&self.weight_hh)?);
+        Ok(Weights { weight_ih, weight_hh, bias_ih, bias_hh, weight_hr })
+    }
 }
 
 /// The arrangement of a recurrent network's layers.

@@ -14,8 +14,8 @@ const OP: &str = "checkpoint";
 /// Computes `f(inputs)`, and computes it again in the backward pass, instead of keeping all that
 /// its gradient needs. Only `inputs` and the tensors that `f` owns stay in memory.
 ///
-/// The backward pass runs `f` in the scopes of this call: training or evaluation, level, and
-/// generators at their positions before the call. So random numbers repeat, and the generators in
+/// The backward pass runs `f` in the scopes of this call: training or evaluation, level, mixed
+/// precision, and generators at their positions before the call. So random numbers repeat, and the generators in
 /// force then do not advance. Tensors that `f` owns, such as parameters, get their gradients too.
 /// State that `f` changes by itself is changed twice; [`Checkpoint`] avoids that for layers.
 ///

@@ -173,8 +173,17 @@ impl Sample {
     ///
     /// The errors of the function.
     pub fn call(&self, inputs: &[Input], x: &[Tensor], part: &Range<usize>) -> Result<Vec<Tensor>> {
-        let prepared = inputs.iter().zip(x).map(|(input, x)| (input.prepare)(x));
-        (self.function)(&prepared.collect::<Result<Vec<_>>>()?, part)
+        let prepared = inputs.iter().zip(x).map(|(input, x)| input.prepared(x));
+        self.apply(&prepared.collect::<Result<Vec<_>>>()?, part)
+    }
+
+    /// Runs the function on arguments that are prepared.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the function.
+    pub fn apply(&self, x: &[Tensor], part: &Range<usize>) -> Result<Vec<Tensor>> {
+        (self.function)(x, part)
     }
 }
 
@@ -290,6 +299,15 @@ impl Input {
     /// Maps the argument to numbers near one, so that products neither vanish nor overflow.
     pub(super) fn near_one(self) -> Self {
         self.by(|x| x.affine(0.01, 1.0))
+    }
+
+    /// Applies the function that precedes the sample's to the argument.
+    ///
+    /// # Errors
+    ///
+    /// The errors of that function.
+    pub fn prepared(&self, x: &Tensor) -> Result<Tensor> {
+        (self.prepare)(x)
     }
 
     /// Returns its shape.

@@ -1,13 +1,14 @@
 //! Sequences of different lengths, packed step by step.
 
 use samebits_macros::named;
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::{DType, Error, Result};
 
 use crate::Tensor;
 use crate::functional::broadcast::expand;
 use crate::functional::elementwise::scalar_like;
 use crate::functional::shape::{cat, reshape, transpose};
 use crate::functional::{Lengths, index_select};
+use crate::half::{Holder, Narrow};
 
 /// Sequences of different lengths without padding: the first elements of all sequences, longest
 /// sequence first, then the second elements, and so on.
@@ -18,6 +19,22 @@ pub struct PackedSequence {
     /// The index of the sequence at each position of a step.
     sorted: Vec<usize>,
     lengths: Vec<usize>,
+}
+
+impl Holder for PackedSequence {
+    fn each(&self, visit: &mut dyn FnMut(&Tensor)) {
+        visit(self.data());
+    }
+
+    fn with_each(&self, change: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Self> {
+        Ok(self.with_data(change(self.data())?))
+    }
+}
+
+impl Narrow for PackedSequence {
+    fn narrow(self, half: DType) -> Result<PackedSequence> {
+        self.with_each(&mut |x| x.clone().narrow(half))
+    }
 }
 
 impl PackedSequence {

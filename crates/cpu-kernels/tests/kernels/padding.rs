@@ -1,8 +1,6 @@
 //! Padding against loops written from the definition.
 
-mod invariance;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 
 /// Returns the input position of output `o` in one dimension.

@@ -1,8 +1,6 @@
 //! Decompositions in the written order, column by column.
 
-mod invariance;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::linalg::{qr, svd};
 use samebits_numerics::reduce::dot_of;

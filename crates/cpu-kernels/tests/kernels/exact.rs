@@ -1,7 +1,5 @@
 //! Sums of f32 by a library of big integers, which shares no code with ours.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use num_bigint::{BigInt, Sign};
 
 /// An exact sum, in units of 2^-149.

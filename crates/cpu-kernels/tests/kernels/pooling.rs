@@ -1,11 +1,7 @@
 //! Pooling against loops written from the definition.
 
-mod invariance;
-#[path = "shapes/pool.rs"]
-mod pool;
-
-use invariance::{Random, bits, everywhere};
-use pool::pool;
+use crate::invariance::{Random, bits, everywhere};
+use crate::pool::pool;
 use samebits_cpu_kernels::pooling::{
     AdaptivePool, Average, FractionalPool, Pool, adaptive_avg_pool, adaptive_avg_pool_backward,
     adaptive_max_pool, avg_pool, avg_pool_backward, fractional_max_pool, max_pool,

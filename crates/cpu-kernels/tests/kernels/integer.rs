@@ -1,9 +1,7 @@
 //! Integer kernels against loops over 128-bit numbers, for any number of threads and every SIMD
 //! level.
 
-mod invariance;
-
-use invariance::{Random, everywhere};
+use crate::invariance::{Random, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::elementwise::Operand;
 use samebits_cpu_kernels::integer::{binary, unary};

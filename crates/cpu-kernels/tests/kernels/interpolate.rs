@@ -1,8 +1,6 @@
 //! Interpolation against loops written from the definition.
 
-mod invariance;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::interpolate::{
     InterpolateMode, Resize, interpolate, interpolate_backward,

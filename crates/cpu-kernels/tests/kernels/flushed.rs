@@ -1,9 +1,7 @@
 //! The same bits on threads that flush subnormals to zero, both the caller's and the pool's.
 #![cfg(target_arch = "x86_64")]
 
-mod invariance;
-
-use invariance::Random;
+use crate::invariance::Random;
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::bincount::{bincount_weighted, bincount_weighted_fast, histc};
 use samebits_cpu_kernels::ctc::{Batch as Sequences, ctc_loss, ctc_loss_backward};
@@ -57,7 +55,7 @@ use samebits_tensor_core::ops::{AdamParams, BinaryKind, CompareKind, SgdParams, 
 #[track_caller]
 fn same<R: PartialEq + std::fmt::Debug + Send>(f: impl Fn() -> R + Sync) {
     let f = &f;
-    let kept = invariance::on_threads(1, f);
+    let kept = crate::invariance::on_threads(1, f);
     let pool = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.start_handler(|_| test_support::flush_to_zero()).build().expect("threads")
@@ -80,7 +78,7 @@ fn tiny<T: Float>(n: usize) -> Vec<T> {
 }
 
 fn bits<T: Float>(values: &[T]) -> Vec<u64> {
-    fpenv::ieee(|| invariance::bits(values))
+    fpenv::ieee(|| crate::invariance::bits(values))
 }
 
 /// Converts to f32, for functions that take no other type.

@@ -1,10 +1,7 @@
 //! Reads, assignments and their gradients.
 
-mod exact;
-mod invariance;
-
-use exact::BigSum;
-use invariance::{Random, bits, everywhere};
+use crate::exact::BigSum;
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::index::{
     gather, gather_backward, index_copy, index_select, index_select_backward, linear_index, put,

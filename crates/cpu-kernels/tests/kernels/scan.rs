@@ -1,8 +1,6 @@
 //! Running sums and products in the written order.
 
-mod invariance;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::scan::{cumprod, cumprod_backward, cumsum, cumsum_backward};
 

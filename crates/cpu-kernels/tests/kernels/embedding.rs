@@ -1,10 +1,7 @@
 //! Embeddings and bags of embeddings against loops written from the definition.
 
-mod exact;
-mod invariance;
-
-use exact::BigSum;
-use invariance::{Random, bits, everywhere};
+use crate::exact::BigSum;
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::embedding::{
     BagBounds, BagMode, Bags, embedding, embedding_backward, embedding_bag, embedding_bag_backward,

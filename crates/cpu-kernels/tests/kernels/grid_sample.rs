@@ -1,16 +1,12 @@
 //! Grid sampling: values and gradients by definition, and the same bits everywhere.
 
-mod invariance;
-#[path = "shapes/sampling.rs"]
-mod sampling;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
+use crate::sampling::sampling;
 use samebits_cpu_kernels::grid_sample::{
     GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_backward,
     grid_sample_input_backward,
 };
 use samebits_numerics::exact::ExactSum;
-use sampling::sampling;
 
 const PADDINGS: [GridPadding; 3] =
     [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection];

@@ -1,8 +1,6 @@
 //! Threads that another library left flushing subnormals to zero give the same bits.
 
-mod invariance;
-
-use invariance::{Random, bits, on_threads};
+use crate::invariance::{Random, bits, on_threads};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};

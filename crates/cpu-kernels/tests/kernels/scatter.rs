@@ -1,10 +1,7 @@
 //! Irregular sums equal the exact sum, whatever the order, the threads and the SIMD level.
 
-mod exact;
-mod invariance;
-
-use exact::BigSum;
-use invariance::{Random, bits, everywhere, on_threads};
+use crate::exact::BigSum;
+use crate::invariance::{Random, bits, everywhere, on_threads};
 use samebits_cpu_kernels::scatter::{
     Reduce, Sums, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_add_fast,
     scatter_reduce,

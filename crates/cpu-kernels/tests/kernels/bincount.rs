@@ -1,10 +1,7 @@
 //! Histograms.
 
-mod exact;
-mod invariance;
-
-use exact::BigSum;
-use invariance::{Random, bits, everywhere};
+use crate::exact::BigSum;
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::bincount::{bincount, bincount_len, bincount_weighted, histc};
 

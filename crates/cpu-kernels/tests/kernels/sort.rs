@@ -1,8 +1,6 @@
 //! Sorting and selection against a stable sort of the standard library.
 
-mod invariance;
-
-use invariance::{Random, bits, everywhere};
+use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::sort::{
     Sortable, kthvalue, median, nanmedian, sort, topk, unique, unique_consecutive,

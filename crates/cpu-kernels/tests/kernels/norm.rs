@@ -1,9 +1,7 @@
 //! Batch normalisation has the bits of its written order, at every SIMD level and with any number of
 //! threads.
 
-mod invariance;
-
-use invariance::{bits, on_every_machine};
+use crate::invariance::{bits, on_every_machine};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::norm::{
     Batch, batch_norm_backward, batch_normalize, batch_statistics, scaled,

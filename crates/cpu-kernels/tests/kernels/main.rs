@@ -1,0 +1,29 @@
+//! Kernels against naive oracles: one program, so that the kernels are compiled for their tests once.
+
+mod bincount;
+mod embedding;
+mod environment;
+mod exact;
+mod flushed;
+mod grid_sample;
+mod index;
+mod integer;
+mod interpolate;
+mod linalg;
+mod logits;
+mod norm;
+mod optim;
+mod padding;
+mod pooling;
+mod reduce;
+mod scan;
+mod scatter;
+mod softmax;
+mod sort;
+
+#[path = "../invariance/mod.rs"]
+mod invariance;
+#[path = "../shapes/pool.rs"]
+mod pool;
+#[path = "../shapes/sampling.rs"]
+mod sampling;
