@@ -69,12 +69,15 @@ const REFUSED: &str = "i686-unknown-linux-gnu";
 struct Training {
     task: &'static str,
     arguments: &'static [&'static str],
+    /// Arguments after these.
+    more: &'static [&'static str],
     golden: &'static str,
 }
 
 const WHOLE: Training = Training {
     task: "train",
     arguments: &["--max-steps", "8"],
+    more: &[],
     golden: include_str!("../../crates/cli/tests/train.digest").trim_ascii(),
 };
 
@@ -82,6 +85,7 @@ const WHOLE: Training = Training {
 const FEW: Training = Training {
     task: "train",
     arguments: &["--max-steps", "4", "--batch-size", "4", "--data", FEW_IMAGES],
+    more: &[],
     golden: include_str!("../../crates/cli/tests/few.digest").trim_ascii(),
 };
 
@@ -89,8 +93,17 @@ const FEW: Training = Training {
 const GPT: Training = Training {
     task: "gpt",
     arguments: &include!("../../crates/cli/tests/gpt.arguments"),
+    more: &[],
     golden: include_str!("../../crates/cli/tests/gpt.digest").trim_ascii(),
 };
+
+/// The same in mixed precision.
+const GPT_BF16: Training = Training {
+    more: &["--precision", "bf16"],
+    golden: include_str!("../../crates/cli/tests/gpt-bf16.digest").trim_ascii(),
+    ..GPT
+};
+
 const FEW_IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/tests/few.csv");
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -99,6 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     AARCH64.prepare()?;
     AARCH64.train(level, &training)?;
     AARCH64.train(level, &GPT)?;
+    AARCH64.train(level, &GPT_BF16)?;
     if args.quick {
         AARCH64.test(level, &["--package", "samebits-rng", "--test", "stability"])?;
     } else {
@@ -111,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             target.train(level, &training)?;
             target.train(level, &GPT)?;
+            target.train(level, &GPT_BF16)?;
             target.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
         }
         for triple in COMPILE {
@@ -208,6 +223,7 @@ impl Target {
         let output = train
             .arg(training.task)
             .args(training.arguments)
+            .args(training.more)
             .env("WINEPATH", wine_path())
             .env("WINEDEBUG", "-all")
             // The folder in which the program leaves its picture.

@@ -18,7 +18,7 @@ use samebits::{Determinism, Generator, Tensor, determinism};
 use serde::{Deserialize, Serialize};
 
 use crate::curve::{self, Line};
-use crate::run::{self, Rank, RunArgs, learning_rate, stopwatch};
+use crate::run::{self, Precision, Rank, RunArgs, learning_rate, stopwatch};
 use crate::text::{Text, VOCABULARY, Windows};
 
 /// The tokens are the bytes of the text. A tenth of it is held out to measure the loss after each
@@ -92,6 +92,8 @@ pub(crate) struct Config {
     heads: usize,
     layers: usize,
     dropout: f64,
+    #[serde(default, skip_serializing_if = "Precision::is_f32")]
+    precision: Precision,
 }
 
 impl Config {
@@ -109,6 +111,7 @@ impl Config {
             heads: size(args.heads, 4),
             layers: size(args.layers, 3),
             dropout: args.dropout.unwrap_or(0.1),
+            precision: args.run.precision(),
         }
     }
 
@@ -195,8 +198,9 @@ impl<'a> Session<'a> {
 
     /// Trains until the last epoch, or until the trainer is told to stop.
     fn train(&mut self) -> Result<Outcome> {
-        let level = self.config.determinism;
-        Ok(determinism::scope(level, || self.trainer.fit(|model, rows| Ok(loss(model, &rows)?)))?)
+        let Config { determinism: level, precision, .. } = self.config;
+        let loss = |model: &Gpt, rows: Tensor| Ok(precision.run(|| loss(model, &rows))??);
+        Ok(determinism::scope(level, || self.trainer.fit(loss))?)
     }
 
     /// Returns the mean loss of each epoch.

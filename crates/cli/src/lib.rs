@@ -107,6 +107,7 @@ pub fn fresh_checkpoint(seed: u64) -> anyhow::Result<Vec<u8>> {
         lr: 0.1,
         determinism: samebits::Determinism::Portable,
         micro_batches: 1,
+        precision: run::Precision::F32,
     };
     let digits = digits::Digits::load(None)?;
     let session = session::Session::new(config, &digits, 0)?;

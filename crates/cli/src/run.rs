@@ -10,7 +10,8 @@ use samebits::ledger::{Detail, Digests, Keep, Ledger};
 use samebits::nn::Module;
 use samebits::optim::Optimizers;
 use samebits::trainer::{self, Loader, Trainer};
-use samebits::{Determinism, Device};
+use samebits::{DType, Determinism, Device};
+use serde::{Deserialize, Serialize};
 
 /// Options of one run.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,6 +26,9 @@ pub(crate) struct RunArgs {
     /// Equal parts of a batch, shared by the ranks; the bits depend on it [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "resume")]
     micro_batches: Option<u32>,
+    /// Precision of products, convolutions and attention while training [default: f32]
+    #[arg(long, conflicts_with = "resume")]
+    precision: Option<Precision>,
     /// Threads that each compute some of the micro-batches; the bits do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
@@ -85,6 +89,33 @@ impl Level {
     }
 }
 
+/// The precision of products, convolutions and attention while training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Precision {
+    /// As everything else.
+    #[default]
+    F32,
+    /// Mixed precision: half the bits, in exchange for some of the accuracy.
+    Bf16,
+}
+
+impl Precision {
+    /// Runs a forward pass in this precision.
+    pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> samebits::Result<R> {
+        let dtype = match self {
+            Precision::F32 => DType::F32,
+            Precision::Bf16 => DType::BF16,
+        };
+        samebits::autocast(dtype, f)
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    pub(crate) fn is_f32(&self) -> bool {
+        *self == Precision::F32
+    }
+}
+
 /// The end of a rank, if a run has several: its transport.
 pub(crate) type Rank = Option<Box<dyn Transport>>;
 
@@ -98,6 +129,7 @@ impl RunArgs {
             || self.resume.is_some()
             || self.max_steps.is_some()
             || self.micro_batches.is_some()
+            || self.precision.is_some()
             || self.ranks.is_some()
             || self.ledger.is_some()
     }
@@ -109,6 +141,10 @@ impl RunArgs {
 
     pub(crate) fn micro_batches(&self) -> u64 {
         self.micro_batches.unwrap_or(1).into()
+    }
+
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision.unwrap_or_default()
     }
 
     pub(crate) fn device(&self) -> Option<Device> {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digits::{Augmented, Digits, SIDE};
 use crate::model::Cnn;
+use crate::run::Precision;
 
 /// Settings that decide the bits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,8 @@ pub(crate) struct Config {
     /// The number of parts of a batch whose gradients are summed.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub(crate) micro_batches: u64,
+    #[serde(default, skip_serializing_if = "Precision::is_f32")]
+    pub(crate) precision: Precision,
 }
 
 fn one() -> u64 {
@@ -101,13 +104,13 @@ impl<'a> Session<'a> {
 
     /// Trains until the last epoch, or until the trainer is told to stop.
     pub(crate) fn train(&mut self) -> Result<Outcome> {
-        let device = self.device;
+        let (device, precision) = (self.device, self.config.precision);
         Ok(determinism::scope(self.config.determinism, || {
             self.trainer.fit(|model, (images, classes)| {
                 let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
                 let classes = Tensor::from_slice(&classes, &[classes.len()])?;
-                let logits = model.forward(&images.to(device)?)?;
-                Ok(cross_entropy(&logits, &classes.to(device)?)?)
+                let (images, classes) = (images.to(device)?, classes.to(device)?);
+                Ok(precision.run(|| cross_entropy(&model.forward(&images)?, &classes))??)
             })
         })?)
     }

@@ -228,5 +228,6 @@ fn config(args: &Args, determinism: Determinism) -> Config {
         lr: args.lr.unwrap_or(0.05),
         determinism,
         micro_batches: args.run.micro_batches(),
+        precision: args.run.precision(),
     }
 }

@@ -8,6 +8,8 @@ use program::{Run, SCHEDULE, has_no_gpu};
 /// The digest of the weights after 6 steps of `SMALL`. It is part of the numerics contract, as that
 /// of `samebits train`; `cargo xtask cross` compares with it, too.
 const GOLDEN: &str = include_str!("gpt.digest").trim_ascii();
+/// The same with `--precision bf16`.
+const GOLDEN_BF16: &str = include_str!("gpt-bf16.digest").trim_ascii();
 const SMALL: [&str; 13] = include!("gpt.arguments");
 
 /// Writes a text of 730 bytes, with which `TINY` takes 10 steps in 2 epochs.
@@ -57,18 +59,38 @@ fn the_digest_is_golden_on_any_threads_and_at_every_simd_level() {
 }
 
 #[test]
+fn mixed_precision_has_the_same_bits_on_any_threads_and_at_every_simd_level() {
+    let run = Run::new("gpt");
+    let small = [&SMALL[..], &["--precision", "bf16"]].concat();
+    for threads in ["1", "2", "5"] {
+        let digest = run.digest(&[], &[&small[..], &["--threads", threads]].concat());
+        assert_eq!(digest[..16], *GOLDEN_BF16, "{threads} threads");
+    }
+    for level in ["portable", "avx2", "avx512"] {
+        let digest = run.digest(&[("SAMEBITS_SIMD", level)], &small);
+        assert_eq!(digest[..16], *GOLDEN_BF16, "{level}");
+    }
+    let digest = run.digest(&[], &[&small[..], &["--gradient-checkpointing"]].concat());
+    assert_eq!(digest[..16], *GOLDEN_BF16, "with blocks computed again");
+}
+
+#[test]
 fn a_run_that_is_resumed_at_any_step_leaves_the_same_file() {
     let run = Run::new("gpt");
     tiny_text(&run);
-    let whole = run.digest(&[], &[&TINY[..], &["--save", "whole"]].concat());
-    let expected = std::fs::read(run.path("whole")).unwrap();
-    for cut in 0..=10 {
-        let cut = cut.to_string();
-        run.digest(&[], &[&TINY[..], &["--max-steps", &cut, "--save", "cut"]].concat());
-        let rest = ["--quiet", "--text", "text", "--resume", "cut", "--save", "cut"];
-        let resumed = run.digest(&[("RAYON_NUM_THREADS", "3")], &rest);
-        assert_eq!(resumed, whole, "cut after {cut} steps");
-        assert!(std::fs::read(run.path("cut")).unwrap() == expected, "cut after {cut} steps");
+    for precision in ["f32", "bf16"] {
+        let tiny = [&TINY[..], &["--precision", precision]].concat();
+        let whole = run.digest(&[], &[&tiny[..], &["--save", "whole"]].concat());
+        let expected = std::fs::read(run.path("whole")).unwrap();
+        for cut in 0..=10 {
+            let cut = cut.to_string();
+            run.digest(&[], &[&tiny[..], &["--max-steps", &cut, "--save", "cut"]].concat());
+            let rest = ["--quiet", "--text", "text", "--resume", "cut", "--save", "cut"];
+            let resumed = run.digest(&[("RAYON_NUM_THREADS", "3")], &rest);
+            assert_eq!(resumed, whole, "{precision} cut after {cut} steps");
+            let file = std::fs::read(run.path("cut")).unwrap();
+            assert!(file == expected, "{precision} cut after {cut} steps");
+        }
     }
     // Another text of the same length than that of the first steps.
     run.digest(&[], &[&TINY[..], &["--max-steps", "4", "--save", "begun"]].concat());
@@ -112,6 +134,11 @@ fn a_gpu_trains_and_generates_with_the_bits_of_the_cpu() {
     assert_eq!(lines(&output), lines(&cpu));
     let [a, b] = ["cpu", "cuda"].map(|name| std::fs::read(run.path(name)).unwrap());
     assert!(a == b, "the checkpoints");
+    let mixed = [&steps[..], &["--precision", "bf16"]].concat();
+    let [a, b] = ["cpu", "cuda"].map(|device| {
+        run.digest(&[(SCHEDULE, "seed:1")], &[&mixed[..], &["--device", device]].concat())
+    });
+    assert_eq!(a, b, "in mixed precision");
     let text = |rest: &[&str]| {
         let arguments = [&["cpu", "--tokens", "4"], rest].concat();
         let output = run.output_of("generate", &[], &arguments);
