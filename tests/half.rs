@@ -6,7 +6,7 @@ use samebits::nn::{
     self, BatchNorm1d, Conv2d, Dropout, Gpt, LSTM, Layer, LayerNorm, Linear, MaxPool2d, Module,
     RMSNorm,
 };
-use samebits::optim::{AdamW, Optimizer};
+use samebits::optim::{AdamW, GradScaler, Optimizer};
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Result, Tensor, autocast, autocast_dtype, backward, bf16, f16};
 use workspace_tests::{Gradient, Make, Sample, normal_of, samples};
@@ -378,5 +378,46 @@ fn mixed_precision_trains_as_f32_does() {
         assert!((mixed - last).abs() < 0.02, "{half}: {mixed} {last}");
         assert_ne!(found.0, plain, "{half}: nothing was rounded");
         assert_eq!(classifier(Some(half), true), found, "{half}: computed again");
+    }
+}
+
+/// The same training with a factor that is too large at first: steps are skipped, then it is that
+/// of a smaller factor.
+#[test]
+fn gradients_of_f16_are_scaled_and_steps_that_overflow_are_skipped() {
+    let run = |mut scaler: GradScaler, steps: usize| {
+        samebits::manual_seed(1);
+        let mut model = Linear::new(8, 4).unwrap();
+        let mut optimizer = AdamW::options(0.01).init().unwrap();
+        let x: Tensor = normal_of(&[16, 8], DType::F32, 5).into();
+        let mut taken = Vec::new();
+        for _ in 0..steps {
+            let loss = autocast(DType::F16, || model.forward(&x)?.square()?.sum(()));
+            let scaled = scaler.scale(&loss.unwrap().unwrap()).unwrap();
+            let gradients = scaler.unscale(&scaled.backward().unwrap()).unwrap();
+            taken.push(scaler.step(&mut optimizer, &mut model, &gradients).unwrap());
+        }
+        let weights: Vec<_> = model.parameters().iter().map(|w| w.to_bytes().unwrap()).collect();
+        (taken, weights, scaler)
+    };
+    let large = GradScaler::new((1u64 << 40) as f64, 2.0, 0.25, 3).unwrap();
+    let (taken, weights, scaler) = run(large, 40);
+    let skipped = taken.iter().take_while(|&&taken| !taken).count();
+    assert!((3..20).contains(&skipped) && taken[skipped..].contains(&true), "{taken:?}");
+    assert!(scaler.factor() < (1u64 << 40) as f64);
+    // Resumed from its serialised state.
+    let text = serde_json::to_string(&scaler).unwrap();
+    assert_eq!(serde_json::from_str::<GradScaler>(&text).unwrap(), scaler);
+    // Powers of two change no bit: as many steps, with a factor that never overflows.
+    let count = taken.iter().filter(|&&taken| taken).count();
+    let small = GradScaler::new(16.0, 2.0, 0.5, u64::MAX).unwrap();
+    let (all, expected, _) = run(small, count);
+    assert!(all.iter().all(|&taken| taken));
+    assert_eq!(weights, expected);
+    for (scale, growth, backoff, interval) in
+        [(0.0, 2.0, 0.5, 1), (1.0, 1.0, 0.5, 1), (1.0, 2.0, 1.0, 1), (1.0, 2.0, 0.5, 0)]
+    {
+        let error = GradScaler::new(scale, growth, backoff, interval).unwrap_err().to_string();
+        assert!(error.starts_with("GradScaler: expected "), "{error}");
     }
 }

@@ -46,6 +46,7 @@ mod finite;
 mod plateau;
 mod radam;
 mod rmsprop;
+mod scaler;
 mod schedule;
 mod several;
 mod sgd;
@@ -61,6 +62,7 @@ pub use finite::first_not_finite;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use radam::{RAdam, RAdamRule};
 pub use rmsprop::{RmsProp, RmsPropRule};
+pub use scaler::GradScaler;
 pub use schedule::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, CyclicLr, CyclicMode,
     ExponentialLr, LambdaLr, LinearLr, MultiStepLr, OneCycleLr, PolynomialLr, Schedule, StepLr,
