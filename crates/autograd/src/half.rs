@@ -18,8 +18,12 @@ const MOVING: &[&str] = &[
     "broadcast_tensors",
     "cat",
     "chunk",
+    "diag",
+    "diag_embed",
     "diagonal",
     "dstack",
+    "embedding",
+    "embedding_with",
     "eq",
     "equal",
     "expand",
@@ -27,9 +31,14 @@ const MOVING: &[&str] = &[
     "flatten",
     "flip",
     "full_like",
+    "gather",
     "ge",
     "gt",
     "hstack",
+    "index",
+    "index_copy",
+    "index_fill",
+    "index_select",
     "isclose",
     "isfinite",
     "isinf",
@@ -40,26 +49,41 @@ const MOVING: &[&str] = &[
     "logical_or",
     "logical_xor",
     "lt",
+    "masked_fill",
+    "masked_scatter",
+    "masked_select",
     "movedim",
     "narrow",
     "ne",
     "nonzero",
     "ones_like",
     "permute",
+    "repeat",
+    "repeat_interleave",
+    "repeat_interleave_n",
     "reshape",
     "roll",
+    "rot90",
+    "scatter",
+    "scatter_value",
     "select",
     "split",
     "squeeze",
     "stack",
     "t",
+    "take",
+    "take_along_dim",
     "tensor_split",
+    "tile",
     "to_dtype",
     "transpose",
+    "tril",
+    "triu",
     "unbind",
     "unflatten",
     "unsqueeze",
     "vstack",
+    "where_",
     "zeros_like",
 ];
 
@@ -255,6 +279,14 @@ impl Rule {
 /// Returns `x` in f32 if it holds halves, else `x`.
 pub(crate) fn widen(x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_half() { to_dtype(x, DType::F32) } else { Ok(x.clone()) }
+}
+
+/// Returns `f(x)`, computed in f32 if `x` holds halves.
+pub(crate) fn in_f32(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    match x.dtype() {
+        half if half.is_half() => f(&widen(x)?)?.narrow(half),
+        _ => f(x),
+    }
 }
 
 /// An argument that holds tensors.

@@ -190,8 +190,11 @@ fn moves<T: Element>(values: [T; 6], fill: f64) {
     assert_eq!(x.eq(&x.flip(0).unwrap()).unwrap().to_bools().unwrap(), [false; 6]);
     let ordered = values.iter().map(|_| true).collect::<Vec<_>>();
     assert_eq!(x.eq(&x).unwrap().to_bools().unwrap(), ordered);
-    // Printing types without arithmetic works; adding them is an error, never a panic.
     assert!(x.to_string().starts_with("tensor([["));
+    if T::DTYPE.is_float() {
+        return;
+    }
+    // Adding elements without arithmetic is an error, never a panic.
     let error = (&x + &x).unwrap_err();
     assert!(matches!(error, Error::DTypeMismatch { op: "add", .. }), "{error}");
     assert!(x.sqrt().is_err() && x.matmul(&x.transpose(0, 1).unwrap()).is_err());

@@ -10,6 +10,7 @@ use super::elementwise::{affine, div, equal, mul, relation, scalar_like, wanted}
 use super::index::index_copy;
 use super::support::masked_fill;
 use super::{constant, index_select, once_differentiable, reshape, where_};
+use crate::half::in_f32;
 use crate::{Tensor, is_recording, run};
 
 /// Looks up the rows of `weight` named by `index`.
@@ -282,6 +283,10 @@ fn table_grad(
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
+    if grad.dtype().is_half() {
+        let of = |grad: &Tensor| table_grad(grad, index, rows, padding_idx, scale_grad_by_freq);
+        return in_f32(grad, of);
+    }
     let value = run(&EmbeddingGrad {
         grad: grad.value().clone(),
         index: index.value().clone(),

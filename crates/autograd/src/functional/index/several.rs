@@ -8,6 +8,7 @@ use super::{masked, positions};
 use crate::functional::broadcast::sum_to;
 use crate::functional::elementwise::{equal, scalar_like, wanted};
 use crate::functional::{expand, permute, reshape, zeros_for};
+use crate::half::{in_f32, widen};
 use crate::{Tensor, run, untracked};
 
 /// An index of [`index`] and [`index_put`] for one dimension: a tensor of indices, or `None` for
@@ -137,6 +138,9 @@ fn put_first(
     source: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if accumulate && source.dtype().is_half() {
+        return in_f32(source, |source| put_first(&widen(input)?, indices, source, true));
+    }
     let (x, v, list) = (input.value().clone(), source.value().clone(), values(indices));
     let value = if accumulate {
         run(&IndexPutAdd { input: x, indices: list, values: v })?
