@@ -78,6 +78,27 @@ def attention(x, p):
     return F.scaled_dot_product_attention(x["query"], x["key"], x["value"], mask, **p)
 
 
+def rotary(x, p):
+    """As `apply_rotary_pos_emb` of transformers' Llama, or of its GPT-J if `interleaved`."""
+    half = x["cos"].shape[-1]
+    rotated, rest = x["x"].split([2 * half, x["x"].shape[-1] - 2 * half], dim=-1)
+    if p["interleaved"]:
+        a, b = rotated[..., ::2], rotated[..., 1::2]
+        turned = torch.stack([-b, a], dim=-1).flatten(-2)
+        cos, sin = (x[name].repeat_interleave(2, dim=-1) for name in ("cos", "sin"))
+    else:
+        a, b = rotated.chunk(2, dim=-1)
+        turned = torch.cat([-b, a], dim=-1)
+        cos, sin = (torch.cat([x[name], x[name]], dim=-1) for name in ("cos", "sin"))
+    return torch.cat([rotated * cos + turned * sin, rest], dim=-1)
+
+
+def padded(x, p):
+    """Sequences `x0`, `x1`, .. with padding."""
+    sequences = [x[f"x{i}"] for i in range(len(x))]
+    return torch.nn.utils.rnn.pad_sequence(sequences, **p)
+
+
 def histc(x, p):
     """In float32: the borders of bins are float32 numbers to PyTorch."""
     return torch.histc(x["input"].float(), **p).double()
@@ -93,6 +114,14 @@ SPECIAL = {
     "bincount_weighted": lambda x, p: torch.bincount(x["input"], x["weights"], **p),
     "histc": histc,
     "scaled_dot_product_attention": attention,
+    "rotary_embedding": rotary,
+    "pad_sequence": padded,
+    "unpad_sequence": lambda x, p: dict(
+        (f"y{i}", y)
+        for i, y in enumerate(
+            torch.nn.utils.rnn.unpad_sequence(x["input"], x["lengths"], **p)
+        )
+    ),
     "sum_all": lambda x, p: x["input"].sum(),
     "sparse_mm": sparse_mm,
     "repeat_interleave": lambda x, p: torch.repeat_interleave(x["input"], x["repeats"], **p),

@@ -23,6 +23,7 @@ mod reduce;
 mod resample;
 mod scan;
 mod scatter;
+mod sequence;
 
 pub use arguments::{Arguments, Outputs};
 pub use compare::{Quantity, Tolerance};
@@ -141,6 +142,7 @@ fn handlers() -> impl Iterator<Item = &'static Handler> {
         resample::HANDLERS,
         scan::HANDLERS,
         scatter::HANDLERS,
+        sequence::HANDLERS,
     ]
     .into_iter()
     .flatten()

@@ -39,6 +39,7 @@ mod scalar;
 mod scan;
 mod scatter;
 mod search;
+mod sequences;
 mod shape;
 mod slice;
 mod sort;
@@ -139,6 +140,7 @@ pub use rotary::rotary_embedding;
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_reduce};
 pub use search::{bucketize, isin, searchsorted, take_along_dim};
+pub use sequences::{PaddingSide, pack_sequence, pad_sequence, unpack_sequence, unpad_sequence};
 pub use shape::{
     cat, flatten, narrow, permute, reshape, split, squeeze, stack, transpose, unflatten, unsqueeze,
 };

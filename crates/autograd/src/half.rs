@@ -81,6 +81,7 @@ const MOVING: &[&str] = &[
     "triu",
     "unbind",
     "unflatten",
+    "unpad_sequence",
     "unsqueeze",
     "vstack",
     "where_",

@@ -14,7 +14,7 @@ use samebits_tensor_core::ops::{
 const NO_METHODS: &[(&str, &str)] = &[
     (
         "torch.Tensor has no such method: the first argument is no tensor",
-        "block_diag broadcast_tensors cartesian_prod cat dstack einsum hstack meshgrid normal_scalar normal_scalar_with rand rand_with randint randint_with \
+        "block_diag broadcast_tensors cartesian_prod cat dstack einsum hstack meshgrid normal_scalar normal_scalar_with pack_sequence pad_sequence rand rand_with randint randint_with \
          randn randn_with randperm randperm_with searchsorted stack tril_indices triu_indices vstack",
     ),
     (
@@ -40,7 +40,7 @@ const NO_METHODS: &[(&str, &str)] = &[
          lp_pool lp_pool1d lp_pool2d lp_pool3d lstm lstm_packed max_pool max_pool1d max_pool2d \
          max_pool3d max_unpool max_unpool1d max_unpool2d max_unpool3d pack_padded_sequence pad \
          pad_packed_sequence pixel_shuffle pixel_unshuffle rnn_relu rnn_relu_packed rnn_tanh \
-         rnn_tanh_packed",
+         rnn_tanh_packed unpack_sequence unpad_sequence",
     ),
     (
         "torch.Tensor has no such method: losses",
@@ -380,7 +380,9 @@ fn calls() -> Vec<(&'static str, Call)> {
         one_hot(&h.index, 3);
         outer(&h.x, &h.y);
         pack_padded_sequence(&h.x, &h.sizes, true, true);
+        pack_sequence(&[h.x.clone(), h.y.clone()], true);
         pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
+        pad_sequence(&[h.x.clone(), h.y.clone()], true, 0.0, f::PaddingSide::Left);
         pairwise_distance(&h.x, &h.y, 2.0, 1e-6, false);
         pca_lowrank(&h.x, Some(99), true, 1);
         pca_lowrank_with(&h.x, Some(99), true, 1, &mut h.generator);
@@ -487,6 +489,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         unfold(&h.x, f::Windows::new([usize::MAX, 2]));
         unique_consecutive_dim(&h.x, h.dim);
         unique_dim(&h.x, h.dim);
+        unpad_sequence(&h.x, &h.sizes, true);
         unsqueeze(&h.x, h.dim);
         var(&h.x, h.dim, 1.0, false);
         var_mean(&h.x, h.dim, 1.0, false);
@@ -498,7 +501,7 @@ fn calls() -> Vec<(&'static str, Call)> {
 
 /// Functions that reject nothing here: they accept every tensor.
 const UNREFUSED: &str = "full_like isfinite isinf isnan logical_not nonzero ones_like pad_packed_sequence sign \
-                         to_dtype unique unique_consecutive zeros_like";
+                         to_dtype unique unique_consecutive unpack_sequence zeros_like";
 
 fn pool(h: &Hostile) -> PoolParams {
     PoolParams::square(if h.dim > 0 { 2 } else { 1 }, 99)

@@ -31,6 +31,15 @@ pub(super) const HANDLERS: &[Handler] = &[
         },
         tolerance,
     },
+    Handler {
+        op: "rms_norm",
+        run: |a| {
+            let shape: Vec<usize> = a.param("normalized_shape")?;
+            let (input, weight) = (a.tensor("input")?, a.optional("weight"));
+            Ok(vec![("y", f::rms_norm(input, &shape, weight, a.param("eps")?)?)])
+        },
+        tolerance,
+    },
 ];
 
 fn batch_norm(a: &Arguments<'_>) -> Result<Outputs> {

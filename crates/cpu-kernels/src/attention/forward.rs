@@ -18,6 +18,10 @@ use crate::{memory, parallel};
 const STRIP_BYTES: usize = 1 << 19;
 /// The number of queries of a strip, if it is not too large.
 const STRIP_ROWS: usize = 64;
+/// The number of copied elements, and of multiplications, that justifies the hand-over to another
+/// thread.
+const COPIES: usize = 1 << 16;
+const PRODUCTS: usize = 1 << 18;
 
 /// Computes attention: the averages of the values, count by queries by features; the largest score
 /// of each query; and the sum of its exponentials.
@@ -60,24 +64,29 @@ pub fn attention<T: Number>(
         let packed_keys = a.slice(&[groups.first.len(), key_len]).map_err(named)?;
         let packed_values = b.slice(&[groups.first.len(), value_len]).map_err(named)?;
         if key_len > 0 {
-            parallel::chunks_mut(packed_keys, key_len).enumerate().for_each(|(group, out)| {
+            let groups_of_keys = parallel::chunks_mut(packed_keys, key_len);
+            groups_of_keys.at_least(COPIES / key_len).enumerate().for_each(|(group, out)| {
                 pack(call.key.rows(groups.first[group], 0), keys, width, of_keys, out);
             });
         }
         if value_len > 0 {
-            parallel::chunks_mut(packed_values, value_len).enumerate().for_each(|(group, out)| {
+            let groups_of_values = parallel::chunks_mut(packed_values, value_len);
+            groups_of_values.at_least(COPIES / value_len).enumerate().for_each(|(group, out)| {
                 pack(call.value.columns(groups.first[group], 0), features, keys, of_values, out);
             });
         }
         let finite_from = match call.causal {
-            Some(_) => parallel::items(0..groups.first.len())
+            Some(_) if call.seen(0) < keys => parallel::items(0..groups.first.len())
+                .at_least(COPIES / (keys * features).max(1))
                 .collect(ATTENTION, |group| finite_from(call, groups.first[group]))?,
-            None => Vec::new(),
+            _ => Vec::new(),
         };
         let mut strips = plan.strips(count, out, largest, sums)?;
         let tables = Tables::new(&plan);
         let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
-        parallel::tasks(&mut strips).at_most(1).try_for_each(|strip| {
+        let products = plan.rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
+        let few = PRODUCTS / products.max(1);
+        parallel::tasks(&mut strips).at_least(few).at_most(1).try_for_each(|strip| {
             let group = groups.of[strip.matrix];
             let operands = Operands {
                 keys: Panels { data: &packed_keys[group * key_len..][..key_len], steps: width },

@@ -31,6 +31,20 @@ pub(super) fn samples(samples: &mut Samples) {
     add(samples, "hstack", f::hstack, &[&[2, 3], &[2, 1]]);
     add(samples, "dstack", f::dstack, &[&[2, 3], &[2, 3]]);
     add(samples, "block_diag", f::block_diag, &[&[2, 3], &[4]]);
+    let pad_left = |x: &[Tensor]| f::pad_sequence(x, true, 0.5, f::PaddingSide::Left);
+    add(samples, "pad_sequence", pad_left, &[&[2, 3], &[4, 3]]);
+    add(
+        samples,
+        "unpad_sequence",
+        |x| f::cat(&f::unpad_sequence(&x[0], &[3, 1], false)?, 0),
+        &[&[4, 2, 3]],
+    );
+    add(
+        samples,
+        "pack_sequence",
+        |x| f::cat(&f::unpack_sequence(&f::pack_sequence(x, false)?)?, 0),
+        &[&[2, 3], &[4, 3]],
+    );
     add(samples, "diff", |x| f::diff(&x[0], 2, 0), &[&[5, 2]]);
     add(samples, "channel_shuffle", |x| f::channel_shuffle(&x[0], 2), &[&[2, 6, 2]]);
     add(samples, "windows", |x| f::windows(&x[0], 1, 3, 2), &[&[2, 7]]);

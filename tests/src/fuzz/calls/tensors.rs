@@ -202,10 +202,11 @@ fn shapes(calls: &mut Calls) {
 
 fn arrangements(calls: &mut Calls) {
     calls.function("arrangements", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(23));
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(26));
         let (x, a, b) = (d.tensor(&shape, dtype), d.dim(shape.len()), d.dim(shape.len()));
         let (number, size, step) = (d.int(1), d.count(2), d.count(1));
         let (sizes, real) = (d.counts(&[1, 2]), d.real(0.75));
+        let side = if step == 1 { f::PaddingSide::Left } else { f::PaddingSide::Right };
         let counts = shape.last().copied().unwrap_or(1);
         let counts = Tensor::from(d.indices(&[counts], 5));
         graded(d, vec![x], |x| match which {
@@ -231,6 +232,9 @@ fn arrangements(calls: &mut Calls) {
             20 => f::corrcoef(&x[0]),
             21 => f::cov(&x[0], step, None, Some(&f::abs(&x[0])?)),
             22 => f::cov(&x[0], size, Some(&counts), None),
+            23 => f::pad_sequence(&[x[0].clone(), f::diff(&x[0], step, 0)?], step == 1, real, side),
+            24 => f::cat(&f::unpad_sequence(&x[0], &sizes, step == 1)?, 0),
+            25 => f::cat(&f::unpack_sequence(&f::pack_sequence(x, step == 1)?)?, 0),
             18 => f::outer(&x[0], &Tensor::new([1.0f32, 2.0])?),
             _ => f::cartesian_prod(&[x[0].clone(), Tensor::new([1.0f32, 2.0])?]),
         })
