@@ -307,6 +307,8 @@ fn autocast_rounds_what_products_take_and_leaves_sums_in_f32() {
         let [a, b, c] = [&x, &weight, &bias].map(|x| widened(&rounded(x, half), half));
         let expected = rounded(&f::linear(&a, &b, Some(&c)).unwrap(), half);
         let bits = |x: &Tensor| (x.dtype(), x.to_bytes().unwrap());
+        let covariance = f::cov(&x, 1, None, None).unwrap();
+        let product = f::dot(&bias, &bias).unwrap();
         autocast(half, || {
             let y = f::linear(&x, &weight, Some(&bias)).unwrap();
             assert_eq!(bits(&y), bits(&expected));
@@ -323,6 +325,13 @@ fn autocast_rounds_what_products_take_and_leaves_sums_in_f32() {
             assert_eq!(f::relu(&x).unwrap().dtype(), DType::F32);
             let double = x.to_dtype(DType::F64).unwrap();
             assert_eq!(f::matmul(&double, &double.t().unwrap()).unwrap().dtype(), DType::F64);
+            // Nothing is rounded inside a function, nor is an f64 that stands among other types.
+            assert_eq!(bits(&f::cov(&x, 1, None, None).unwrap()), bits(&covariance));
+            assert_eq!(bits(&f::dot(&bias, &bias).unwrap()), bits(&product));
+            let [wide_weight, low_bias] =
+                [(&weight, DType::F64), (&bias, half)].map(|(x, dtype)| x.to_dtype(dtype).unwrap());
+            let refused = f::linear(&x, &wide_weight, Some(&low_bias));
+            assert!(refused.is_err(), "{refused:?}");
             // Off inside.
             let plain = autocast(DType::F32, || f::linear(&x, &weight, Some(&bias)).unwrap());
             let outside = autocast_dtype();
@@ -414,6 +423,15 @@ fn gradients_of_f16_are_scaled_and_steps_that_overflow_are_skipped() {
     let (all, expected, _) = run(small, count);
     assert!(all.iter().all(|&taken| taken));
     assert_eq!(weights, expected);
+    // A file may hold anything.
+    for (part, other) in
+        [("65536.0", "-1.0"), ("\"growth_interval\":2000", "\"growth_interval\":0")]
+    {
+        let text = serde_json::to_string(&GradScaler::default()).unwrap();
+        assert!(text.contains(part), "{text}");
+        let error = serde_json::from_str::<GradScaler>(&text.replace(part, other)).unwrap_err();
+        assert!(error.to_string().starts_with("GradScaler: expected "), "{error}");
+    }
     for (scale, growth, backoff, interval) in
         [(0.0, 2.0, 0.5, 1), (1.0, 1.0, 0.5, 1), (1.0, 2.0, 1.0, 1), (1.0, 2.0, 0.5, 0)]
     {

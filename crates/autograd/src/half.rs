@@ -206,6 +206,8 @@ impl Types {
         }
         match self.first {
             None => self.first = Some(dtype),
+            // An f64 among the arguments outlasts others: it is never rounded.
+            Some(_) if self.other == Some(DType::F64) => {}
             Some(_) => self.other = Some(dtype),
         }
     }
@@ -240,7 +242,8 @@ fn rule(
         if is_among(LOW) {
             return Ok(autocast.map(|low| Rule { low: Some(low), result: low }));
         }
-        if halves && (other.is_some() || is_among(HIGH)) {
+        // Of f32 alone too: products inside such a function are not rounded.
+        if !halves || other.is_some() || is_among(HIGH) {
             return Ok(Some(Rule { low: None, result: DType::F32 }));
         }
     }

@@ -55,7 +55,7 @@ const OP: &str = "GradScaler";
 ///
 /// `torch.amp.GradScaler`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "State")]
 pub struct GradScaler {
     /// The factor.
     scale: f64,
@@ -64,6 +64,32 @@ pub struct GradScaler {
     growth_interval: u64,
     /// The number of steps since the last change of the factor.
     growth_tracker: u64,
+}
+
+/// A scaler as a file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    scale: f64,
+    growth_factor: f64,
+    backoff_factor: f64,
+    growth_interval: u64,
+    growth_tracker: u64,
+}
+
+impl TryFrom<State> for GradScaler {
+    type Error = Error;
+
+    fn try_from(state: State) -> Result<GradScaler> {
+        let State { scale, growth_factor, backoff_factor, growth_interval, growth_tracker } = state;
+        let scaler = GradScaler::new(scale, growth_factor, backoff_factor, growth_interval)?;
+        if growth_tracker >= growth_interval {
+            let detail =
+                format!("expected fewer than {growth_interval} steps, got {growth_tracker}");
+            return Err(Error::invalid(OP, detail));
+        }
+        Ok(GradScaler { growth_tracker, ..scaler })
+    }
 }
 
 impl Default for GradScaler {
