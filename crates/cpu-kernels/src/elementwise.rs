@@ -7,6 +7,7 @@
 
 mod activation;
 mod gelu;
+pub(crate) mod halves;
 mod logits;
 
 use samebits_numerics::math::{self, UnaryF32};

@@ -8,7 +8,7 @@ use samebits_tensor_core::scalar::{self, Exact, Scalar};
 use samebits_tensor_core::{DType, Element, Layout, Result, Tensor, with_element};
 
 use super::{FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
-use crate::elementwise::{self, Operand};
+use crate::elementwise::{self, Operand, halves};
 use crate::{integer, parallel};
 
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
@@ -266,6 +266,18 @@ fn converted(x: &Tensor, to: DType) -> Result<Tensor> {
         return Ok(x);
     }
     let mut out = Tensor::scratch(x.shape(), to)?;
+    match (x.dtype(), to) {
+        (DType::BF16, DType::F32) => halves::from_bf16(x.as_slice()?, out.as_mut_slice()?),
+        (DType::F32, DType::BF16) => halves::to_bf16(x.as_slice()?, out.as_mut_slice()?),
+        (DType::F16, DType::F32) => halves::from_f16(x.as_slice()?, out.as_mut_slice()?),
+        (DType::F32, DType::F16) => halves::to_f16(x.as_slice()?, out.as_mut_slice()?),
+        _ => cast(&x, &mut out, to)?,
+    }
+    Ok(out)
+}
+
+/// Casts elements one by one.
+fn cast(x: &Tensor, out: &mut Tensor, to: DType) -> Result<()> {
     with_element!(x.dtype(), T => {
         let from = x.as_slice::<T>()?;
         match to {
@@ -281,5 +293,5 @@ fn converted(x: &Tensor, to: DType) -> Result<Tensor> {
             })),
         }
     });
-    Ok(out)
+    Ok(())
 }
