@@ -17,7 +17,7 @@ thread_local! {
 /// both. Tensors of f64 are left alone. With `F32`, mixed precision is off inside `f`.
 ///
 /// Parameters stay in f32, and so do their gradients: train as without. Call
-/// [`backward`](Tensor::backward) inside or outside, it makes no difference.
+/// [`backward`](crate::Tensor::backward) inside or outside, it makes no difference.
 ///
 /// # Determinism
 ///
