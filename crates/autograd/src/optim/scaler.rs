@@ -31,7 +31,7 @@ const OP: &str = "GradScaler";
 /// # extern crate samebits_autograd as samebits;
 /// use samebits::functional::mse_loss;
 /// use samebits::nn::{Layer, Linear};
-/// use samebits::optim::{GradScaler, Sgd};
+/// use samebits::optim::{GradScaler, Optimizer, Sgd};
 /// use samebits::{DType, Tensor, autocast};
 ///
 /// samebits_tensor_core::random::manual_seed(0);
@@ -40,14 +40,19 @@ const OP: &str = "GradScaler";
 /// let mut scaler = GradScaler::default();
 /// let x = Tensor::new([[1.0f32, 2.0, 3.0, 4.0]])?;
 /// let target = Tensor::new([[1.0f32]])?;
-/// for _ in 0..3 {
+/// let mut skipped = 0;
+/// for _ in 0..10 {
 ///     let loss = autocast(DType::F16, || {
 ///         mse_loss(&model.forward(&x)?, &target, Default::default())
 ///     })??;
 ///     let gradients = scaler.unscale(&scaler.scale(&loss)?.backward()?)?;
-///     let stepped = scaler.step(&mut optimizer, &mut model, &gradients)?;
-///     assert!(stepped);
+///     if !scaler.step(&mut optimizer, &mut model, &gradients)? {
+///         skipped += 1;
+///     }
 /// }
+/// // The first factor was too large for these gradients.
+/// assert!(skipped > 0 && optimizer.steps() > 0);
+/// assert_eq!(scaler.factor(), 65_536.0 / f64::powi(2.0, skipped));
 /// # Ok::<(), samebits::Error>(())
 /// ```
 ///
