@@ -439,3 +439,22 @@ fn gradients_of_f16_are_scaled_and_steps_that_overflow_are_skipped() {
         assert!(error.starts_with("GradScaler: expected "), "{error}");
     }
 }
+
+/// A rounded random number could be 1, so floats are refused; integers are rounded once.
+#[test]
+fn random_numbers_in_the_form_of_halves_are_refused_or_cast() {
+    samebits::manual_seed(1);
+    for half in HALVES {
+        let x = Tensor::zeros(&[4], half).unwrap();
+        for found in [f::rand_like(&x), f::randn_like(&x)] {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("_like: ") && error.contains(half.name()), "{error}");
+        }
+        // Above 2^24 a detour by f32 would round twice.
+        let bounds = (0, 1 << 40);
+        let whole = samebits::Generator::new(1);
+        let found = f::randint_like_with(&x, bounds.0, bounds.1, &mut whole.clone()).unwrap();
+        let numbers = f::randint_with(bounds.0, bounds.1, &[4], &mut whole.clone()).unwrap();
+        assert_eq!(found.to_bytes(), numbers.to_dtype(half).unwrap().to_bytes());
+    }
+}

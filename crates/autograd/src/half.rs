@@ -88,6 +88,17 @@ const MOVING: &[&str] = &[
     "zeros_like",
 ];
 
+/// Functions that draw in the form of a tensor. Floats of halves are refused, because a rounded number
+/// could be the bound that the range excludes; integers are cast once.
+const DRAWING: &[&str] = &[
+    "rand_like",
+    "rand_like_with",
+    "randint_like",
+    "randint_like_with",
+    "randn_like",
+    "randn_like_with",
+];
+
 /// Functions that [`autocast`](crate::autocast()) computes in half precision.
 const LOW: &[&str] = &[
     "addmm",
@@ -234,6 +245,9 @@ fn rule(
     let types = || [Some(first), other].into_iter().flatten();
     let halves = types().any(DType::is_half);
     let is_among = |names: &[&str]| names.binary_search(&op).is_ok();
+    if is_among(DRAWING) {
+        return Ok(None);
+    }
     // A copy of a mixed list takes the widest type, as any other function.
     if is_among(MOVING) && (autocast.is_none() || other.is_none() || op == "to_dtype") {
         return Ok(None);
@@ -349,7 +363,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted_and_disjoint() {
-        for list in [MOVING, LOW, HIGH] {
+        for list in [MOVING, DRAWING, LOW, HIGH] {
             assert!(list.is_sorted());
         }
         assert!(!LOW.iter().any(|name| HIGH.contains(name) || MOVING.contains(name)));
