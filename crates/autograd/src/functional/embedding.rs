@@ -74,7 +74,8 @@ pub fn embedding_with(
     let value = run(&IndexSelect { x: weight.value().clone(), dim: 0, index: flat.into() })?;
     let index = index.clone();
     Ok(Tensor::computed(value.reshape(&shape)?, &[weight], move |grad| {
-        Ok(vec![Some(table_grad(grad, &index, rows, padding_idx, scale_grad_by_freq)?)])
+        let of = |grad: &Tensor| table_grad(grad, &index, rows, padding_idx, scale_grad_by_freq);
+        Ok(vec![Some(in_f32(grad, of)?)])
     }))
 }
 
@@ -283,10 +284,6 @@ fn table_grad(
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    if grad.dtype().is_half() {
-        let of = |grad: &Tensor| table_grad(grad, index, rows, padding_idx, scale_grad_by_freq);
-        return in_f32(grad, of);
-    }
     let value = run(&EmbeddingGrad {
         grad: grad.value().clone(),
         index: index.value().clone(),

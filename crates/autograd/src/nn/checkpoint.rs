@@ -1,6 +1,7 @@
 //! Gradient checkpointing: less memory for a second forward pass.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use samebits_macros::Module;
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
@@ -57,11 +58,9 @@ const OP: &str = "checkpoint";
 #[track_caller]
 pub fn checkpoint(
     inputs: &[&Tensor],
-    f: impl Fn(&[Tensor]) -> Result<Tensor> + Clone + Send + Sync + 'static,
+    f: impl Fn(&[Tensor]) -> Result<Tensor> + Send + Sync + 'static,
 ) -> Result<Tensor> {
-    let again = f.clone();
-    let mut results = run(inputs, |x| Ok(vec![f(x)?]), move |x: &[Tensor]| Ok(vec![again(x)?]))?;
-    Ok(results.remove(0))
+    Ok(checkpoint_all(inputs, move |x| Ok(vec![f(x)?]))?.remove(0))
 }
 
 /// Computes several results as [`checkpoint`] computes one.
@@ -72,10 +71,11 @@ pub fn checkpoint(
 #[track_caller]
 pub fn checkpoint_all(
     inputs: &[&Tensor],
-    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Clone + Send + Sync + 'static,
+    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
 ) -> Result<Vec<Tensor>> {
+    let f = Arc::new(f);
     let again = f.clone();
-    run(inputs, f, again)
+    run(inputs, |x| f(x), move |x: &[Tensor]| again(x))
 }
 
 /// A layer whose backward pass computes it again, by [`checkpoint`]: its gradients need no memory

@@ -33,7 +33,7 @@ pub fn first_not_finite<'a>(
         for (position, tensor) in tensors.into_iter().enumerate() {
             let value = tensor.value();
             // Device kernels do not compute in the 16-bit types.
-            let short = matches!(value.dtype(), DType::F16 | DType::BF16);
+            let short = value.dtype().is_half();
             if value.device() == Device::Cpu || short {
                 if !is_finite(&value.to(Device::Cpu)?)? {
                     first = Some(position);

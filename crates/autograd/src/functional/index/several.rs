@@ -89,7 +89,8 @@ fn index_first(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
     let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
     let (zeros, indices) = (zeros_for(x), indices.to_vec());
     Ok(Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(put_first(&zeros()?, &indices, grad, true)?)])
+        let of = |grad: &Tensor| put_first(&widen(&zeros()?)?, &indices, grad, true);
+        Ok(vec![Some(in_f32(grad, of)?)])
     }))
 }
 
@@ -138,9 +139,6 @@ fn put_first(
     source: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    if accumulate && source.dtype().is_half() {
-        return in_f32(source, |source| put_first(&widen(input)?, indices, source, true));
-    }
     let (x, v, list) = (input.value().clone(), source.value().clone(), values(indices));
     let value = if accumulate {
         run(&IndexPutAdd { input: x, indices: list, values: v })?
