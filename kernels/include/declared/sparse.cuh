@@ -8,6 +8,6 @@ struct SbSparse {
     u64 rows;
     u64 columns;
     u64 width;
-    // Columns from whose multiples blocks are counted.
+    // The columns of each matrix of the diagonal; blocks are counted from its first column.
     u64 period;
 };
