@@ -1,6 +1,6 @@
 // Rows of a table: what embedding and embedding_bag need beside the index operations.
 
-#include "exact.cuh"
+#include "segments.cuh"
 #include "reduce.cuh"
 #include "declared/embedding.cuh"
 
@@ -118,28 +118,55 @@ __device__ __forceinline__ T sb_addend(const T* grad, const u32* bag, const T* f
     return p.weighted ? g * factor[place] : g / factor[place];
 }
 
-// level: Portable - one thread owns one output and sums its segment exactly
+// level: Portable - one thread owns one output and sums its segment exactly; long ones are noted
+// tickets: a long segment's place in the list; exact sums do not see it
 extern "C" __global__ void embedding_bag_grad_f32_rows(float* out, const float* grad,
                                                        const u32* bag, const float* factor,
                                                        const u32* positions, const u32* ends,
-                                                       const u32* counts, SbBags p) {
+                                                       const u32* counts, u64* cursor,
+                                                       u32* long_rows, u32* firsts, SbBags p) {
     u64 i = sb_thread();
     if (i >= p.rows * p.width) return;
     u64 row = i / p.width;
+    u64 column = i % p.width;
+    u32 count = counts[row];
+    if (count > SB_PIECE) {
+        if (column == 0) sb_long_note(cursor, long_rows, firsts, (u32)row, count);
+        return;
+    }
     SbSum sum;
     sb_sum_start(&sum);
-    u32 end = ends[row];
-    for (u32 at = end - counts[row]; at < end; ++at) {
-        sb_sum_add(&sum, sb_addend(grad, bag, factor, positions[at], i % p.width, p));
-    }
+    sb_sum_segment(&sum, positions, ends[row] - count, ends[row], [=](u32 position) {
+        return sb_addend(grad, bag, factor, position, column, p);
+    });
     out[i] = sb_sum_round(&sum);
 }
 
+// level: Portable - integer atomics into exact accumulators commute
+extern "C" __global__ void embedding_bag_grad_f32_pieces(u64* acc, const float* grad, const u32* bag,
+                                                         const float* factor, const u32* positions,
+                                                         const u32* ends, const u32* counts,
+                                                         const u64* cursor, const u32* long_rows,
+                                                         const u32* firsts, SbBags p) {
+    u64 i = sb_thread();
+    u64 column = i % p.width;
+    SbPiece piece;
+    if (!sb_piece(&piece, i / p.width, cursor, long_rows, firsts, ends, counts)) return;
+    SbSum sum;
+    sb_sum_start(&sum);
+    sb_sum_segment(&sum, positions, piece.begin, piece.end, [=](u32 position) {
+        return sb_addend(grad, bag, factor, position, column, p);
+    });
+    sb_sum_deposit(&sum, acc + (piece.slot * p.width + column) * SB_ACC);
+}
+
+// Long segments have no form of their own: the order is part of the result.
 // level: Portable - one thread owns one output and adds its segment in ascending places
 extern "C" __global__ void embedding_bag_grad_f64_rows(double* out, const double* grad,
                                                        const u32* bag, const double* factor,
                                                        const u32* positions, const u32* ends,
-                                                       const u32* counts, SbBags p) {
+                                                       const u32* counts, u64* cursor,
+                                                       u32* long_rows, u32* firsts, SbBags p) {
     u64 i = sb_thread();
     if (i >= p.rows * p.width) return;
     u64 row = i / p.width;

@@ -2,7 +2,7 @@
 // weigh is computed in f64, one table for all channels; a weight is then rounded to the element
 // type. A tap of weight 0 is none, so that an infinite input next to a point does not matter.
 
-#include "exact.cuh"
+#include "segments.cuh"
 #include "declared/grid_sample.cuh"
 
 
@@ -229,31 +229,57 @@ SB_GRID_SAMPLE(grid_sample_f64, double)
 
 // The gradient of the input: exact sums of gradient * weight, rounded. Segments list the taps of
 // each place.
-// level: Portable - one thread owns one input element and sums exactly
+// level: Portable - one thread owns one input element and sums exactly; long segments are noted
+// tickets: a long segment's place in the list; exact sums do not see it
 extern "C" __global__ void grid_input_grad_f32_rows(float* grad_in, const float* grad,
                                                     const float* weights, const u32* positions,
-                                                    const u32* ends, const u32* counts, SbGrid p) {
+                                                    const u32* ends, const u32* counts, u64* cursor,
+                                                    u32* long_rows, u32* firsts, SbGrid p) {
     u64 i = sb_thread();
     u64 plane = (u64)p.input[0] * p.input[1] * p.input[2];
     if (i >= p.batch * p.channels * plane) return;
     u64 image = i / plane / p.channels;
     u64 row = image * plane + i % plane;
+    u32 count = counts[row];
+    if (count > SB_PIECE) {
+        if (i / plane % p.channels == 0) sb_long_note(cursor, long_rows, firsts, (u32)row, count);
+        return;
+    }
     const float* g = grad + i / plane * p.points;
     SbSum sum;
     sb_sum_start(&sum);
-    u32 end = ends[row];
-    for (u32 at = end - counts[row]; at < end; ++at) {
-        u32 tap = positions[at];
-        sb_sum_add(&sum, g[tap / p.taps % p.points] * weights[tap]);
-    }
+    sb_sum_segment(&sum, positions, ends[row] - count, ends[row], [=](u32 tap) {
+        return g[tap / p.taps % p.points] * weights[tap];
+    });
     grad_in[i] = sb_sum_round(&sum);
+}
+
+// level: Portable - integer atomics into exact accumulators commute
+extern "C" __global__ void grid_input_grad_f32_pieces(u64* acc, const float* grad,
+                                                      const float* weights, const u32* positions,
+                                                      const u32* ends, const u32* counts,
+                                                      const u64* cursor, const u32* long_rows,
+                                                      const u32* firsts, SbGrid p) {
+    u64 i = sb_thread();
+    u64 channel = i % p.channels;
+    SbPiece piece;
+    if (!sb_piece(&piece, i / p.channels, cursor, long_rows, firsts, ends, counts)) return;
+    u64 plane = (u64)p.input[0] * p.input[1] * p.input[2];
+    const float* g = grad + (piece.row / plane * p.channels + channel) * p.points;
+    SbSum sum;
+    sb_sum_start(&sum);
+    sb_sum_segment(&sum, positions, piece.begin, piece.end, [=](u32 tap) {
+        return g[tap / p.taps % p.points] * weights[tap];
+    });
+    sb_sum_deposit(&sum, acc + (piece.slot * p.channels + channel) * SB_ACC);
 }
 
 // The same in f64, where segments list the taps in ascending order.
 // level: Portable - one thread owns one input element and adds its taps in ascending order
 extern "C" __global__ void grid_input_grad_f64_rows(double* grad_in, const double* grad,
                                                     const double* weights, const u32* positions,
-                                                    const u32* ends, const u32* counts, SbGrid p) {
+                                                    const u32* ends, const u32* counts, u64* cursor,
+                                                    u32* long_rows, u32* firsts, SbGrid p) {
     u64 i = sb_thread();
     u64 plane = (u64)p.input[0] * p.input[1] * p.input[2];
     if (i >= p.batch * p.channels * plane) return;

@@ -25,8 +25,8 @@ __device__ __forceinline__ void sb_matmul_add(T* out, const T* acc, bool first, 
 }
 
 template <typename T, int TM, int TN>
-__device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const u64* a_offset,
-                                          const u64* b_offset, const SbMatmul& p, u32 split) {
+__device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const u64* offsets,
+                                          const SbMatmul& p, u32 split) {
     const u32 M = SB_SIDE * TM;
     const u32 N = SB_SIDE * TN;
     __shared__ alignas(32) T tile_a[2][SB_STAGE * SB_PITCH(M)];
@@ -38,9 +38,11 @@ __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const 
     u64 batch = blockIdx.x / columns / rows;
     u64 begin = split ? (u64)blockIdx.y * SB_K_BLOCK : 0;
     u64 left = split && p.k - begin > SB_K_BLOCK ? SB_K_BLOCK : p.k - begin;
-    SbSource<T, M> from_a(a + a_offset[batch] + row0 * p.a_row + begin * p.a_column, p.a_row,
+    u64 a_at = p.table ? offsets[2 * batch] : p.a_first + batch * p.a_step;
+    u64 b_at = p.table ? offsets[2 * batch + 1] : p.b_first + batch * p.b_step;
+    SbSource<T, M> from_a(a + a_at + row0 * p.a_row + begin * p.a_column, p.a_row,
                           p.a_column, p.m - row0);
-    SbSource<T, N> from_b(b + b_offset[batch] + column0 * p.b_column + begin * p.b_row, p.b_column,
+    SbSource<T, N> from_b(b + b_at + column0 * p.b_column + begin * p.b_row, p.b_column,
                           p.b_row, p.n - column0);
     u32 row = sb_tile_row();
     u32 column = sb_tile_column();
@@ -100,9 +102,8 @@ __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const 
 
 #define SB_MATMUL(NAME, T, TM, TN, BLOCKS)                                                     \
     extern "C" __launch_bounds__(SB_THREADS, BLOCKS) __global__ void NAME(                     \
-        T* out, const T* a, const T* b, const u64* a_offset, const u64* b_offset, SbMatmul p,  \
-        u32 split) {                                                                           \
-        sb_matmul<T, TM, TN>(out, a, b, a_offset, b_offset, p, split);                         \
+        T* out, const T* a, const T* b, const u64* offsets, SbMatmul p, u32 split) {           \
+        sb_matmul<T, TM, TN>(out, a, b, offsets, p, split);                                    \
     }
 
 // level: Portable - one thread owns one output, or one block of it, and adds in the written order

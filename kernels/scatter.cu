@@ -9,7 +9,7 @@
 // deposits into limbs with integer atomics (few outputs, many addends), and rows gathered
 // through a counting sort (many outputs). The atomic form adds floats in the order of arrival.
 
-#include "exact.cuh"
+#include "segments.cuh"
 #include "integer.cuh"
 #include "declared/places.cuh"
 
@@ -95,16 +95,14 @@ extern "C" __global__ void index_add_f32_deposit(u64* acc, const float* source, 
     sb_exact_atomic_add(acc + place * SB_ACC, alpha * source[i]);
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void exact_round_f32(float* out, const u64* acc, u64 n, u32 with_old) {
-    u64 i = sb_thread();
-    if (i >= n) return;
+// Rounds an accumulator, and the old value with it if it counts.
+__device__ __forceinline__ void sb_acc_round(float* out, const u64* acc, u32 with_old) {
     i64 limbs[SB_LIMBS];
 #pragma unroll
-    for (int l = 0; l < SB_LIMBS; ++l) limbs[l] = (i64)acc[i * SB_ACC + l];
-    u32 flags = (u32)acc[i * SB_ACC + SB_LIMBS];
+    for (int l = 0; l < SB_LIMBS; ++l) limbs[l] = (i64)acc[l];
+    u32 flags = (u32)acc[SB_LIMBS];
     if (with_old) {
-        float old = out[i];
+        float old = *out;
         if (sb_is_finite(old)) {
             SbPieces piece = sb_pieces(old);
 #pragma unroll
@@ -116,7 +114,27 @@ extern "C" __global__ void exact_round_f32(float* out, const u64* acc, u64 n, u3
             flags |= sb_special_flag(old);
         }
     }
-    out[i] = sb_exact_round(limbs, flags);
+    *out = sb_exact_round(limbs, flags);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void exact_round_f32(float* out, const u64* acc, u64 n, u32 with_old) {
+    u64 i = sb_thread();
+    if (i < n) sb_acc_round(out + i, acc + i * SB_ACC, with_old);
+}
+
+// The outputs of long segments.
+// level: Portable - one thread owns one output
+extern "C" __global__ void long_round_f32(float* out, const u64* acc, const u64* cursor,
+                                          const u32* long_rows, SbSegments p, u32 with_old) {
+    u64 i = sb_thread();
+    u64 slot = i / p.columns;
+    if (slot >= *cursor >> 32) return;
+    u64 row = long_rows[slot];
+    u64 q = i % p.columns;
+    u64 place = row / p.plane * p.image_step + row % p.plane * p.place_step +
+                q / p.inner * p.slab_step + q % p.inner;
+    sb_acc_round(out + place, acc + i * SB_ACC, with_old);
 }
 
 // ---- Rows by counting sort --------------------------------------------------------------
@@ -205,25 +223,50 @@ extern "C" __global__ void rows_sort(u32* positions, const u32* ends, const u32*
     }
 }
 
-// level: Portable - one thread owns one output and sums its segment exactly
-extern "C" __global__ void index_add_f32_rows(float* out, const float* source, const u32* positions,
-                                              const u32* ends, const u32* counts, SbRows p,
-                                              float alpha, u32 with_old) {
+// level: Portable - one thread owns one output and sums its segment exactly; long ones are noted
+// tickets: a long segment's place in the list; exact sums do not see it
+extern "C" __launch_bounds__(512, 4) __global__ void index_add_f32_rows(
+    float* out, const float* source, const u32* positions, const u32* ends, const u32* counts,
+    u64* cursor, u32* long_rows, u32* firsts, SbRows p, float alpha, u32 with_old) {
     u64 i = sb_thread();
     if (i >= p.outer * p.size * p.inner) return;
     u64 column = i % p.inner;
     u64 row = i / p.inner % p.size;
     u64 slab = i / p.inner / p.size;
+    u32 count = counts[row];
+    if (count > SB_PIECE) {
+        if (column == 0 && slab == 0) sb_long_note(cursor, long_rows, firsts, (u32)row, count);
+        return;
+    }
     SbSum sum;
     sb_sum_start(&sum);
     // A row without addends keeps its old value, rounded like any other.
-    if (with_old || counts[row] == 0) sb_sum_add(&sum, out[i]);
-    u32 end = ends[row];
-    for (u32 at = end - counts[row]; at < end; ++at) {
-        u64 from = (slab * p.n + (u64)positions[at]) * p.inner + column;
-        sb_sum_add(&sum, alpha * source[from]);
-    }
+    if (with_old || count == 0) sb_sum_add(&sum, out[i]);
+    u64 first = slab * p.n;
+    sb_sum_segment(&sum, positions, ends[row] - count, ends[row], [=](u32 position) {
+        return alpha * source[(first + position) * p.inner + column];
+    });
     out[i] = sb_sum_round(&sum);
+}
+
+// level: Portable - integer atomics into exact accumulators commute
+extern "C" __global__ void index_add_f32_pieces(u64* acc, const float* source, const u32* positions,
+                                                const u32* ends, const u32* counts,
+                                                const u64* cursor, const u32* long_rows,
+                                                const u32* firsts, SbRows p, float alpha) {
+    u64 i = sb_thread();
+    u64 columns = p.outer * p.inner;
+    u64 q = i % columns;
+    SbPiece piece;
+    if (!sb_piece(&piece, i / columns, cursor, long_rows, firsts, ends, counts)) return;
+    SbSum sum;
+    sb_sum_start(&sum);
+    u64 first = q / p.inner * p.n;
+    u64 column = q % p.inner;
+    sb_sum_segment(&sum, positions, piece.begin, piece.end, [=](u32 position) {
+        return alpha * source[(first + position) * p.inner + column];
+    });
+    sb_sum_deposit(&sum, acc + (piece.slot * columns + q) * SB_ACC);
 }
 
 // level: Portable - one thread owns one output and adds its segment in ascending source order

@@ -51,8 +51,10 @@ const NOTHING: [u64; STATUS_WORDS] = [u64::MAX, 0, 0, 0, 0];
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    kernels: Kernels,
+    kernels: Arc<Kernels>,
     status: Mutex<Status>,
+    /// A buffer for a parameter that the kernel does not read.
+    nothing: Buffer<u64>,
     block: u32,
     /// Values of other modules that live as long as the device, by type.
     #[cfg(any(feature = "cublas", feature = "cudnn"))]
@@ -160,12 +162,14 @@ impl Device {
             words.write(op, &NOTHING)?;
             Ok(words)
         };
+        let nothing = Buffer::uninitialised(&stream, op, 1)?;
         let status = Status { words: fresh()?, ignored: fresh()?, sources: Vec::new() };
         Ok(Device {
+            kernels: Kernels::of(&context),
             context,
             stream,
-            kernels: Kernels::default(),
             status: Mutex::new(status),
+            nothing,
             block: BLOCK,
             #[cfg(any(feature = "cublas", feature = "cudnn"))]
             held: Mutex::default(),
@@ -336,6 +340,11 @@ impl Device {
     /// Returns the loaded kernels.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.kernels
+    }
+
+    /// Returns a buffer for a parameter that the kernel does not read.
+    pub(crate) fn nothing(&self) -> &Buffer<u64> {
+        &self.nothing
     }
 
     /// Locks the status buffers for the reports of an operation's kernels.

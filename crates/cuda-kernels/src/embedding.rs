@@ -2,6 +2,7 @@
 //! `embedding` is [`index_select`](crate::scatter::index_select).
 
 use crate::launch::declared::embedding::RawBags;
+use crate::launch::declared::scatter::RawSegments;
 use crate::launch::kernels::{embedding as kernels, scatter};
 use crate::launch::{Buffer, Launch};
 
@@ -11,7 +12,7 @@ use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::scatter::{Rows, Summed};
-use crate::segments::Segments;
+use crate::segments::{LongSegments, Segments};
 
 /// Computes the gradient of a table.
 ///
@@ -247,17 +248,47 @@ pub fn embedding_bag_grad<T: Summed + Float>(
         if T::WIDE {
             segments.sort(device, op)?;
         }
+        let mut long = LongSegments::new::<T>(device, op, &segments)?;
+        let Segments { positions, ends, counts, .. } = &segments;
+        let (bag, factor) = (&bag, &factor);
         kernels::EmbeddingBagGradRows {
             out: &mut out,
             grad,
-            bag: &bag,
-            factor: &factor,
-            positions: &segments.positions,
-            ends: &segments.ends,
-            counts: &segments.counts,
+            bag,
+            factor,
+            positions,
+            ends,
+            counts,
+            cursor: &mut long.cursor,
+            long_rows: &mut long.rows,
+            firsts: &mut long.firsts,
             p: raw,
         }
         .threads(device, op, n)?;
+        let outputs = RawSegments {
+            columns: width,
+            inner: width,
+            plane: bags.rows,
+            image_step: 0,
+            place_step: width,
+            slab_step: 0,
+        };
+        long.sum(device, op, &mut out, outputs, false, |acc, threads| {
+            kernels::EmbeddingBagGradPieces {
+                acc,
+                grad,
+                bag,
+                factor,
+                positions,
+                ends,
+                counts,
+                cursor: &long.cursor,
+                long_rows: &long.rows,
+                firsts: &long.firsts,
+                p: raw,
+            }
+            .threads(device, op, threads)
+        })?;
     }
     if scale_grad_by_freq {
         let shape = [bags.places, bags.rows, width];

@@ -16,13 +16,14 @@
 //! rounded once.
 
 use crate::launch::declared::grid_sample::RawGrid;
+use crate::launch::declared::scatter::RawSegments;
 use crate::launch::kernels::grid_sample as kernels;
 use crate::launch::{Buffer, Launch};
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, product};
 use crate::error::Result;
-use crate::segments::Segments;
+use crate::segments::{LongSegments, Segments};
 
 pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
 
@@ -92,16 +93,46 @@ pub fn grid_sample_input_grad<T: Float>(
     if T::WIDE {
         segments.sort(device, op)?;
     }
+    let mut long = LongSegments::new::<T>(device, op, &segments)?;
+    let Segments { positions, ends, counts, .. } = &segments;
+    let weights = &taps.weights;
     kernels::GridInputGradRows {
         grad_in: &mut out,
         grad,
-        weights: &taps.weights,
-        positions: &segments.positions,
-        ends: &segments.ends,
-        counts: &segments.counts,
+        weights,
+        positions,
+        ends,
+        counts,
+        cursor: &mut long.cursor,
+        long_rows: &mut long.rows,
+        firsts: &mut long.firsts,
         p: raw,
     }
     .threads(device, op, n_in)?;
+    let plane = sampling.plane();
+    let outputs = RawSegments {
+        columns: sampling.channels(),
+        inner: 1,
+        plane,
+        image_step: product(op, &[sampling.channels(), plane])?,
+        place_step: 1,
+        slab_step: plane,
+    };
+    long.sum(device, op, &mut out, outputs, false, |acc, threads| {
+        kernels::GridInputGradPieces {
+            acc,
+            grad,
+            weights,
+            positions,
+            ends,
+            counts,
+            cursor: &long.cursor,
+            long_rows: &long.rows,
+            firsts: &long.firsts,
+            p: raw,
+        }
+        .threads(device, op, threads)
+    })?;
     Ok(out)
 }
 

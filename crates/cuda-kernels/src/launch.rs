@@ -56,7 +56,7 @@ pub(crate) mod declared;
 pub(crate) mod kernels;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytemuck::{Pod, TransparentWrapper};
 use cudarc::driver::{
@@ -140,10 +140,14 @@ pub(crate) struct Family {
     pub(crate) ptx: &'static str,
 }
 
-/// The kernels of a context. The PTX of a family is loaded at first use, and a kernel is looked up
-/// in it once.
+/// The kernels of a context, shared by its [`Device`]s. The PTX of a family is loaded at first use, and a
+/// kernel is looked up in it once.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels(Mutex<Loaded>);
+
+/// The kernels of the contexts in use, by the ordinal of the device: all contexts of a device are its
+/// primary one.
+static KERNELS: Mutex<BTreeMap<usize, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
 struct Loaded {
@@ -152,6 +156,17 @@ struct Loaded {
 }
 
 impl Kernels {
+    /// Returns the kernels of a context. They are unloaded with its last device.
+    pub(crate) fn of(context: &CudaContext) -> Arc<Kernels> {
+        let mut all = KERNELS.lock();
+        let known = all.entry(context.ordinal()).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let kernels = Arc::<Kernels>::default();
+            *known = Arc::downgrade(&kernels);
+            kernels
+        })
+    }
+
     fn get(
         &self,
         stream: &CudaStream,

@@ -22,7 +22,6 @@ use crate::launch::kernels::matmul as kernels;
 use crate::launch::{Buffer, Launch};
 
 use crate::device::{Device, Float, product};
-use crate::elementwise::fill;
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
@@ -210,7 +209,8 @@ struct Product<'a, T> {
     op: &'static str,
     a: Matrix<'a, T>,
     b: Matrix<'a, T>,
-    offsets: [Buffer<u64>; 2],
+    /// The starts of the matrices of both sides, unless they have a formula.
+    offsets: Option<Buffer<u64>>,
     raw: RawMatmul,
     outputs: usize,
 }
@@ -233,7 +233,16 @@ impl<'a, T: Float> Product<'a, T> {
         a.check(op, "the left matrix", m, k)?;
         b.check(op, "the right matrix", k, n)?;
         let outputs = product(op, &[batch, m, n])?;
-        let offsets = [offsets(device, op, a.offsets)?, offsets(device, op, b.offsets)?];
+        let starts = [progression(a.offsets), progression(b.offsets)];
+        let offsets = match starts {
+            [Some(_), Some(_)] => None,
+            _ => {
+                let both = a.offsets.iter().zip(b.offsets);
+                let both: Vec<u64> = both.flat_map(|(&a, &b)| [a as u64, b as u64]).collect();
+                Some(device.upload(&both)?)
+            }
+        };
+        let [(a_first, a_step), (b_first, b_step)] = starts.map(Option::unwrap_or_default);
         let raw = RawMatmul {
             m,
             n,
@@ -243,13 +252,19 @@ impl<'a, T: Float> Product<'a, T> {
             b_row: b.row,
             b_column: b.column,
             batch,
+            a_first,
+            a_step,
+            b_first,
+            b_step,
+            table: usize::from(offsets.is_some()),
         };
         Ok(Product { device, op, a, b, offsets, raw, outputs })
     }
 
     /// Computes the outputs, or the partial sums of `layers` blocks of k.
     fn tiles(&self, plan: Plan, layers: usize) -> Result<Buffer<T>> {
-        let Product { device, op, a, b, offsets: [a_offset, b_offset], raw, outputs } = self;
+        let Product { device, op, a, b, offsets, raw, outputs } = self;
+        let offsets = offsets.as_ref().unwrap_or(device.nothing());
         let mut out = device.uninitialised(op, product(op, &[*outputs, layers])?)?;
         let side = plan.side();
         let tiles = product(op, &[raw.m.div_ceil(side), raw.n.div_ceil(side), raw.batch])?;
@@ -260,8 +275,7 @@ impl<'a, T: Float> Product<'a, T> {
                     out: &mut out,
                     a: a.data,
                     b: b.data,
-                    a_offset,
-                    b_offset,
+                    offsets,
                     p: *raw,
                     split: u32::from(plan.split),
                 }
@@ -277,16 +291,17 @@ impl<'a, T: Float> Product<'a, T> {
     }
 }
 
-/// Returns the starts of matrices for kernels. They are only uploaded if they differ: a single
-/// matrix, or the same one for a whole batch, needs no copy from the host.
-fn offsets(device: &Device, op: &'static str, offsets: &[usize]) -> Result<Buffer<u64>> {
-    match offsets.first().copied() {
-        Some(first) if offsets.iter().any(|&offset| offset != first) => {
-            device.upload(&offsets.iter().map(|&offset| offset as u64).collect::<Vec<_>>())
-        }
-        Some(first) if first > 0 => fill(device, offsets.len(), first as u64),
-        _ => device.zeros_for(op, offsets.len()),
-    }
+/// Returns the first of numbers and the step between them, if the step is always the same and none is
+/// smaller than the one before.
+fn progression(numbers: &[usize]) -> Option<(usize, usize)> {
+    let &[first, second, ..] = numbers else {
+        return Some((numbers.first().copied().unwrap_or(0), 0));
+    };
+    let step = second.checked_sub(first)?;
+    numbers
+        .windows(2)
+        .all(|pair| pair[1].checked_sub(pair[0]) == Some(step))
+        .then_some((first, step))
 }
 
 impl<T> Matrix<'_, T> {

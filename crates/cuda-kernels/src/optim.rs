@@ -1,4 +1,4 @@
-//! Optimiser steps, in place, one pass over memory each.
+//! Optimiser steps: one pass over memory each, from the old values to new ones.
 
 use crate::launch::kernels::optim as kernels;
 use crate::launch::{Buffer, Launch};
@@ -39,8 +39,8 @@ pub struct Adam {
     pub decoupled: bool,
 }
 
-/// Makes a step of stochastic gradient descent on the parameter and the velocity. In the first step
-/// the velocity is written without being read.
+/// Makes a step of stochastic gradient descent: returns the new parameter and, with momentum, the
+/// new velocity. The first step has no velocity.
 ///
 /// # Determinism
 ///
@@ -54,22 +54,29 @@ pub struct Adam {
 pub fn sgd_step<T: Float>(
     device: &Device,
     settings: &Sgd,
-    param: &mut Buffer<T>,
-    velocity: &mut Buffer<T>,
+    param: &Buffer<T>,
+    velocity: Option<&Buffer<T>>,
     grad: &Buffer<T>,
-    first: bool,
-) -> Result<()> {
+) -> Result<(Buffer<T>, Option<Buffer<T>>)> {
     let op = "sgd_step";
     let n = param.len();
-    expect_len(op, "the velocity", velocity, n)?;
+    if let Some(velocity) = velocity {
+        expect_len(op, "the velocity", velocity, n)?;
+    }
     expect_len(op, "the gradient", grad, n)?;
+    let has_momentum = settings.momentum != 0.0;
+    let mut new_param = device.uninitialised(op, n)?;
+    let mut new_velocity = device.uninitialised(op, if has_momentum { n } else { 0 })?;
     let kind = u32::from(settings.weight_decay != 0.0)
-        | u32::from(settings.momentum != 0.0) << 1
-        | u32::from(!first) << 2
+        | u32::from(has_momentum) << 1
+        | u32::from(velocity.is_some()) << 2
         | u32::from(settings.nesterov) << 3;
     kernels::Sgd {
+        new_param: &mut new_param,
+        new_velocity: &mut new_velocity,
         param,
-        velocity,
+        // Without a velocity the kernel reads none.
+        velocity: velocity.unwrap_or(param),
         grad,
         n,
         decay: T::from_f64(settings.weight_decay),
@@ -78,10 +85,11 @@ pub fn sgd_step<T: Float>(
         rate: T::from_f64(-settings.lr),
         kind,
     }
-    .threads(device, op, n)
+    .threads(device, op, n)?;
+    Ok((new_param, has_momentum.then_some(new_velocity)))
 }
 
-/// Makes a step of Adam on the parameter, the mean and the mean square; steps count from 1.
+/// Makes a step of Adam: returns the new parameter, mean and mean square. Steps count from 1.
 ///
 /// # Determinism
 ///
@@ -97,11 +105,9 @@ pub fn adam_step<T: Float>(
     device: &Device,
     settings: &Adam,
     step: u64,
-    param: &mut Buffer<T>,
-    mean: &mut Buffer<T>,
-    square: &mut Buffer<T>,
+    [param, mean, square]: [&Buffer<T>; 3],
     grad: &Buffer<T>,
-) -> Result<()> {
+) -> Result<[Buffer<T>; 3]> {
     let op = "adam_step";
     if step == 0 {
         return Err(CudaError::invalid(op, "steps are counted from 1"));
@@ -110,12 +116,17 @@ pub fn adam_step<T: Float>(
     expect_len(op, "the mean", mean, n)?;
     expect_len(op, "the mean square", square, n)?;
     expect_len(op, "the gradient", grad, n)?;
+    let fresh = || device.uninitialised(op, n);
+    let [mut new_param, mut new_mean, mut new_square] = [fresh()?, fresh()?, fresh()?];
     let (keep, decay) = if settings.decoupled {
         (1.0 - settings.lr * settings.weight_decay, 0.0)
     } else {
         (1.0, settings.weight_decay)
     };
     kernels::Adam {
+        new_param: &mut new_param,
+        new_mean: &mut new_mean,
+        new_square: &mut new_square,
         param,
         mean,
         square,
@@ -131,5 +142,6 @@ pub fn adam_step<T: Float>(
         eps: T::from_f64(settings.eps),
         rate: T::from_f64(-settings.lr / (1.0 - powi(settings.beta1, step))),
     }
-    .threads(device, op, n)
+    .threads(device, op, n)?;
+    Ok([new_param, new_mean, new_square])
 }

@@ -22,14 +22,14 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
-use crate::launch::declared::scatter::RawRows;
+use crate::launch::declared::scatter::{RawRows, RawSegments};
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
 use crate::Variant;
 use crate::device::{Device, Number, Reports, Word, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
+use crate::segments::{ACCUMULATOR, LongSegments, Segments, check_addends, deposits, round};
 
 mod reduce;
 
@@ -132,6 +132,59 @@ pub trait Summed: Number {
     ) -> Result<()>;
 }
 
+/// Adds the sources of each row exactly, with the old row if it counts or has none.
+#[expect(clippy::too_many_arguments, reason = "they are those of the operation")]
+fn sum_rows(
+    device: &Device,
+    op: &'static str,
+    out: &mut Buffer<f32>,
+    source: &Buffer<f32>,
+    segments: &Segments,
+    rows: Rows,
+    alpha: f32,
+    with_old: bool,
+) -> Result<()> {
+    let Segments { positions, ends, counts, .. } = segments;
+    let mut long = LongSegments::new::<f32>(device, op, segments)?;
+    kernels::IndexAddF32Rows {
+        out,
+        source,
+        positions,
+        ends,
+        counts,
+        cursor: &mut long.cursor,
+        long_rows: &mut long.rows,
+        firsts: &mut long.firsts,
+        p: rows.raw(),
+        alpha,
+        with_old: u32::from(with_old),
+    }
+    .threads(device, op, rows.target(op)?)?;
+    let outputs = RawSegments {
+        columns: product(op, &[rows.outer, rows.inner])?,
+        inner: rows.inner,
+        plane: rows.size,
+        image_step: 0,
+        place_step: rows.inner,
+        slab_step: product(op, &[rows.size, rows.inner])?,
+    };
+    long.sum(device, op, out, outputs, with_old, |acc, threads| {
+        kernels::IndexAddPieces {
+            acc,
+            source,
+            positions,
+            ends,
+            counts,
+            cursor: &long.cursor,
+            long_rows: &long.rows,
+            firsts: &long.firsts,
+            p: rows.raw(),
+            alpha,
+        }
+        .threads(device, op, threads)
+    })
+}
+
 impl Summed for f32 {
     fn add_rows(
         device: &Device,
@@ -166,17 +219,7 @@ impl Summed for f32 {
             }
             Variant::Deterministic => {
                 let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
-                kernels::IndexAddF32Rows {
-                    out,
-                    source,
-                    positions: &segments.positions,
-                    ends: &segments.ends,
-                    counts: &segments.counts,
-                    p: rows.raw(),
-                    alpha,
-                    with_old: 1u32,
-                }
-                .threads(device, op, to)
+                sum_rows(device, op, out, source, &segments, rows, alpha, true)
             }
         }
     }

@@ -1,15 +1,18 @@
 //! Irregular sums: exact accumulators in memory, and rows grouped by destination.
 
+use crate::launch::declared::scatter::RawSegments;
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
-use crate::device::Device;
+use crate::device::{Device, Float, product};
 use crate::error::{CudaError, Result};
 
 /// The number of words of an exact accumulator in global memory.
 pub(crate) const ACCUMULATOR: usize = 10;
 /// The number of addends per output that an accumulator holds without propagating carries.
 const MOST_ADDENDS: usize = 1 << 31;
+/// The number of sources above which a segment is cut; `SB_PIECE` in `kernels/include/segments.cuh`.
+const PIECE: usize = 256;
 /// The number of counts that one block scans.
 const SCAN: usize = 1024;
 
@@ -49,6 +52,8 @@ pub(crate) struct Segments {
     pub(crate) ends: Buffer<u32>,
     /// The length of each segment.
     pub(crate) counts: Buffer<u32>,
+    /// The number of source rows.
+    n: usize,
     size: usize,
 }
 
@@ -72,7 +77,7 @@ impl Segments {
         let mut positions = device.uninitialised::<u32>(op, n)?;
         kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }
             .threads(device, op, n)?;
-        Ok(Segments { positions, ends, counts, size })
+        Ok(Segments { positions, ends, counts, n, size })
     }
 
     /// Puts each segment into ascending source order.
@@ -84,6 +89,70 @@ impl Segments {
             size: self.size,
         }
         .threads(device, op, self.size)
+    }
+}
+
+/// The segments that are cut, because one thread would take too long for the exact sum of each of their
+/// outputs.
+pub(crate) struct LongSegments {
+    /// The number of long segments and of their pieces.
+    pub(crate) cursor: Buffer<u64>,
+    /// The row of each long segment.
+    pub(crate) rows: Buffer<u32>,
+    /// The first piece of each.
+    pub(crate) firsts: Buffer<u32>,
+    /// The number of source rows, or 0 if no segment may be cut.
+    n: usize,
+}
+
+impl LongSegments {
+    /// Returns an empty list for a kernel that notes long segments. Segments whose order counts are
+    /// not cut.
+    pub(crate) fn new<T: Float>(
+        device: &Device,
+        op: &'static str,
+        segments: &Segments,
+    ) -> Result<LongSegments> {
+        let n = if T::WIDE { 0 } else { segments.n };
+        let most = n / (PIECE + 1);
+        Ok(LongSegments {
+            cursor: device.zeros_for(op, 1)?,
+            rows: device.uninitialised(op, most)?,
+            firsts: device.uninitialised(op, most)?,
+            n,
+        })
+    }
+
+    /// Writes the outputs of the long segments: `add` launches so many threads, which add the pieces'
+    /// sums to accumulators. Does nothing if there are too few source rows for a long segment.
+    pub(crate) fn sum<T: Float>(
+        &self,
+        device: &Device,
+        op: &'static str,
+        out: &mut Buffer<T>,
+        outputs: RawSegments,
+        with_old: bool,
+        add: impl FnOnce(&mut Buffer<u64>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let most = self.n / (PIECE + 1);
+        if most == 0 || outputs.columns == 0 {
+            return Ok(());
+        }
+        check_addends(op, self.n)?;
+        let sums = product(op, &[most, outputs.columns])?;
+        let mut acc = device.zeros_for(op, product(op, &[sums, ACCUMULATOR])?)?;
+        // The last piece of a segment may be short; a segment of PIECE + 1 has two.
+        let pieces = 2 * self.n / (PIECE + 1) + 1;
+        add(&mut acc, product(op, &[pieces, outputs.columns])?)?;
+        kernels::LongRound {
+            out,
+            acc: &acc,
+            cursor: &self.cursor,
+            long_rows: &self.rows,
+            p: outputs,
+            with_old: u32::from(with_old),
+        }
+        .threads(device, op, sums)
     }
 }
 

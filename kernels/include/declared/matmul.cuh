@@ -2,7 +2,8 @@
 
 #pragma once
 
-// Strides in elements; batch b of the result uses a_offset[b] and b_offset[b].
+// Strides in elements. Batch b of the result uses the matrices at `first + b * step`, or, if `table` is
+// 1, at offsets[2 * b] and offsets[2 * b + 1].
 struct SbMatmul {
     u64 m;
     u64 n;
@@ -12,4 +13,9 @@ struct SbMatmul {
     u64 b_row;
     u64 b_column;
     u64 batch;
+    u64 a_first;
+    u64 a_step;
+    u64 b_first;
+    u64 b_step;
+    u64 table;
 };

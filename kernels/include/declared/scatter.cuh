@@ -11,6 +11,17 @@ struct SbRows {
     u64 inner;
 };
 
+// The outputs of segments: segment r has `columns` of them, number q at r / plane * image_step +
+// r % plane * place_step + q / inner * slab_step + q % inner.
+struct SbSegments {
+    u64 columns;
+    u64 inner;
+    u64 plane;
+    u64 image_step;
+    u64 place_step;
+    u64 slab_step;
+};
+
 enum SbScatterReduce : u32 {
     SB_SCATTER_REDUCE_SUM,
     SB_SCATTER_REDUCE_MEAN,

@@ -125,6 +125,15 @@ impl Run {
         Generator::new(2).fill_randint(&mut values, 0, bound as i64)?;
         Ok(self.device.upload(&values)?)
     }
+
+    /// Returns indices of which the low ones are far more likely, like the words of a text.
+    fn skewed(&self, count: usize, bound: usize) -> Result<Buffer<i64>, Box<dyn Error>> {
+        let mut shares = vec![0f64; count];
+        Generator::new(3).fill_uniform_f64(&mut shares, 0.0, 1.0)?;
+        let index = |u: f64| (u * u * u * u * bound as f64) as i64;
+        let values: Vec<i64> = shares.into_iter().map(index).collect();
+        Ok(self.device.upload(&values)?)
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -222,10 +231,10 @@ fn elementwise() -> Vec<Case> {
                 weight_decay: 0.0,
                 decoupled: false,
             };
-            let (mut p, mut m, mut v) = (run.floats(n)?, run.floats(n)?, run.floats(n)?);
+            let (p, m, v) = (run.floats(n)?, run.floats(n)?, run.floats(n)?);
             let grad = run.floats(n)?;
             run.begin()?;
-            adam_step(&run.device, &settings, 1, &mut p, &mut m, &mut v, &grad)?;
+            adam_step(&run.device, &settings, 1, [&p, &m, &v], &grad)?;
             Ok(())
         }),
     ]

@@ -120,6 +120,19 @@ pub(crate) fn irregular() -> Vec<Case> {
                 Ok(())
             },
         ),
+        case(
+            "embedding grad 32k x 64 of 100k, skewed",
+            32768,
+            [8192, 16384],
+            32768 * (8 + 256) + 100_000 * 256,
+            BOTH,
+            |run, n, variant| {
+                let (index, grad) = (run.skewed(n, n * 3)?, run.floats(n * 64)?);
+                run.begin()?;
+                embedding_grad(&run.device, &grad, &index, [n * 3, 64], None, false, variant)?;
+                Ok(())
+            },
+        ),
         case("sort 1M", 1 << 20, [8192, 16384], 16 << 20, ONE, |run, n, _| {
             let x = run.floats(n)?;
             run.begin()?;

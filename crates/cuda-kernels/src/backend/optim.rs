@@ -30,17 +30,12 @@ fn sgd<T: Real>(op: &SgdStep) -> Tensors<(Tensor, Option<Tensor>)> {
             weight_decay: op.params.weight_decay,
             nesterov: op.params.nesterov,
         };
-        let mut param = gpu.copy::<T>(&op.param)?;
-        let grad = gpu.input(&op.grad)?;
-        let first = op.velocity.is_none();
-        // In the first step the kernel writes the velocity without reading it.
-        let mut velocity = match &op.velocity {
-            Some(velocity) => gpu.copy(velocity)?,
-            None => gpu.device.uninitialised("sgd_step", param.len())?,
-        };
-        sgd_step(gpu.device, &settings, &mut param, &mut velocity, &grad, first)?;
+        let (param, grad) = (gpu.input::<T>(&op.param)?, gpu.input(&op.grad)?);
+        let velocity = op.velocity.as_ref().map(|velocity| gpu.input(velocity)).transpose()?;
+        let (param, velocity) =
+            sgd_step(gpu.device, &settings, &param, velocity.as_deref(), &grad)?;
         let shape = op.param.shape();
-        let velocity = (op.params.momentum != 0.0).then(|| gpu.tensor(velocity, shape));
+        let velocity = velocity.map(|velocity| gpu.tensor(velocity, shape));
         Ok((gpu.tensor(param, shape)?, velocity.transpose()?))
     })
 }
@@ -55,9 +50,10 @@ fn adam<T: Real>(op: &AdamStep) -> Tensors<(Tensor, Tensor, Tensor)> {
             weight_decay: op.params.weight_decay,
             decoupled: op.params.decoupled,
         };
-        let (mut param, grad) = (gpu.copy::<T>(&op.param)?, gpu.input(&op.grad)?);
-        let (mut mean, mut square) = (gpu.copy(&op.mean)?, gpu.copy(&op.square)?);
-        adam_step(gpu.device, &settings, op.step, &mut param, &mut mean, &mut square, &grad)?;
+        let (param, grad) = (gpu.input::<T>(&op.param)?, gpu.input(&op.grad)?);
+        let (mean, square) = (gpu.input(&op.mean)?, gpu.input(&op.square)?);
+        let old = [&*param, &*mean, &*square];
+        let [param, mean, square] = adam_step(gpu.device, &settings, op.step, old, &grad)?;
         let shape = op.param.shape();
         Ok((gpu.tensor(param, shape)?, gpu.tensor(mean, shape)?, gpu.tensor(square, shape)?))
     })

@@ -3,7 +3,7 @@
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
-use super::{Rows, Summed, flat_places, only_deterministic};
+use super::{Rows, Summed, flat_places, only_deterministic, sum_rows};
 use crate::Variant;
 use crate::device::{Device, Number, expect_len};
 use crate::error::{CudaError, Result};
@@ -78,17 +78,7 @@ pub(super) fn f32(
         }
         ScatterReduceKind::Sum | ScatterReduceKind::Mean => {
             let segments = Segments::new(device, op, places, from, to, ignored)?;
-            kernels::IndexAddF32Rows {
-                out,
-                source,
-                positions: &segments.positions,
-                ends: &segments.ends,
-                counts: &segments.counts,
-                p: flat.raw(),
-                alpha: 1.0f32,
-                with_old,
-            }
-            .threads(device, op, to)?;
+            sum_rows(device, op, out, source, &segments, flat, 1.0, include_self)?;
             if reduce == ScatterReduceKind::Sum {
                 return Ok(());
             }

@@ -76,7 +76,7 @@ pub(crate) fn on_devices<F: Fn(&[Device])>(count: usize, test: F) {
         return;
     }
     if device_count().expect("there is a device") < count {
-        return eprintln!("returning early: fewer than {count} devices");
+        return eprintln!("skipped: fewer than {count} devices");
     }
     let devices: Vec<Device> =
         (0..count).map(|ordinal| Device::new(ordinal).expect("the driver sees it")).collect();

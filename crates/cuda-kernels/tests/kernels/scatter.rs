@@ -59,6 +59,54 @@ fn index_add_is_the_exact_sum() {
     });
 }
 
+/// Most sources go to two rows, so that their segments are cut, and the long sums take values of every
+/// kind.
+#[test]
+fn long_segments_are_cut() {
+    under_schedules(|device| {
+        let mut all = Vec::new();
+        for (number, shape) in
+            [[1, 150, 1100, 2], [2, 140, 700, 3], [1, 90, 257, 1]].into_iter().enumerate()
+        {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(20 + number as u64);
+            for kind in 0..3 {
+                let make = |source: &mut Source, n| match kind {
+                    0 => source.plain(n),
+                    1 => source.wild(n),
+                    _ => source.broken(n),
+                };
+                let old = make(&mut source, outer * size * inner);
+                let x = make(&mut source, outer * n * inner);
+                let mut index = source.indices(n, size);
+                for (i, to) in index.iter_mut().enumerate() {
+                    match i % 10 {
+                        _ if n == 257 => *to = 5,
+                        0..6 => *to = 3,
+                        6..9 => *to = 71,
+                        _ => {}
+                    }
+                }
+                let expected: Vec<f32> = (0..old.len())
+                    .map(|at| {
+                        let from = sources(shape, |i| index[i / inner % n], at);
+                        exact([old[at]].into_iter().chain(from.iter().map(|&i| 0.3 * x[i])))
+                    })
+                    .collect();
+                let mut out = device.upload(&old).unwrap();
+                let index = device.upload(&index).unwrap();
+                let x = device.upload(&x).unwrap();
+                scatter::index_add(device, &mut out, &index, &x, rows(shape), 0.3, Deterministic)
+                    .unwrap();
+                let got = device.download(&out).unwrap();
+                same(&format!("{shape:?} kind {kind}"), &got, &expected);
+                all.extend(bits(&got));
+            }
+        }
+        all
+    });
+}
+
 #[test]
 fn index_add_survives_cancellation_and_overflow() {
     under_schedules(|device| {

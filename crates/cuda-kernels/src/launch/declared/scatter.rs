@@ -12,3 +12,16 @@ pub(crate) struct RawRows {
     pub(crate) n: usize,
     pub(crate) inner: usize,
 }
+
+/// The outputs of segments: segment r has `columns` of them, number q at r / plane * image_step +
+/// r % plane * place_step + q / inner * slab_step + q % inner.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct RawSegments {
+    pub(crate) columns: usize,
+    pub(crate) inner: usize,
+    pub(crate) plane: usize,
+    pub(crate) image_step: usize,
+    pub(crate) place_step: usize,
+    pub(crate) slab_step: usize,
+}

@@ -40,7 +40,14 @@ kernels! {
     ]
         (
             write out: T, read grad: T, read bag: u32, read factor: T, read positions: u32,
-            read ends: u32, read counts: u32, value p: RawBags,
+            read ends: u32, read counts: u32, write cursor: u64, write long_rows: u32,
+            write firsts: u32, value p: RawBags,
+        );
+    Portable EmbeddingBagGradPieces<T: Float> [f32 => "embedding_bag_grad_f32_pieces"]
+        (
+            write acc: u64, read grad: T, read bag: u32, read factor: T, read positions: u32,
+            read ends: u32, read counts: u32, read cursor: u64, read long_rows: u32,
+            read firsts: u32, value p: RawBags,
         );
     NotGuaranteed EmbeddingBagGradAtomic<T: Float> [f32 => "embedding_bag_grad_f32_atomic"]
         (

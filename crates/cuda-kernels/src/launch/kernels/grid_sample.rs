@@ -18,7 +18,14 @@ kernels! {
     ]
         (
             write grad_in: T, read grad: T, read weights: T, read positions: u32, read ends: u32,
-            read counts: u32, value p: RawGrid,
+            read counts: u32, write cursor: u64, write long_rows: u32, write firsts: u32,
+            value p: RawGrid,
+        );
+    Portable GridInputGradPieces<T: Float> [f32 => "grid_input_grad_f32_pieces"]
+        (
+            write acc: u64, read grad: T, read weights: T, read positions: u32, read ends: u32,
+            read counts: u32, read cursor: u64, read long_rows: u32, read firsts: u32,
+            value p: RawGrid,
         );
     NotGuaranteed GridInputGradAtomic<T: Float> [f32 => "grid_input_grad_f32_atomic"]
         (write grad_in: T, read grad: T, read places: i64, read weights: T, value p: RawGrid);

@@ -9,13 +9,15 @@ pub(crate) const FAMILY: Family =
 kernels! {
     Portable Sgd<T: Float> [f32 => "sgd_f32", f64 => "sgd_f64"]
         (
-            write param: T, write velocity: T, read grad: T, value n: usize, value decay: T,
-            value momentum: T, value fresh: T, value rate: T, value kind: u32,
+            write new_param: T, write new_velocity: T, read param: T, read velocity: T,
+            read grad: T, value n: usize, value decay: T, value momentum: T, value fresh: T,
+            value rate: T, value kind: u32,
         );
     Portable Adam<T: Float> [f32 => "adam_f32", f64 => "adam_f64"]
         (
-            write param: T, write mean: T, write square: T, read grad: T, value n: usize,
-            value keep: T, value decay: T, value beta1: T, value fresh1: T, value beta2: T,
-            value fresh2: T, value root: T, value eps: T, value rate: T,
+            write new_param: T, write new_mean: T, write new_square: T, read param: T, read mean: T,
+            read square: T, read grad: T, value n: usize, value keep: T, value decay: T,
+            value beta1: T, value fresh1: T, value beta2: T, value fresh2: T, value root: T,
+            value eps: T, value rate: T,
         );
 }

@@ -3,12 +3,13 @@
 use crate::device::{Float, Number, Word};
 use crate::launch::Family;
 use crate::launch::declared::places::RawPart;
-use crate::launch::declared::scatter::RawRows;
+use crate::launch::declared::scatter::{RawRows, RawSegments};
 
 pub(crate) const FAMILY: Family =
     Family { name: "scatter", ptx: include_str!("../../../ptx/scatter.ptx") };
 const _: () = assert!(size_of::<RawPart>() == 160);
 const _: () = assert!(size_of::<RawRows>() == 32);
+const _: () = assert!(size_of::<RawSegments>() == 48);
 
 kernels! {
     Portable StatusCollect [=> "status_collect"]
@@ -31,6 +32,11 @@ kernels! {
         );
     Portable ExactRound<T: Float> [f32 => "exact_round_f32"]
         (write out: T, read acc: u64, value n: usize, value with_old: u32);
+    Portable LongRound<T: Float> [f32 => "long_round_f32"]
+        (
+            write out: T, read acc: u64, read cursor: u64, read long_rows: u32,
+            value p: RawSegments, value with_old: u32,
+        );
     Portable RowsCount [=> "rows_count"]
         (write counts: u32, read index: i64, value n: usize, value size: usize, write status: u64);
     Portable RowsScan [=> "rows_scan"]
@@ -47,12 +53,19 @@ kernels! {
     Portable IndexAddF32Rows [=> "index_add_f32_rows"]
         (
             write out: f32, read source: f32, read positions: u32, read ends: u32, read counts: u32,
-            value p: RawRows, value alpha: f32, value with_old: u32,
+            write cursor: u64, write long_rows: u32, write firsts: u32, value p: RawRows,
+            value alpha: f32, value with_old: u32,
         );
     Portable IndexAddF64Rows [=> "index_add_f64_rows"]
         (
             write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
             value p: RawRows, value alpha: f64,
+        );
+    Portable IndexAddPieces<T: Float> [f32 => "index_add_f32_pieces"]
+        (
+            write acc: u64, read source: T, read positions: u32, read ends: u32, read counts: u32,
+            read cursor: u64, read long_rows: u32, read firsts: u32, value p: RawRows,
+            value alpha: T,
         );
     Portable OrderedSumRows<T: Float> [f32 => "ordered_sum_f32_rows", f64 => "ordered_sum_f64_rows"]
         (
