@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -110,9 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // In the short form, optimising the kernels would take longer than running them.
     let (level, training) = if args.quick { ("0", FEW) } else { ("1", WHOLE) };
     AARCH64.prepare()?;
-    AARCH64.train(level, &training)?;
-    AARCH64.train(level, &GPT)?;
-    AARCH64.train(level, &GPT_BF16)?;
+    let trainings = [training, GPT, GPT_BF16];
+    AARCH64.train(level, &trainings)?;
     if args.quick {
         AARCH64.test(level, &["--package", "samebits-rng", "--test", "stability"])?;
     } else {
@@ -123,9 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if target.runner == WINDOWS.runner {
                 give_wine_its_library()?;
             }
-            target.train(level, &training)?;
-            target.train(level, &GPT)?;
-            target.train(level, &GPT_BF16)?;
+            target.train(level, &trainings)?;
             target.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
         }
         for triple in COMPILE {
@@ -205,11 +203,22 @@ impl Target {
         tools::succeed(&what, self.cargo(level, "test").args(which))
     }
 
-    /// Checks that a short training ends in the expected weights.
-    fn train(&self, level: &str, training: &Training) -> Result<()> {
-        let what = format!("{}: samebits {}", self.triple, training.task);
+    /// Checks that short trainings, all at the same time, end in the expected weights.
+    fn train(&self, level: &str, trainings: &[Training]) -> Result<()> {
         let mut build = self.cargo(level, "build");
+        let what = format!("{}: samebits", self.triple);
         tools::succeed(&what, build.args(["--package", "samebits-cli"]))?;
+        thread::scope(|scope| {
+            let run = |training| scope.spawn(move || self.train_one(training));
+            let running: Vec<_> = trainings.iter().map(run).collect();
+            running.into_iter().try_for_each(|one| one.join().expect("it returns its errors"))
+        })
+    }
+
+    fn train_one(&self, training: &Training) -> Result<()> {
+        let (task, more) = (training.task, training.more.join(" "));
+        let what = format!("{}: samebits {task} {more}", self.triple);
+        println!("-- {}", what.trim_end());
         let name = if self.triple.contains("windows") { "samebits.exe" } else { "samebits" };
         let program = crate::target().join(self.triple).join("cross").join(name);
         let mut train = match self.runner.split_first() {

@@ -12,7 +12,7 @@ use crate::{BoxError, Candidate, Config, ConvCall, Error, Result, Tuner, environ
 /// A library of convolution algorithms for the devices of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvLibrary {
-    /// The devices that it is for.
+    /// The kind of device that the algorithms run on.
     pub kind: DeviceKind,
     /// Its algorithms. The one with the lowest id takes every call: the others are compared with
     /// it.

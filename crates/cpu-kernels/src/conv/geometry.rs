@@ -157,8 +157,8 @@ impl Gather {
 }
 
 impl Phase {
-    /// Returns all output positions with the taps that some of them read the input at: the others
-    /// are in the padding everywhere.
+    /// Returns all output positions, with the taps that lie inside the input for at least one of
+    /// them.
     pub(crate) fn of_outputs(s: &ConvSizes) -> Phase {
         let mut taps = Vec::new();
         for index in 0..volume(s.kernel) {

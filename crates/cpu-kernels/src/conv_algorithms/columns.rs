@@ -128,7 +128,7 @@ fn is_source(gather: &Gather) -> bool {
         && gather.shift == [0; 3]
 }
 
-/// Returns row (channel, tap) of the matrix: what that tap reads at each target position.
+/// Fills the matrix: row (channel, tap) holds the elements that the tap reads, by target position.
 fn fill(gather: &Gather, source: &[f32], matrix: &mut [f32]) {
     let (taps, plane) = (gather.taps(), volume(gather.source));
     let [depth, height, width] = gather.target;
