@@ -1,8 +1,10 @@
-"""The PyTorch side of `cargo xtask bench --random`, with deterministic algorithms.
+"""The PyTorch side of `cargo xtask bench --random` and of `cargo xtask gpu-bundle`.
 
 Reads a line of JSON, does what it says, and prints one: `{"prepare": case}` makes a case's inputs
-and warms it up, `{"run": n}` calls it `n` times. `crates/samebits/benches/random.rs` is the same in
-samebits. The environment gives `THREADS` (2).
+and warms it up, `{"run": n}` calls it `n` times, with deterministic algorithms, and
+`{"time": case, "name": .., "level": ..}` does all of this on a device, with deterministic algorithms
+if the level is `portable`, and says when the device is done. `crates/samebits/benches/random.rs` is
+the same in samebits. The environment gives `THREADS` (2) and `DEVICE` (cpu). TF32 is off.
 """
 
 import json
@@ -10,12 +12,15 @@ import os
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+
+DEVICE = os.environ.get("DEVICE", "cpu")
 
 Case = dict[str, Any]
 Call = Callable[[], object]
@@ -25,17 +30,18 @@ def make(spec: Case, dtype: torch.dtype) -> Tensor:
     """Makes an input."""
     shape, fill = spec["shape"], spec["fill"]
     if fill == "normal":
-        x = torch.randn(shape, dtype=dtype)
+        x = torch.randn(shape, dtype=dtype, device=DEVICE)
     elif fill == "unit":
-        x = torch.rand(shape, dtype=dtype)
+        x = torch.rand(shape, dtype=dtype, device=DEVICE)
     elif fill == "positive":
-        x = torch.rand(shape, dtype=dtype) + 0.5
+        x = torch.rand(shape, dtype=dtype, device=DEVICE) + 0.5
     elif fill == "mask":
-        x = torch.rand(shape) > 0.5
+        x = torch.rand(shape, device=DEVICE) > 0.5
     elif "uniform" in fill:
-        x = torch.randint(0, fill["uniform"], shape)
+        x = torch.randint(0, fill["uniform"], shape, device=DEVICE)
     else:
-        x = (torch.rand(shape, dtype=torch.float64) ** 4 * (fill["skewed"] - 0.5)).long()
+        x = torch.rand(shape, dtype=torch.float64, device=DEVICE)
+        x = (x**4 * (fill["skewed"] - 0.5)).long()
     for view in spec["views"]:
         ((kind, values),) = view.items()
         if kind == "permute":
@@ -301,6 +307,7 @@ def model(op: str, p: Case) -> tuple[nn.Module, Tensor]:
 def model_call(op: str, p: Case) -> Call:
     """A step of training, or a forward pass."""
     net, x = model(op, p)
+    net, x = net.to(DEVICE), x.to(DEVICE)
     if not p["train"]:
         net.eval()
 
@@ -309,7 +316,7 @@ def model_call(op: str, p: Case) -> Call:
                 return net(x)
 
         return infer
-    y = torch.randint(0, 10, (p["batch"],))
+    y = torch.randint(0, 10, (p["batch"],), device=DEVICE)
     parameters = list(net.parameters())
     optimizer = STEPS["momentum" if p["optimizer"] == "sgd" else "adam"](parameters)
 
@@ -360,15 +367,53 @@ def timed(call: Call, calls: int) -> Case:
     return {"ms": statistics.median(times), "busy": (time.process_time() - before) * 1e3 / calls}
 
 
+def synchronize() -> None:
+    """Waits for the device."""
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
+
+
+def batch(call: Call, calls: int) -> float:
+    """The milliseconds of a call, from a batch of calls that ends when the device is done."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    synchronize()
+    return (time.perf_counter() - start) * 1e3 / calls
+
+
+def on_device(question: Case) -> Case:
+    """The median of batches of calls; names operations that have no deterministic variant."""
+    deterministic = question["level"] == "portable"
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    torch.backends.cudnn.deterministic = deterministic
+    torch.manual_seed(1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        call = prepare(question["time"])
+        call()
+        synchronize()
+        ms = batch(call, 1)
+    calls = max(1, min(2000, int(20 / ms)))
+    batches = max(1, min(9, int(200 / (ms * calls))))
+    reply = {"ms": statistics.median(batch(call, calls) for _ in range(batches))}
+    lacking = [str(one.message) for one in said if "deterministic" in str(one.message)]
+    return reply | {"not_deterministic": bool(lacking)}
+
+
 def main() -> None:
     """Answers questions until there are no more."""
     torch.set_num_threads(int(os.environ.get("THREADS", "2")))
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     torch.use_deterministic_algorithms(True, warn_only=True)
     call: Call | None = None
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            if "prepare" in question:
+            if "time" in question:
+                reply = on_device(question)
+            elif "prepare" in question:
                 call = None
                 torch.manual_seed(1)
                 call = prepare(question["prepare"])
@@ -380,6 +425,8 @@ def main() -> None:
                 reply = timed(call, question["run"])
         except (RuntimeError, ValueError, TypeError, IndexError, KeyError, MemoryError) as error:
             reply = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        if "time" in question:
+            reply |= {"name": question["name"], "level": question["level"]}
         print(json.dumps(reply), flush=True)
 
 

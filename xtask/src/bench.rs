@@ -6,7 +6,7 @@
 //!
 //! `--random SEED` draws cases instead: see [`random`].
 
-mod random;
+pub(crate) mod random;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Builds a program of `crates/samebits/benches` as users build it.
-fn build(name: &str) -> Result<PathBuf> {
+pub(crate) fn build(name: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(crate::root());
     cargo.args(["bench", "--workspace", "--bench", name, "--no-run"]);

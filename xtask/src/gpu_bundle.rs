@@ -1,218 +1,198 @@
-//! `cargo xtask gpu-bundle`: packs test and bench binaries with a script, for a machine that has an
-//! NVIDIA GPU and its driver and nothing else.
+//! `cargo xtask gpu-bundle`: packs tests and benches with a script, for a machine that has an NVIDIA
+//! GPU and its driver and nothing else.
 
+mod cases;
+mod report;
+
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-/// The maximum size of the bundle, so that it can be transferred.
-const MOST_BYTES: u64 = 200 << 20;
+use crate::test::use_emulated_driver;
+use crate::{bench, tools};
+use cases::Scale;
+
+/// The maximum size of the archive, so that it can be transferred.
+const MOST_BYTES: u64 = 40 << 20;
+
+/// The folder within the archive.
+const NAME: &str = "gpu-bundle";
+
+/// The emulated device runs cases that are so many times smaller.
+const EMULATED: Scale = Scale(1 << 14);
+
+const SCRIPT: &str = include_str!("gpu_bundle/run.sh");
 
 /// Flags of `cargo xtask gpu-bundle`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the bundle; replaced if it exists.
-    #[arg(long)]
+    /// The archive to write.
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Unpack the archive elsewhere and run it on the emulated device for so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    rehearse: Option<u32>,
+    /// Build nothing; print the tables of the results in this folder.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["out", "rehearse"])]
+    report: Option<PathBuf>,
 }
 
-/// A program for the other machine; the most valuable come first.
-struct Part {
-    /// The name of the part and of its binary in the bundle.
-    name: &'static str,
-    /// The property that it tests.
-    shows: &'static str,
-    /// The default time limit in seconds.
-    seconds: u32,
-    /// The arguments with which cargo builds it.
-    build: &'static [&'static str],
-    /// The arguments of its binary.
-    arguments: &'static str,
-}
-
-const PARTS: &[Part] = &[
-    Part {
-        name: "kernels",
-        shows: "every kernel against its plain definition",
-        seconds: 900,
-        build: &["test", "--release", "-p", "samebits-cuda-kernels", "--test", "kernels"],
-        // One thread: tests that compare schedules or memory must not disturb each other.
-        arguments: "--test-threads=1 --nocapture",
-    },
-    Part {
-        name: "devices",
-        shows: "the bits of the CPU: every sample of every operation, every reference figure",
-        seconds: 1800,
-        build: &["test", "--release", "-p", "workspace-tests", "--test", "devices"],
-        arguments: "--test-threads=1 --nocapture",
-    },
-    Part {
-        name: "variants",
-        shows: "times of deterministic and atomic forms",
-        seconds: 900,
-        build: &["bench", "-p", "samebits-cuda-kernels", "--bench", "variants"],
-        arguments: "--bench",
-    },
-];
-
-/// The kernel tests that compute-sanitizer repeats: those with the most shared memory, barriers and
-/// atomics. All tests would take hours.
-const SANITIZED: &str = "scatter:: sort:: scan:: conv::";
-
-/// The file that `devices` reads in its working folder.
-const REFERENCE: &str = "reference/torch.safetensors";
-
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let out = args.out.unwrap_or_else(|| crate::target().join("gpu-bundle"));
-    if out.exists() {
-        // Delete only a folder that this command made.
-        ensure!(
-            out.join("run.sh").exists() || out.read_dir()?.next().is_none(),
-            "{} exists and is no bundle; name another folder with --out",
-            out.display()
-        );
-        std::fs::remove_dir_all(&out)?;
+pub(crate) fn run(args: Args) -> Result<()> {
+    if let Some(folder) = args.report {
+        print!("{}", report::report(&folder)?);
+        return Ok(());
     }
-    for folder in ["bin", "reference"] {
-        let folder = out.join(folder);
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    for part in PARTS {
-        let built = build(part)?;
-        std::fs::copy(&built, out.join("bin").join(part.name))
-            .with_context(|| format!("cannot copy {}", built.display()))?;
-    }
-    let reference = crate::root().join("tests").join(REFERENCE);
-    std::fs::copy(&reference, out.join(REFERENCE))
-        .with_context(|| format!("cannot copy {}", reference.display()))?;
-    std::fs::write(out.join("run.sh"), script())?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(out.join("run.sh"), executable)?;
-    }
-    let bytes = size(&out)?;
-    if bytes > MOST_BYTES {
-        bail!("the bundle has {bytes} bytes, more than the {MOST_BYTES} that it may have");
-    }
-    eprintln!(
-        "{:.1} MiB: copy {} to a machine with an NVIDIA driver and run run.sh there",
-        bytes as f64 / f64::from(1 << 20),
-        out.display()
+    let archive = args.out.unwrap_or_else(|| crate::target().join(format!("{NAME}.tar.gz")));
+    pack(&archive)?;
+    let bytes = fs::metadata(&archive)?.len();
+    ensure!(
+        bytes <= MOST_BYTES,
+        "the archive has {bytes} bytes, more than the {MOST_BYTES} that it may have"
     );
+    eprintln!(
+        "{:.1} MiB: {}\nOn the machine with the GPU: tar -xzf {NAME}.tar.gz && {NAME}/run.sh\n\
+         Then here: cargo xtask gpu-bundle --report FOLDER",
+        bytes as f64 / f64::from(1 << 20),
+        archive.display()
+    );
+    match args.rehearse {
+        Some(seconds) => rehearse(&archive, seconds),
+        None => Ok(()),
+    }
+}
+
+/// Builds everything and writes the archive.
+fn pack(archive: &Path) -> Result<()> {
+    let folder = crate::target().join(NAME);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
+    let samebits = ["build", "--release", "--package", "samebits-cli"];
+    let kernels = ["test", "--release", "--no-run", "--workspace", "--test", "kernels"];
+    for (built, name) in [
+        (build(&samebits, "samebits-cli")?, "samebits"),
+        (build(&kernels, "samebits-cuda-kernels")?, "kernels"),
+        (bench::build("random")?, "cases"),
+    ] {
+        let place = bin.join(name);
+        fs::copy(&built, &place).with_context(|| format!("cannot copy {}", built.display()))?;
+        succeed(Command::new("strip").arg(&place))?;
+    }
+    let put = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    put("run.sh", SCRIPT)?;
+    put("kernels.txt", &kernel_families(&bin.join("kernels"))?)?;
+    put("verify.txt", &corpus_families()?)?;
+    put("families.txt", &joined(&cases::families()))?;
+    put("cases.jsonl", &joined(&cases::questions(Scale(1))))?;
+    let script = "random_cases.py";
+    fs::copy(crate::root().join("python/benchmarks").join(script), folder.join(script))?;
+    executable(&folder.join("run.sh"))?;
+    succeed(Command::new("tar").arg("-czf").arg(archive).arg("-C").arg(crate::target()).arg(NAME))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed");
     Ok(())
 }
 
-/// Builds a part's binary without symbols and returns its path.
-fn build(part: &Part) -> anyhow::Result<PathBuf> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .current_dir(crate::root())
-        .args(part.build)
-        .args(["--no-run", "--message-format=json"])
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        .env("CARGO_PROFILE_BENCH_STRIP", "symbols");
-    let output =
-        cargo.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
-    ensure!(output.status.success(), "cargo {} failed", part.build.join(" "));
-    executable(&String::from_utf8_lossy(&output.stdout), part.name)
-        .with_context(|| format!("cargo built no binary for {}", part.name))
+/// Returns what a program prints.
+fn said(command: &mut Command) -> Result<String> {
+    command.stderr(Stdio::inherit());
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} failed");
+    Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the executable of a target that cargo's messages name.
-fn executable(messages: &str, target: &str) -> Option<PathBuf> {
-    let line = messages.lines().find(|line| {
-        line.contains("\"reason\":\"compiler-artifact\"")
-            && line.contains(&format!("\"name\":\"{target}\""))
-            && line.contains("\"executable\":\"")
-    })?;
-    let (_, rest) = line.split_once("\"executable\":\"")?;
-    Some(PathBuf::from(rest.split('"').next()?))
+/// Returns the lines of a file.
+fn joined(lines: &[impl std::fmt::Display]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn size(folder: &Path) -> anyhow::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        bytes += if meta.is_dir() { size(&entry.path())? } else { meta.len() };
+fn executable(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     }
-    Ok(bytes)
+    let _ = path;
+    Ok(())
 }
 
-/// Returns the script for the other machine.
-fn script() -> String {
-    let lines = |line: &dyn Fn(&Part) -> String| PARTS.iter().map(line).collect::<String>();
-    let usage = lines(&|part| format!("#   {}={}: {}\n", part.name, part.seconds, part.shows));
-    let all = lines(&|part| format!(" {}", part.name));
-    let cases = lines(&|part| {
-        let Part { name, seconds, arguments, .. } = part;
-        format!("    {name}) default={seconds}; arguments=\"{arguments}\" ;;\n")
-    });
-    format!(
-        r#"#!/usr/bin/env bash
-# Runs samebits on this machine's GPU. Needs NVIDIA's driver alone.
-#
-#   ./run.sh [PART[=SECONDS]]..
-#
-# runs these parts, in this order and with these times if none is named:
-#
-{usage}#   sanitize=3600: some tests of kernels under compute-sanitizer; only if named
-#
-# results/PART.log is what a part says, and results/report.txt has a line as each part ends. A part
-# whose time is over is stopped, and the next one starts. The status is 1 if a part failed.
-set -uo pipefail
-cd "$(dirname "$0")"
-mkdir -p results
-report=results/report.txt
-{{
-  date -u '+date: %Y-%m-%d %H:%M UTC'
-  nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader | sed 's/^/device: /'
-}} > "$report" || {{ echo "nvidia-smi does not work: is the driver installed?" >&2; exit 1; }}
-failed=0
+/// Calls cargo and returns the executable that it builds for `package`.
+fn build(arguments: &[&str], package: &str) -> Result<PathBuf> {
+    let mut cargo = tools::cargo();
+    let messages = said(cargo.args(arguments).arg("--message-format=json"))?;
+    let folder = crate::root().join("crates").join(package.trim_start_matches("samebits-"));
+    built(&messages, &folder)
+        .with_context(|| format!("cargo {} built no program of {package}", arguments.join(" ")))
+}
 
-# A line of the report: part, status, log.
-tell() {{
-  local text
-  if [ "$2" -eq 124 ]; then text="STOPPED after $4 s"
-  elif [ "$2" -ne 0 ]; then text="FAILED with status $2"
-  elif grep -q 'returning early' "$3"; then text="FAILED: it had no device"
-  else text="$(grep '^test result' "$3" || echo done)"
-  fi
-  case "$text" in FAILED*|STOPPED*) failed=1 ;; esac
-  echo "$1: $text ($3)" | tee -a "$report"
-  grep -h 'never varied' "$3" | sed "s/^/$1: /" | tee -a "$report"
-}}
+/// Returns the executable that cargo's messages name for the package in `folder`.
+fn built(messages: &str, folder: &Path) -> Option<PathBuf> {
+    messages.lines().rev().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let manifest = Path::new(message["manifest_path"].as_str()?);
+        let path = message["executable"].as_str()?;
+        (manifest.parent() == Some(folder)).then(|| PathBuf::from(path))
+    })
+}
 
-[ $# -eq 0 ] && set --{all}
-for wanted; do
-  part=${{wanted%%=*}}
-  case "$part" in
-{cases}    sanitize) default=3600 ;;
-    *) echo "run.sh: no part is called $part" >&2; exit 2 ;;
-  esac
-  seconds=$default
-  [ "$part" != "$wanted" ] && seconds=${{wanted#*=}}
-  if [ "$part" = sanitize ]; then
-    end=$(($(date +%s) + seconds))
-    for tool in memcheck racecheck synccheck initcheck; do
-      left=$((end - $(date +%s)))
-      [ "$left" -le 0 ] && {{ echo "sanitize: no time for $tool" | tee -a "$report"; continue; }}
-      timeout "$left" compute-sanitizer --tool "$tool" --error-exitcode 9 ./bin/kernels         --test-threads=1 {SANITIZED} > "results/$tool.log" 2>&1
-      tell "sanitize $tool" $? "results/$tool.log" "$left"
-    done
-    continue
-  fi
-  # shellcheck disable=SC2086
-  timeout "$seconds" ./bin/"$part" $arguments > "results/$part.log" 2>&1
-  tell "$part" $? "results/$part.log" "$seconds"
-done
-exit $failed
-"#
-    )
+/// Returns the modules of the kernels' tests, a line each.
+fn kernel_families(program: &Path) -> Result<String> {
+    let listed = said(Command::new(program).arg("--list"))?;
+    let families: BTreeSet<&str> =
+        listed.lines().filter_map(|line| Some(line.split_once("::")?.0)).collect();
+    Ok(joined(&Vec::from_iter(families)))
+}
+
+/// Returns the families of the corpus of `samebits verify`, a line each.
+fn corpus_families() -> Result<String> {
+    let folder = crate::root().join("crates/verify/golden");
+    let mut families = BTreeSet::new();
+    for file in
+        fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        families.extend(file?.path().file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
+    }
+    Ok(joined(&Vec::from_iter(families)))
+}
+
+/// Unpacks the archive in a folder of its own, runs it there on the emulated device, and prints its
+/// results. The cases are small ones.
+fn rehearse(archive: &Path, seconds: u32) -> Result<()> {
+    let archive = archive.canonicalize()?;
+    let folder = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
+    let results = folder.join("out");
+    fs::create_dir_all(&results)?;
+    succeed(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
+    let unpacked = folder.join(NAME);
+    fs::write(unpacked.join("cases.jsonl"), joined(&cases::questions(EMULATED)))?;
+    let mut script = Command::new(unpacked.join("run.sh"));
+    script.current_dir(&folder).args(["--seconds", &seconds.to_string()]);
+    script.env("OUT", &results).env("STEPS", "1");
+    use_emulated_driver(&mut script)?;
+    // The emulated machine lacks some tools, so a status of 1 is no error of the script.
+    let status = script.status().context("cannot start run.sh")?;
+    ensure!(matches!(status.code(), Some(0 | 1)), "run.sh ended with {status}");
+    println!("\n{}", report::report(&results)?);
+    println!("| file | bytes |\n|---|---|");
+    let mut files: Vec<_> = fs::read_dir(&results)?.collect::<std::io::Result<_>>()?;
+    files.sort_by_key(fs::DirEntry::file_name);
+    for file in files {
+        println!("| {} | {} |", file.file_name().display(), file.metadata()?.len());
+    }
+    fs::remove_dir_all(folder)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -220,64 +200,88 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executables_are_found_in_cargos_messages() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernels\"},\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/deps/other-0a1b\"}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernels\"},\"executable\":\"/t/deps/kernels-0a1b\",\"fresh\":true}\n\
+    fn programs_are_found_in_cargos_messages() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"manifest_path\":\"/w/crates/a/Cargo.toml\",\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"manifest_path\":\"/w/crates/b/Cargo.toml\",\"executable\":\"/t/kernels-0\"}\n\
+            {\"reason\":\"compiler-artifact\",\"manifest_path\":\"/w/crates/a/Cargo.toml\",\"executable\":\"/t/kernels-1\"}\n\
             {\"reason\":\"build-finished\",\"success\":true}\n";
-        assert_eq!(executable(messages, "kernels"), Some("/t/deps/kernels-0a1b".into()));
-        assert_eq!(executable(messages, "devices"), None);
+        assert_eq!(built(messages, Path::new("/w/crates/a")), Some("/t/kernels-1".into()));
+        assert_eq!(built(messages, Path::new("/w/crates/c")), None);
     }
 
     #[test]
-    fn the_reference_figures_are_where_the_bundle_takes_them_from() {
-        assert!(crate::root().join("tests").join(REFERENCE).exists());
+    fn the_corpus_has_families() {
+        let families = corpus_families().unwrap();
+        assert!(families.contains("norm\n") && families.lines().count() > 10, "{families}");
     }
 
-    /// Runs the script with programs that stand in for the parts and for the driver's tool.
+    /// Runs the script with programs that stand in for the packed ones and for the tools.
     #[cfg(unix)]
     #[test]
     fn parts_run_in_their_time_and_leave_results() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = std::env::temp_dir().join(format!("gpu-bundle-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, text).unwrap();
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            executable(&path).unwrap();
         };
-        put("run.sh", &script());
-        put("tools/nvidia-smi", "#!/bin/sh\necho 'Some GPU, 1.2, 9.0'\n");
+        put("run.sh", SCRIPT);
+        put("kernels.txt", "good\nbad\nnone\nslow\n");
+        put("verify.txt", "norm\n");
+        put("families.txt", "sort\nscan\n");
+        put("cases.jsonl", "{\"family\":\"scan\"}\n{\"family\":\"sort\"}\n");
+        put("tools/nvidia-smi", "#!/bin/sh\necho 'Some GPU'\n");
+        put("tools/python3", "#!/bin/sh\nexit 1\n");
+        put("bin/samebits", "#!/bin/sh\necho $*\n");
+        put("bin/cases", "#!/bin/sh\nread line && echo \"$line\"\n");
         put(
             "bin/kernels",
-            "#!/bin/sh\necho 'test result: ok. 3 passed'; echo 'sum never varied'\n",
+            "#!/bin/sh\ncase $1 in\n\
+             good::) echo 'test result: ok. 3 passed' ;;\n\
+             bad::) echo \"thread 'x' panicked at \\\"here\\\"\" >&2; exit 101 ;;\n\
+             none::) echo 'returning early: no device' ;;\n\
+             slow::) trap '' TERM; sleep 30 ;;\nesac\n",
         );
-        put("bin/devices", "#!/bin/sh\nsleep 30\n");
-        put("bin/variants", "#!/bin/sh\necho returning early\n");
-        let run = |arguments: &[&str]| {
+        let run = |arguments: &[&str], out: &str| {
             let path = std::env::var("PATH").unwrap();
             let status = Command::new("bash")
-                .arg(folder.join("run.sh"))
+                .arg(folder.path().join("run.sh"))
                 .args(arguments)
-                .env("PATH", format!("{}:{path}", folder.join("tools").display()))
-                .output()
-                .unwrap()
-                .status;
-            (status.code(), std::fs::read_to_string(folder.join("results/report.txt")).unwrap())
+                .env("OUT", folder.path().join(out))
+                .env("GRACE", "1")
+                .env("PATH", format!("{}:{path}", folder.path().join("tools").display()))
+                .status()
+                .unwrap();
+            let text = |name: &str| {
+                fs::read_to_string(folder.path().join(out).join(name)).unwrap_or_default()
+            };
+            (status.code(), text("report.jsonl"), text("bench.jsonl"), text("environment.log"))
         };
-        let (status, report) = run(&["kernels", "devices=1", "variants"]);
-        assert_eq!(status, Some(1), "{report}");
-        for line in [
-            "device: Some GPU, 1.2, 9.0",
-            "kernels: test result: ok. 3 passed (results/kernels.log)",
-            "kernels: sum never varied",
-            "devices: STOPPED after 1 s (results/devices.log)",
-            "variants: FAILED: it had no device (results/variants.log)",
-        ] {
-            assert!(report.contains(line), "{line}\n{report}");
+        let (status, lines, cases, environment) =
+            run(&["environment", "verify", "bench", "pytorch"], "a");
+        assert_eq!(status, Some(0), "{lines}");
+        assert!(environment.contains("Some GPU") && environment.contains("env"), "{environment}");
+        assert_eq!(cases, "{\"family\":\"sort\"}\n{\"family\":\"scan\"}\n");
+        for line in lines.lines() {
+            assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
         }
-        assert_eq!(run(&["kernels"]).0, Some(0));
-        assert_eq!(run(&["nothing"]).0, Some(2));
-        std::fs::remove_dir_all(folder).unwrap();
+        assert!(lines.contains("\"part\":\"pytorch\",\"name\":\"all\",\"status\":\"skipped\""));
+
+        let (status, lines, ..) = run(&["--seconds", "2", "kernels"], "b");
+        assert_eq!(status, Some(1), "{lines}");
+        for line in [
+            "\"name\":\"good\",\"status\":\"passed\",\"code\":0",
+            "\"name\":\"bad\",\"status\":\"failed\",\"code\":101",
+            "panicked at here",
+            "\"name\":\"none\",\"status\":\"no device\"",
+            "\"name\":\"slow\",\"status\":\"stopped\",\"code\":137",
+        ] {
+            assert!(lines.contains(line), "{line}\n{lines}");
+        }
+        // Later parts keep their time, and what has no time says so.
+        let (_, lines, ..) = run(&["--seconds", "0", "verify"], "c");
+        assert!(lines.contains("\"name\":\"norm\",\"status\":\"no time\""), "{lines}");
+        assert_eq!(run(&["nothing"], "d").0, Some(2));
     }
 }

@@ -28,7 +28,7 @@ enum Command {
         /// The file of choices
         file: PathBuf,
         /// Device that recorded it: cpu, cuda, cuda:1, ...
-        #[arg(long, value_parser = crate::run::device, default_value = "cpu")]
+        #[arg(long, default_value = "cpu")]
         device: Device,
     },
     /// Add the choices of other files, for example those of the ranks of a run. The first choice
@@ -45,7 +45,7 @@ enum Command {
         /// The file of choices
         file: PathBuf,
         /// Device that recorded it: cpu, cuda, cuda:1, ...
-        #[arg(long, value_parser = crate::run::device, default_value = "cpu")]
+        #[arg(long, default_value = "cpu")]
         device: Device,
         /// Also remove the choices for other levels
         #[arg(long)]

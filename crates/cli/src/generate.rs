@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Device to compute on: cpu, cuda or cuda:N; the text does not depend on it [default: cpu]
-    #[arg(long, value_parser = run::device)]
+    #[arg(long)]
     device: Option<Device>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
     /// Device to compute on: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
-    #[arg(long, value_parser = device)]
+    #[arg(long)]
     device: Option<Device>,
     /// Write a checkpoint here after every epoch
     #[arg(long)]
@@ -300,17 +300,6 @@ pub(crate) fn open(device: Device) -> Result<String> {
     // Open the device now, so that its errors surface before the training begins.
     backend.synchronize()?;
     Ok(backend.name())
-}
-
-pub(crate) fn device(text: &str) -> Result<Device, String> {
-    let number = text.strip_prefix("cuda:").unwrap_or("0");
-    match (text, number.parse()) {
-        ("cpu", _) => Ok(Device::Cpu),
-        (text, Ok(number)) if text.starts_with("cuda:") || text == "cuda" => {
-            Ok(Device::Cuda(number))
-        }
-        _ => Err("expected cpu, cuda or cuda:N".to_owned()),
-    }
 }
 
 pub(crate) fn learning_rate(text: &str) -> Result<f64, String> {

@@ -13,7 +13,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
     /// The device to verify: cpu, cuda, cuda:1, ...; all of them if not given
-    #[arg(long, value_parser = crate::run::device)]
+    #[arg(long)]
     device: Option<Device>,
     /// Print the report as JSON
     #[arg(long)]

@@ -1,8 +1,10 @@
-//! The samebits side of `cargo xtask bench --random`.
+//! The samebits side of `cargo xtask bench --random` and of `cargo xtask gpu-bundle`.
 //!
 //! Reads a line of JSON, does what it says, and prints one: `"limits"` measures the machine,
-//! `{"prepare": case}` makes a case's inputs and warms it up, `{"run": n}` calls it `n` times.
-//! `python/benchmarks/random_cases.py` is the same in PyTorch. `THREADS` (2) is the only setting.
+//! `{"prepare": case}` makes a case's inputs and warms it up, `{"run": n}` calls it `n` times, and
+//! `{"time": case, "name": .., "level": ..}` does all of this on a device, at a level, and says when
+//! the device is done. `python/benchmarks/random_cases.py` is the same in PyTorch. The environment
+//! sets `THREADS` (2) and `DEVICE` (cpu).
 
 #![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "the replies are what this program is for")]
@@ -15,7 +17,7 @@ use std::hint::black_box;
 use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
-use samebits::manual_seed;
+use samebits::{Determinism, Device, backend, determinism, manual_seed};
 use samebits_numerics::simd;
 use serde_json::{Value, json};
 
@@ -50,6 +52,38 @@ fn prepare(case: &Value) -> Result<(Call, Value), Box<dyn std::error::Error>> {
     let passes = if case.both { 2 } else { 1 };
     let bytes = passes * (results + case.bytes());
     Ok((call, json!({ "ms": ms, "bytes": bytes })))
+}
+
+/// Milliseconds of the calls of a case that a `time` question makes at most, and of a batch.
+const TIME_MS: f64 = 200.0;
+const BATCH_MS: f64 = 20.0;
+
+/// Times batches of calls at a level, each until the device is done: the median of the batches, per
+/// call.
+fn on_device(question: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+    let level = match question["level"].as_str() {
+        Some("not_guaranteed") => Determinism::NotGuaranteed,
+        _ => Determinism::Portable,
+    };
+    let device = backend(cases::device())?;
+    determinism::scope(level, || {
+        let (mut call, ready) = prepare(&question["time"])?;
+        device.synchronize()?;
+        let mut batch = |calls: usize| -> samebits::Result<f64> {
+            let start = Instant::now();
+            for _ in 0..calls {
+                call()?;
+            }
+            device.synchronize()?;
+            Ok(start.elapsed().as_secs_f64() * 1e3 / calls as f64)
+        };
+        let ms = batch(1)?;
+        let calls = (BATCH_MS / ms).clamp(1.0, 2000.0) as usize;
+        let batches = (TIME_MS / (ms * calls as f64)).clamp(1.0, 9.0) as usize;
+        let mut times = (0..batches).map(|_| batch(calls)).collect::<samebits::Result<Vec<_>>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(json!({ "ms": times[batches / 2], "bytes": ready["bytes"] }))
+    })
 }
 
 /// What the machine does at most on this pool's threads.
@@ -134,6 +168,14 @@ fn reply(question: &Value, prepared: &mut Option<Call>) -> Value {
     if question == "limits" {
         return limits();
     }
+    if question.get("time").is_some() {
+        let mut reply =
+            on_device(question).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        for name in ["name", "level"] {
+            reply[name] = question[name].clone();
+        }
+        return reply;
+    }
     let answer = if let Some(case) = question.get("prepare") {
         *prepared = None;
         prepare(case).map(|(call, ready)| {
@@ -151,6 +193,9 @@ fn reply(question: &Value, prepared: &mut Option<Call>) -> Value {
 
 fn main() -> io::Result<()> {
     let threads = env::var("THREADS").ok().and_then(|value| value.parse().ok()).unwrap_or(2);
+    if let Ok(name) = env::var("DEVICE") {
+        cases::set_device(name.parse::<Device>().expect("DEVICE is the name of a device"));
+    }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.expect("threads can be started").install(|| {
         let mut prepared = None;

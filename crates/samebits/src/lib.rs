@@ -62,7 +62,7 @@ pub use samebits_numerics::NUMERICS_VERSION;
 pub use samebits_rng as rng;
 pub use samebits_rng::Generator;
 pub use samebits_tensor_core as tensor_core;
-pub use samebits_tensor_core::device::DeviceKind;
+pub use samebits_tensor_core::device::{DeviceKind, ParseDeviceError};
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{

@@ -1,6 +1,7 @@
 //! Devices: the places where tensors live.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A place that holds tensors and runs kernels.
 #[derive(
@@ -52,6 +53,40 @@ impl fmt::Display for Device {
         }
     }
 }
+
+/// Parses PyTorch's names: `cpu`, `cuda` (the first CUDA device) and `cuda:N`.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::Device;
+///
+/// assert_eq!("cuda:1".parse(), Ok(Device::Cuda(1)));
+/// assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
+/// assert!("tpu".parse::<Device>().is_err());
+/// ```
+impl FromStr for Device {
+    type Err = ParseDeviceError;
+
+    fn from_str(text: &str) -> Result<Device, ParseDeviceError> {
+        if text == "cpu" {
+            return Ok(Device::Cpu);
+        }
+        let ordinal = match text.strip_prefix("cuda") {
+            Some("") => Some(0),
+            Some(rest) => rest.strip_prefix(':').and_then(|ordinal| ordinal.parse().ok()),
+            None => None,
+        };
+        ordinal.map(Device::Cuda).ok_or(ParseDeviceError(()))
+    }
+}
+
+/// The text is not the name of a device.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected cpu, cuda or cuda:N")]
+pub struct ParseDeviceError(());
+
+samebits_numerics::debug_is_message!(ParseDeviceError);
 
 /// A family of devices that run the same kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

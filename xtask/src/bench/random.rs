@@ -4,7 +4,7 @@
 //! lines of JSON which case to prepare and how often to call it, so both have the same cases, and
 //! within a case they run by turns. No case is left out because it is slow.
 
-mod draw;
+pub(crate) mod draw;
 mod families;
 mod report;
 

@@ -5,11 +5,24 @@ mod models;
 
 use std::error::Error;
 use std::hint::black_box;
+use std::sync::OnceLock;
 
 use samebits::prelude::*;
 use samebits::{Result, functional as f, no_grad, rand, randint, randn};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+static DEVICE: OnceLock<Device> = OnceLock::new();
+
+/// Chooses the device of all cases; the CPU if this is never called.
+pub(crate) fn set_device(device: Device) {
+    DEVICE.set(device).expect("it is chosen once");
+}
+
+/// Returns the device of all cases.
+pub(crate) fn device() -> Device {
+    DEVICE.get().copied().unwrap_or(Device::Cpu)
+}
 
 /// Calls a case once, and returns how many bytes its results have.
 pub(crate) type Call = Box<dyn FnMut() -> Result<usize>>;
@@ -66,6 +79,7 @@ impl Input {
                 f::affine(&shares, high as f64 - 0.5, 0.0)?.to(DType::I64)?
             }
         };
+        x = x.to(device())?;
         for view in &self.views {
             x = match view {
                 View::Permute(order) => x.permute(order)?,

@@ -9,7 +9,7 @@ use samebits::optim::{Adagrad, Adam, AdamW, RmsProp, Sgd};
 use samebits::prelude::*;
 use samebits::{Gradients, Result, no_grad, randint, randn};
 
-use super::{Call, Case};
+use super::{Call, Case, device};
 
 /// A forward pass of a model, or a step of its training.
 trait Model: Module {
@@ -158,10 +158,12 @@ pub(super) fn call(case: &Case) -> Result<Call> {
 }
 
 fn steps(case: &Case, mut model: impl Model + 'static, x: Tensor) -> Result<Call> {
+    model.to(device())?;
+    let x = x.to(device())?;
     if !case.flag("train") {
         return Ok(Box::new(move || no_grad(|| model.forward(&x)).map(|y| y.numel() * 4)));
     }
-    let y = randint(0, 10, &[case.int("batch")])?;
+    let y = randint(0, 10, &[case.int("batch")])?.to(device())?;
     let mut optimizer: Box<dyn Optimizer> = match case.text("optimizer") {
         "sgd" => Box::new(Sgd::options(0.01).momentum(0.9).init()?),
         _ => Box::new(Adam::new(1e-3)?),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The largest number of elements of a drawn tensor.
-pub(super) const MOST: usize = 1 << 25;
+pub(crate) const MOST: usize = 1 << 25;
 
 /// One call of an operation, or one step of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,7 +62,7 @@ pub(crate) enum Fill {
 
 impl Case {
     /// Returns a forward case without parameters.
-    pub(super) fn new(op: &str, inputs: Vec<Input>) -> Case {
+    pub(crate) fn new(op: &str, inputs: Vec<Input>) -> Case {
         Case {
             id: 0,
             family: "",
@@ -75,12 +75,12 @@ impl Case {
         }
     }
 
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Case {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Case {
         self.params.insert(name.to_owned(), value.into());
         self
     }
 
-    pub(super) fn fmas(self, fmas: f64) -> Case {
+    pub(crate) fn fmas(self, fmas: f64) -> Case {
         Case { fmas, ..self }
     }
 
@@ -116,32 +116,32 @@ impl Case {
 }
 
 impl Input {
-    pub(super) fn dense(shape: &[usize]) -> Input {
+    pub(crate) fn dense(shape: &[usize]) -> Input {
         Input { shape: shape.to_vec(), views: Vec::new(), fill: Fill::Normal, grad: true }
     }
 
-    pub(super) fn fill(self, fill: Fill) -> Input {
+    pub(crate) fn fill(self, fill: Fill) -> Input {
         let grad = self.grad && !matches!(fill, Fill::Mask | Fill::Uniform(_) | Fill::Skewed(_));
         Input { fill, grad, ..self }
     }
 
     /// Returns a tensor that has no gradient.
-    pub(super) fn constant(self) -> Input {
+    pub(crate) fn constant(self) -> Input {
         Input { grad: false, ..self }
     }
 }
 
 /// Random numbers that are a function of a seed and a case number: `SplitMix64`.
-pub(super) struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    pub(super) fn new(seed: u64, case: u64) -> Draw {
+    pub(crate) fn new(seed: u64, case: u64) -> Draw {
         let mut draw = Draw(seed);
         let mixed = draw.bits() ^ case.wrapping_mul(0xd1b5_4a32_d192_ed03);
         Draw(mixed)
     }
 
-    pub(super) fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -150,25 +150,25 @@ impl Draw {
     }
 
     /// From 0 on, below 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Returns an integer of `low..=high`.
-    pub(super) fn int(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn int(&mut self, low: usize, high: usize) -> usize {
         low + (self.bits() % (high - low + 1) as u64) as usize
     }
 
-    pub(super) fn chance(&mut self, probability: f64) -> bool {
+    pub(crate) fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.int(0, of.len() - 1)]
     }
 
     /// Returns an integer of `low..=high`, each power of two as likely as another.
-    pub(super) fn log(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn log(&mut self, low: usize, high: usize) -> usize {
         let (from, to) = (log2(low as f64), log2((high + 1) as f64));
         let drawn = exp2(from + (to - from) * self.unit()) as usize;
         let drawn = drawn.clamp(low, high);
@@ -178,12 +178,12 @@ impl Draw {
     }
 
     /// Returns a number of elements from 10 on.
-    pub(super) fn elements(&mut self) -> usize {
+    pub(crate) fn elements(&mut self) -> usize {
         self.log(10, MOST)
     }
 
     /// Returns sizes of `rank` dimensions of about `elements` elements.
-    pub(super) fn shape(&mut self, rank: usize, elements: usize) -> Vec<usize> {
+    pub(crate) fn shape(&mut self, rank: usize, elements: usize) -> Vec<usize> {
         let weights: Vec<f64> = (0..rank).map(|_| 0.05 + self.unit()).collect();
         let total: f64 = weights.iter().sum();
         let bits = log2(elements as f64);
@@ -192,13 +192,13 @@ impl Draw {
     }
 
     /// Returns a shape of 1 to 5 dimensions of any size.
-    pub(super) fn any_shape(&mut self) -> Vec<usize> {
+    pub(crate) fn any_shape(&mut self) -> Vec<usize> {
         let (rank, elements) = (self.pick(&[1, 2, 2, 3, 3, 4, 4, 5]), self.elements());
         self.shape(rank, elements)
     }
 
     /// Returns a tensor of this shape in some layout: two thirds are dense.
-    pub(super) fn laid_out(&mut self, shape: &[usize]) -> Input {
+    pub(crate) fn laid_out(&mut self, shape: &[usize]) -> Input {
         let dense = Input::dense(shape);
         let rank = shape.len();
         match self.int(0, 8) {
@@ -229,7 +229,7 @@ impl Draw {
     }
 
     /// Returns the numbers below `n` in some order.
-    pub(super) fn order(&mut self, n: usize) -> Vec<usize> {
+    pub(crate) fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
             order.swap(i, self.int(0, i));
@@ -238,7 +238,7 @@ impl Draw {
     }
 
     /// Some of the numbers below `n`, at least one.
-    pub(super) fn some_of(&mut self, n: usize) -> Vec<usize> {
+    pub(crate) fn some_of(&mut self, n: usize) -> Vec<usize> {
         let count = self.int(1, n);
         let mut some = self.order(n);
         some.truncate(count);
@@ -247,7 +247,7 @@ impl Draw {
     }
 
     /// Integers below `high`, in half of the cases with few that are likely.
-    pub(super) fn indices(&mut self, shape: &[usize], high: usize) -> Input {
+    pub(crate) fn indices(&mut self, shape: &[usize], high: usize) -> Input {
         let fill = if self.chance(0.5) { Fill::Uniform(high) } else { Fill::Skewed(high) };
         Input::dense(shape).fill(fill)
     }
@@ -262,6 +262,6 @@ fn exp2(x: f64) -> f64 {
 }
 
 /// Returns a list as JSON.
-pub(super) fn list(values: &[usize]) -> Value {
+pub(crate) fn list(values: &[usize]) -> Value {
     json!(values)
 }
