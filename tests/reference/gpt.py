@@ -32,6 +32,23 @@ MODELS = {
     "gpt2_untied": lambda: gpt2(tie_word_embeddings=False, activation_function="gelu", n_inner=40),
     "llama": lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "llama_tied": lambda: llama(tie_word_embeddings=True, rms_norm_eps=1e-3),
+    # Pairs of all three kinds: kept, in the transition, scaled.
+    "llama3": lambda: llama(
+        head_dim=12,
+        attention_bias=True,
+        mlp_bias=True,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 500.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    ),
+    "llama_linear": lambda: llama(
+        head_dim=6, rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}
+    ),
 }
 
 

@@ -332,6 +332,49 @@ fn rotated_rows_depend_on_their_positions_alone() {
     }
 }
 
+/// Rotations with tables that have gradients are a composition; all others have its bits.
+#[test]
+fn rotations_have_the_bits_of_their_composition() {
+    let zeros = |x: &Tensor| {
+        let mut numbers = x.to_vec::<f32>().unwrap();
+        for (i, number) in numbers.iter_mut().enumerate() {
+            match i % 11 {
+                3 => *number = -0.0,
+                5 => *number = 0.0,
+                7 => *number *= 1e-40,
+                _ => {}
+            }
+        }
+        Tensor::from_slice(&numbers, x.shape()).unwrap()
+    };
+    for (seed, interleaved) in [(1, false), (2, true)] {
+        for rows in [1, 2000] {
+            let x = zeros(&normal(&[rows, 2, 3, 13], seed)).transpose(1, 2).unwrap();
+            let grad = zeros(&normal(&[rows, 3, 2, 13], seed + 10));
+            let [cos, sin] = [20, 30].map(|more| zeros(&normal(&[2, 5], seed + more)));
+            let found = |tables: bool| {
+                let x = x.detach().set_requires_grad(true).unwrap();
+                let [cos, sin] = [&cos, &sin].map(|table| {
+                    let table = table.reshape([1, 1, 2, 5]).unwrap().detach();
+                    table.set_requires_grad(tables).unwrap()
+                });
+                let y = functional::rotary_embedding(&x, &cos, &sin, interleaved).unwrap();
+                let gradients = y.backward_from(grad.clone(), false).unwrap();
+                let gradient = gradients.of(&x).unwrap().to_vec::<f32>().unwrap();
+                (y.to_bytes().unwrap(), gradient)
+            };
+            let ((y, gradient), (expected, composed)) = (found(false), found(true));
+            assert!(y == expected, "{interleaved}, {rows}");
+            // The composition adds zeros to the gradient, which turn -0 into +0.
+            let composed = composed.iter().zip(&gradient);
+            for (i, (&composed, &gradient)) in composed.enumerate() {
+                let zero = if composed == 0.0 { gradient.abs() } else { gradient };
+                assert_eq!(composed.to_bits(), zero.to_bits(), "{interleaved}, {rows}, {i}");
+            }
+        }
+    }
+}
+
 /// Angles far out are as exact as those at the start.
 #[test]
 fn rotary_tables_are_exact_at_a_million() {
@@ -382,6 +425,30 @@ fn rotary_embeddings_name_what_does_not_fit() {
         assert_eq!(error, format!("RotaryEmbedding: expected a positive finite base, got {base}"));
     }
     assert!(nn::RotaryEmbedding::new(4, usize::MAX / 2).is_err());
+    let scaled = |scaling: nn::RotaryScaling| {
+        let error = nn::RotaryEmbedding::options(4, 4).scaling(scaling).init().unwrap_err();
+        error.to_string()
+    };
+    let llama = |factor: f64, low: f64, high: f64, original_positions: usize| {
+        scaled(nn::RotaryScaling::Llama3 {
+            factor,
+            low_frequency_factor: low,
+            high_frequency_factor: high,
+            original_positions,
+        })
+    };
+    for factor in [0.0, f64::NAN, f64::INFINITY] {
+        let expected =
+            format!("RotaryEmbedding: expected a positive finite factor of scaling, got {factor}");
+        assert_eq!(scaled(nn::RotaryScaling::Linear { factor }), expected);
+        assert_eq!(llama(factor, 1.0, 4.0, 8), expected);
+    }
+    for (low, high) in [(4.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, f64::NAN)] {
+        let expected = "RotaryEmbedding: expected 0 < low_frequency_factor < high_frequency_factor";
+        assert_eq!(llama(8.0, low, high, 8), format!("{expected}, got {low} and {high}"));
+    }
+    let expected = "RotaryEmbedding: expected original_positions of at least 1, got 0";
+    assert_eq!(llama(8.0, 1.0, 4.0, 0), expected);
     let (x, table) = (ones(&[2, 3, 4]), ones(&[3, 2]));
     for (x, cos, sin) in [
         (&x, &ones(&[3, 3]), &ones(&[3, 3])),
@@ -393,5 +460,45 @@ fn rotary_embeddings_name_what_does_not_fit() {
     ] {
         let error = functional::rotary_embedding(x, cos, sin, true).unwrap_err().to_string();
         assert!(error.starts_with("rotary_embedding: expected [.., length, width]"), "{error}");
+    }
+}
+
+/// Hidden keys at the front have no influence by their contents. By their length they move the keys
+/// to other lanes and blocks of the sums: that changes bits, unless it moves by whole blocks.
+#[test]
+fn padding_at_the_front_changes_what_the_numerics_say() {
+    let (queries, keys, width) = (40, 300, 8);
+    let q = normal(&[queries, width], 1);
+    let [k, v] = [2, 3].map(|seed| normal(&[keys, width], seed));
+    let alone = scaled_dot_product_attention(&q, &k, &v, None, 0.0, false, None).unwrap();
+    let alone = alone.to_vec::<f32>().unwrap();
+    let padded = |length: usize, seed: u64, numbers: bool| {
+        let rows = |x: &Tensor, seed: u64| {
+            let padding = normal(&[length, width], seed).affine(100.0, -7.0).unwrap();
+            functional::cat(&[&padding, x], 0).unwrap()
+        };
+        let shown: Vec<bool> = (0..length + keys).map(|key| key >= length).collect();
+        let mask = match numbers {
+            false => Tensor::from_bools(&shown, &[1, length + keys]).unwrap(),
+            true => {
+                let numbers =
+                    shown.iter().map(|&shown| if shown { 0.0 } else { f32::NEG_INFINITY });
+                Tensor::from_slice(&numbers.collect::<Vec<_>>(), &[1, length + keys]).unwrap()
+            }
+        };
+        let (k, v) = (rows(&k, seed), rows(&v, seed + 1));
+        let y = scaled_dot_product_attention(&q, &k, &v, Some(&mask), 0.0, false, None).unwrap();
+        y.to_vec::<f32>().unwrap()
+    };
+    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for length in [1, 3, 32, 100, 255, 256, 257, 512] {
+        let found = padded(length, 10, false);
+        assert_eq!(bits(&found), bits(&padded(length, 20, false)), "contents, {length}");
+        assert_eq!(bits(&found), bits(&padded(length, 20, true)), "a mask of numbers, {length}");
+        let same = bits(&found) == bits(&alone);
+        assert_eq!(same, length % 256 == 0, "{length}");
+        for (x, y) in found.iter().zip(&alone) {
+            assert!((x - y).abs() < 1e-6, "{length}: {x}, {y}");
+        }
     }
 }

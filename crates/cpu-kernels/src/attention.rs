@@ -89,6 +89,17 @@ impl<'a, T: Copy> Matrices<'a, T> {
         Lanes { data: self.from(matrix, row), lane_stride, step_stride }
     }
 
+    /// Returns whether tiles of `tile` lanes can read the matrices in place, with rows (`lane` = 0) or
+    /// columns (1) as lanes: consecutive lanes are neighbours, and whole tiles end in the slice.
+    fn in_tiles(&self, lane: usize, tile: usize) -> bool {
+        let (lanes, steps, step) = (self.sizes[lane], self.sizes[1 - lane], self.strides[1 - lane]);
+        let start = self.starts.iter().copied().max();
+        let end = start.zip(lanes.checked_next_multiple_of(tile)).and_then(|(start, lanes)| {
+            steps.checked_sub(1)?.checked_mul(step)?.checked_add(start)?.checked_add(lanes)
+        });
+        self.strides[lane] == 1 && end.is_some_and(|end| end <= self.data.len())
+    }
+
     #[inline(always)]
     fn at(&self, matrix: usize, row: usize, column: usize) -> T {
         self.data[self.starts[matrix] + row * self.strides[0] + column * self.strides[1]]

@@ -20,6 +20,7 @@ mod random;
 mod recurrent;
 mod reduce;
 mod reduced;
+mod rotary;
 mod scan;
 mod scatter;
 mod shape;
@@ -70,6 +71,7 @@ pub fn install() {
         random::register_all();
         recurrent::register_all();
         reduce::register_all();
+        rotary::register_all();
         scan::register_all();
         scatter::register_all();
         shape::register_all();

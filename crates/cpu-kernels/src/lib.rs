@@ -30,6 +30,7 @@ mod parallel;
 pub mod pooling;
 pub mod recurrent;
 pub mod reduce;
+pub mod rotary;
 pub mod scan;
 pub mod scatter;
 pub mod sort;

@@ -1,5 +1,6 @@
 //! Tensors on CUDA devices: their memory, and this crate's kernels for them.
 
+mod attention;
 mod autotune;
 mod bincount;
 mod conv;
@@ -23,6 +24,7 @@ mod pooling;
 mod random;
 mod recurrent;
 mod reduce;
+mod rotary;
 mod scan;
 mod scatter;
 mod shape;
@@ -107,6 +109,7 @@ pub fn install_with_block_size(ordinal: u32, block: u32) -> Result<()> {
 fn register_all() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        attention::register_all();
         bincount::register_all();
         autotune::register_all();
         // Registered after the tuner, so that nothing bypasses recorded choices.
@@ -129,6 +132,7 @@ fn register_all() {
         random::register_all();
         recurrent::register_all();
         reduce::register_all();
+        rotary::register_all();
         scan::register_all();
         scatter::register_all();
         shape::register_all();

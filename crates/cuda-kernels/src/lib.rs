@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod attention;
 mod backend;
 pub mod bincount;
 pub mod conv;
@@ -49,6 +50,7 @@ pub mod pooling;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;
+pub mod rotary;
 pub mod scan;
 pub mod scatter;
 mod segments;

@@ -18,6 +18,7 @@ mod places;
 mod planes;
 mod pooling;
 mod reduction;
+mod rotary;
 mod split;
 
 pub use attention::AttentionSizes;
@@ -35,6 +36,7 @@ pub use pooling::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
 pub use reduction::Reduction;
+pub use rotary::Rotation;
 pub use split::Split;
 
 use std::ops::RangeInclusive;

@@ -23,6 +23,7 @@ mod random;
 mod recurrent;
 mod recurrent_layer;
 mod reduce;
+mod rotary;
 mod scan;
 mod scatter;
 mod shape;
@@ -67,6 +68,7 @@ pub use random::{Dropout, Normal, Uniform};
 pub use recurrent::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
 pub use recurrent_layer::{RecurrentCell, RecurrentLayer, RecurrentLayerGrad};
 pub use reduce::{ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance};
+pub use rotary::RotaryEmbedding;
 pub use scan::{
     Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
 };

@@ -106,9 +106,9 @@ pub fn scaled_dot_product_attention(
 ///
 /// # Determinism
 ///
-/// A composition of public operators, defined under *Attention* in `docs/book/numerics.md`. On the CPU
-/// and without dropout, kernels with the bits of the composition need memory that grows with the
-/// length of the sequence; the composition needs queries times keys. A query's result does not
+/// A composition of public operators, defined under *Attention* in `docs/book/numerics.md`. Without
+/// dropout, kernels with the bits of the composition need memory that grows with the length of the
+/// sequence; the composition needs queries times keys. A query's result does not
 /// depend on the other queries, nor on keys that its causal mask excludes at the end, if their
 /// values are finite. Dropout draws one number for each weight, in row-major order of `[..,
 /// queries, keys]`.

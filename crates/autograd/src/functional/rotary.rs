@@ -1,12 +1,13 @@
 //! Rotary position embedding.
 
 use samebits_macros::named;
-use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::layout::{broadcast, numel};
+use samebits_tensor_core::ops::RotaryEmbedding;
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, mul, sub};
+use super::elementwise::{add, mul, neg, sub};
 use super::shape::{cat, narrow, reshape, squeeze, stack};
-use crate::Tensor;
+use crate::{Tensor, run};
 
 /// Rotates pairs of features by angles that depend on the position.
 ///
@@ -68,6 +69,31 @@ pub fn rotary_embedding(
     {
         return Err(mismatch(x, cos, sin));
     }
+    let table = &cos.shape()[cos.rank().saturating_sub(2)..];
+    let alike = numel("rotary_embedding", table)? == cos.numel() && table.len() == 2;
+    if !alike || table[0] != outer[outer.len() - 1] || cos.requires_grad() || sin.requires_grad() {
+        return composed(x, cos, sin, interleaved);
+    }
+    turned(x, &reshape(cos, table)?, &reshape(sin, table)?, interleaved)
+}
+
+/// Rotates by tables `[length, half]` that have no gradient.
+fn turned(x: &Tensor, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
+    let [of_x, of_cos, of_sin] = [x, cos, sin].map(|x| x.value().clone());
+    let value = run(&RotaryEmbedding { x: of_x, cos: of_cos, sin: of_sin, interleaved })?;
+    let (cos, sin) = (cos.clone(), sin.clone());
+    // The inverse is a turn in the other direction.
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(turned(grad, &cos, &neg(&sin)?, interleaved)?)])
+    }))
+}
+
+/// Rotates as a composition, with gradients of the tables.
+fn composed(x: &Tensor, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
+    let (Some((&width, outer)), Some(&half)) = (x.shape().split_last(), cos.shape().last()) else {
+        return Err(mismatch(x, cos, sin));
+    };
+    let rotated = [outer, &[half]].concat();
     let part = |start, length| narrow(x, -1, start, length);
     let (a, b) = if interleaved {
         let pairs = reshape(&part(0, 2 * half)?, [&rotated[..], &[2]].concat())?;
@@ -78,7 +104,7 @@ pub fn rotary_embedding(
     };
     let first = sub(&mul(&a, cos)?, &mul(&b, sin)?)?;
     let second = add(&mul(&b, cos)?, &mul(&a, sin)?)?;
-    let rest = (2 * half < *width).then(|| part(2 * half, width - 2 * half)).transpose()?;
+    let rest = (2 * half < width).then(|| part(2 * half, width - 2 * half)).transpose()?;
     let mut parts = match interleaved {
         true => vec![reshape(&stack(&[first, second], -1)?, [outer, &[2 * half]].concat())?],
         false => vec![first, second],

@@ -16,7 +16,10 @@ use samebits_tensor_core::{DType, Error, Result};
 
 use super::options::{Place, init_with, place_setters, setters};
 use super::place::{Numbers, drawn};
-use super::{Dropout, Embedding, Layer, LayerNorm, Linear, RMSNorm, RotaryEmbedding, checkpoint};
+use super::{
+    Dropout, Embedding, Layer, LayerNorm, Linear, RMSNorm, RotaryEmbedding, RotaryScaling,
+    checkpoint,
+};
 use crate::memory::room;
 use crate::{Tensor, functional};
 
@@ -115,14 +118,18 @@ impl Gpt {
             heads,
             layers,
             kv_heads: None,
+            head_width: None,
             hidden: None,
             context: 1024,
             norm: GptNormKind::default(),
             norm_eps: 1e-5,
             positions: GptPositions::default(),
+            rotary_scaling: RotaryScaling::default(),
             activation: GptActivation::default(),
             dropout: 0.0,
             bias: true,
+            attention_bias: None,
+            feedforward_bias: None,
             tie: true,
             checkpoint: false,
             place: Place::default(),
@@ -245,36 +252,33 @@ impl Gpt {
             }
             positions.extend((cache.len()..cache.len() + length).map(|position| position as i64));
         }
-        let (logits, seen) = crate::no_grad(|| {
-            super::eval(|| self.continued(&functional::cat(tokens, 0)?, &positions, tokens, caches))
+        let logits = crate::no_grad(|| {
+            super::eval(|| match tokens {
+                [rows] => self.continued(rows, &positions, tokens, caches),
+                _ => self.continued(&functional::cat(tokens, 0)?, &positions, tokens, caches),
+            })
         })?;
-        for ((tokens, cache), seen) in tokens.iter().zip(caches).zip(seen) {
-            cache.grow(seen, tokens.numel());
+        for (tokens, cache) in tokens.iter().zip(caches) {
+            cache.grow(tokens.numel());
         }
         Ok(logits)
     }
 
-    /// Computes logits of the rows of all sequences, and their keys and values by layer.
+    /// Computes logits of the rows of all sequences, and writes their keys and values to the caches.
     fn continued(
         &self,
         rows: &Tensor,
         positions: &[i64],
         tokens: &[&Tensor],
-        caches: &[&mut KvCache],
-    ) -> Result<(Tensor, Vec<Vec<[Tensor; 2]>>)> {
+        caches: &mut [&mut KvCache],
+    ) -> Result<Tensor> {
         let mut x = self.embedded(rows, || Tensor::from_slice(positions, &[positions.len()]))?;
-        let mut seen = vec![Vec::new(); tokens.len()];
+        let lengths: Vec<usize> = tokens.iter().map(|tokens| tokens.numel()).collect();
         for (number, block) in self.blocks.iter().enumerate() {
-            let pasts: Vec<_> = (tokens.iter().zip(caches))
-                .map(|(tokens, cache)| (tokens.numel(), cache.layer(number)))
-                .collect();
-            x = block.forward(&x, |attention, x| {
-                let (y, pairs) = attention.continued(x, &pasts)?;
-                seen.iter_mut().zip(pairs).for_each(|(seen, pair)| seen.push(pair));
-                Ok(y)
-            })?;
+            x = block
+                .forward(&x, |attention, x| attention.continued(x, number, &lengths, caches))?;
         }
-        Ok((self.logits(&x)?, seen))
+        self.logits(&x)
     }
 
     fn check(&self, tokens: &Tensor, past: usize, length: usize) -> Result<()> {
@@ -321,14 +325,18 @@ pub struct GptOptions {
     heads: usize,
     layers: usize,
     kv_heads: Option<usize>,
+    head_width: Option<usize>,
     hidden: Option<usize>,
     context: usize,
     norm: GptNormKind,
     norm_eps: f64,
     positions: GptPositions,
+    rotary_scaling: RotaryScaling,
     activation: GptActivation,
     dropout: f64,
     bias: bool,
+    attention_bias: Option<bool>,
+    feedforward_bias: Option<bool>,
     tie: bool,
     checkpoint: bool,
     place: Place,
@@ -341,6 +349,8 @@ impl GptOptions {
         /// Sets the number of heads of keys and values (default: that of the queries). It divides
         /// the number of heads.
         kv_heads: usize => Some(kv_heads);
+        /// Sets the width of a head (default: the width divided by the number of heads).
+        head_width: usize => Some(head_width);
         /// Sets the number of hidden units of the feedforward parts (default: 4 times the width).
         hidden: usize => Some(hidden);
         /// Sets the largest number of tokens in a sequence (default 1024).
@@ -352,12 +362,18 @@ impl GptOptions {
         norm_eps: f64;
         /// Sets the form of the positions (default: learned).
         positions: GptPositions;
+        /// Sets the scaling of the angles of rotary positions (default: none).
+        rotary_scaling: RotaryScaling;
         /// Sets the form of the feedforward parts (default: GELU).
         activation: GptActivation;
         /// Sets the probability of dropping while training (default 0).
         dropout: f64;
         /// Sets whether linear layers and layer normalisations have biases (default true).
         bias: bool;
+        /// Sets whether the linear layers of attention have biases (default: as `bias`).
+        attention_bias: bool => Some(attention_bias);
+        /// Sets whether the linear layers of the feedforward parts have biases (default: as `bias`).
+        feedforward_bias: bool => Some(feedforward_bias);
         /// Sets whether the table of the tokens is also the projection to logits (default true).
         tie: bool;
         /// Sets whether the backward pass computes each block again, which saves memory (default
@@ -372,7 +388,8 @@ impl GptOptions {
     ///
     /// # Errors
     ///
-    /// `heads` does not divide the width, or `kv_heads` the heads; a size is 0; rotary heads have
+    /// `heads` does not divide the width and no `head_width` is given, or `kv_heads` does not divide
+    /// the heads; a size is 0; rotary heads have
     /// an odd width or the base is not positive; the dropout is not in `[0, 1]`; memory runs out,
     /// or there is no generator to draw from.
     pub fn init(&self) -> Result<Gpt> {
@@ -384,8 +401,14 @@ impl GptOptions {
                 return refuse(format!("expected a {name} of at least 1, got 0"));
             }
         }
-        if heads == 0 || !width.is_multiple_of(heads) {
+        if heads == 0 || self.head_width.is_none() && !width.is_multiple_of(heads) {
             return refuse(format!("expected heads that divide the width {width}, got {heads}"));
+        }
+        let head_width = self.head_width.unwrap_or(width / heads);
+        if head_width == 0 || head_width.checked_mul(heads).is_none() {
+            return refuse(format!(
+                "expected {heads} heads of a width of at least 1, got {head_width}"
+            ));
         }
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return refuse(format!("expected kv_heads that divide {heads} heads, got {kv_heads}"));
@@ -402,12 +425,13 @@ impl GptOptions {
         let rotary = match self.positions {
             GptPositions::Learned => None,
             GptPositions::Rotary { base } => {
-                Some(RotaryEmbedding::options(width / heads, context).base(base).init()?)
+                let rotary = RotaryEmbedding::options(head_width, context).base(base);
+                Some(rotary.scaling(self.rotary_scaling).init()?)
             }
         };
         let mut blocks = room("Gpt", layers)?;
         for _ in 0..layers {
-            blocks.push(self.block(kv_heads, rotary.as_ref())?);
+            blocks.push(self.block(head_width, kv_heads, rotary.as_ref())?);
         }
         let head = match self.tie {
             true => None,
@@ -418,25 +442,32 @@ impl GptOptions {
         Ok(Gpt { tokens, positions, dropout, blocks, norm, head, checkpoint, context })
     }
 
-    fn block(&self, kv_heads: usize, rotary: Option<&RotaryEmbedding>) -> Result<GptBlock> {
+    fn block(
+        &self,
+        head_width: usize,
+        kv_heads: usize,
+        rotary: Option<&RotaryEmbedding>,
+    ) -> Result<GptBlock> {
         let &GptOptions { width, heads, layers, .. } = self;
-        let narrow = width / heads * kv_heads;
+        let (all, shared) = (head_width * heads, head_width * kv_heads);
+        let bias = self.attention_bias.unwrap_or(self.bias);
         let last = 0.02 / (2.0 * layers as f64).sqrt();
         let attention = GptAttention {
-            query: self.linear(width, width, 0.02)?,
-            key: self.linear(width, narrow, 0.02)?,
-            value: self.linear(width, narrow, 0.02)?,
-            output: self.linear(width, width, last)?,
+            query: self.linear([width, all], 0.02, bias)?,
+            key: self.linear([width, shared], 0.02, bias)?,
+            value: self.linear([width, shared], 0.02, bias)?,
+            output: self.linear([all, width], last, bias)?,
             rotary: rotary.cloned(),
             heads,
             kv_heads,
         };
         let hidden = self.hidden.unwrap_or(width.saturating_mul(4));
         let gated = self.activation == GptActivation::SwiGlu;
+        let bias = self.feedforward_bias.unwrap_or(self.bias);
         let feedforward = GptFeedforward {
-            gate: gated.then(|| self.linear(width, hidden, 0.02)).transpose()?,
-            up: self.linear(width, hidden, 0.02)?,
-            down: self.linear(hidden, width, last)?,
+            gate: gated.then(|| self.linear([width, hidden], 0.02, bias)).transpose()?,
+            up: self.linear([width, hidden], 0.02, bias)?,
+            down: self.linear([hidden, width], last, bias)?,
             tanh: self.activation == GptActivation::GeluTanh,
         };
         Ok(GptBlock {
@@ -462,8 +493,8 @@ impl GptOptions {
         })
     }
 
-    fn linear(&self, from: usize, to: usize, std: f64) -> Result<Linear> {
-        let bias = self.bias.then(|| self.place.constant(&[to], 0.0)).transpose()?;
+    fn linear(&self, [from, to]: [usize; 2], std: f64, bias: bool) -> Result<Linear> {
+        let bias = bias.then(|| self.place.constant(&[to], 0.0)).transpose()?;
         Ok(Linear { weight: self.weight(&[to, from], std)?, bias })
     }
 

@@ -55,7 +55,7 @@ pub use pooling::{
     MaxUnpool3d, MaxUnpoolNd,
 };
 pub use resample::{ChannelShuffle, Fold, Pad, PixelShuffle, PixelUnshuffle, Unfold, Upsample};
-pub use rotary::{RotaryEmbedding, RotaryEmbeddingOptions};
+pub use rotary::{RotaryEmbedding, RotaryEmbeddingOptions, RotaryScaling};
 pub use transformer::{
     TransformerActivation, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
     TransformerEncoderLayer, TransformerEncoderLayerOptions, TransformerLayerOptions,

@@ -8,7 +8,7 @@ use samebits_autograd::nn::{Finish, GenerateOptions, Generated, Gpt, NewToken, P
 use samebits_autograd::{DType, Tensor};
 use samebits_rng::Generator;
 
-use super::{CONTEXT, VOCABULARY, built, forms};
+use super::{CONTEXT, VOCABULARY, built, forms, row, tokens};
 
 /// Models as GPT-2 and as Llama. Dropout does nothing while they generate.
 fn models() -> [Gpt; 2] {
@@ -310,4 +310,50 @@ fn arguments_out_of_range_are_refused() {
         let error = model.generate(&prompts, &options, go).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+/// `generate` computes nothing of the padding that a batch has at the front or at the end.
+#[test]
+fn generation_moves_padding_away() {
+    let model = built(&forms()[1]);
+    let texts = [tokens(5, 2), tokens(9, 3), tokens(1, 4)];
+    let (mut rows, mut shown) = (Vec::new(), Vec::new());
+    for (i, text) in texts.iter().enumerate() {
+        // At the front, and for one row at the end.
+        let padding = vec![7; 9 - text.len()];
+        let hidden = vec![0; padding.len()];
+        let ones = vec![1; text.len()];
+        let order = |padding: Vec<i64>, own: Vec<i64>| match i {
+            0 => [own, padding].concat(),
+            _ => [padding, own].concat(),
+        };
+        rows.extend(order(padding, text.clone()));
+        shown.extend(order(hidden, ones));
+    }
+    let rows = Tensor::from_slice(&rows, &[3, 9]).unwrap();
+    let shown = Tensor::from_slice(&shown, &[3, 9]).unwrap();
+    let prompts = Prompt::unpadded(&rows, &shown).unwrap();
+    assert_eq!(prompts, Prompt::unpadded(&rows, &shown.gt(0).unwrap()).unwrap());
+    let options = GenerateOptions { max_new_tokens: 6, ..GenerateOptions::default() };
+    let generate = |prompts: &[Prompt]| {
+        model.generate(prompts, &options, |_| ControlFlow::Continue(())).unwrap()
+    };
+    let found = generate(&prompts);
+    for (i, text) in texts.iter().enumerate() {
+        let alone = [Prompt { sequence: i as u64, tokens: text.clone() }];
+        assert_eq!(found[i..=i], generate(&alone)[..], "row {i}");
+    }
+    let refused = |tokens: &Tensor, mask: &Tensor, expected: &str| {
+        let error = Prompt::unpadded(tokens, mask).unwrap_err().to_string();
+        assert_eq!(error, format!("Prompt::unpadded: {expected}"));
+    };
+    let one = |numbers: &[i64]| Tensor::from_slice(numbers, &[1, numbers.len()]).unwrap();
+    refused(&row(&[1]), &row(&[1]), "expected tokens [n, length], got shape [1]");
+    refused(&one(&[1, 2]), &one(&[1]), "expected the mask of shape [1, 2], got [1, 1]");
+    refused(&one(&[1, 2]), &one(&[0, 0]), "expected tokens in row 0, got none");
+    refused(
+        &one(&[1, 2, 3, 4]),
+        &one(&[1, 1, 0, 1]),
+        "expected padding before and after the tokens of row 0, got some at 2",
+    );
 }

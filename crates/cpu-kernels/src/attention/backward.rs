@@ -259,7 +259,7 @@ impl<T: Number> Plan<T> {
                     out.fill(T::ZERO);
                     continue;
                 }
-                let columns = Panels { data: &columns[panels(steps)], steps };
+                let columns = Panels::packed(&columns[panels(steps)], steps, tile);
                 let mut to = TileMut::from_slice(out, rows, self.stride);
                 rows_by_columns(
                     self.scores,
@@ -284,6 +284,12 @@ impl<T: Number> Plan<T> {
                 stride: self.stride,
                 differences: buffers.differences,
             });
+            let [of_grads, of_queries, of_keys] = [
+                (&buffers.grad_steps[grad_steps.clone()], rows, self.featured),
+                (&buffers.query_steps[query_steps.clone()], rows, self.wide),
+                (&buffers.key_steps[..], keys, self.wide),
+            ]
+            .map(|(data, steps, tiles)| Panels::packed(data, steps, tiles.columns()));
             let key_parts = |tiles: &TileFns<T>| -> Vec<Range<usize>> {
                 even_parts(count, tiles.max_rows()).collect()
             };
@@ -292,11 +298,7 @@ impl<T: Number> Plan<T> {
                     self.featured,
                     (buffers.weights, 1, &self.by_key),
                     &key_parts(self.featured),
-                    (
-                        Panels { data: &buffers.grad_steps[grad_steps.clone()], steps: rows },
-                        0,
-                        rows,
-                    ),
+                    (of_grads, 0, rows),
                     &mut TileMut::from_slice(buffers.of_value, keys, featured),
                     first_key,
                     first > 0,
@@ -307,11 +309,7 @@ impl<T: Number> Plan<T> {
                     self.wide,
                     (buffers.scores, 1, &self.by_key),
                     &key_parts(self.wide),
-                    (
-                        Panels { data: &buffers.query_steps[query_steps.clone()], steps: rows },
-                        0,
-                        rows,
-                    ),
+                    (of_queries, 0, rows),
                     &mut TileMut::from_slice(buffers.of_key, keys, wide),
                     first_key,
                     first > 0,
@@ -320,7 +318,7 @@ impl<T: Number> Plan<T> {
                     self.wide,
                     (buffers.scores, self.stride, &self.by_query),
                     &query_parts,
-                    (Panels { data: &buffers.key_steps[..], steps: keys }, first_key, count),
+                    (of_keys, first_key, count),
                     &mut TileMut::from_slice(buffers.of_query, rows, wide),
                     0,
                     first_key > 0,

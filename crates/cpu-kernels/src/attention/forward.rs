@@ -22,6 +22,9 @@ const STRIP_ROWS: usize = 64;
 /// thread.
 const COPIES: usize = 1 << 16;
 const PRODUCTS: usize = 1 << 18;
+/// The largest number of queries whose products read keys and values in place, if tiles can: more
+/// repay a copy in the order of the tiles.
+const FEW: usize = 8;
 
 /// Computes attention: the averages of the values, count by queries by features; the largest score
 /// of each query; and the sum of its exponentials.
@@ -54,7 +57,19 @@ pub fn attention<T: Number>(
     let groups = Groups::new(call)?;
     let too_large = memory::named(ATTENTION);
     let (of_keys, of_values) = (plan.scores.columns(), plan.averages.columns());
-    let lens = packed_len(keys, width, of_keys).zip(packed_len(features, keys, of_values));
+    let few = queries <= FEW;
+    let keys_in_place = few && call.key.in_tiles(0, of_keys);
+    let values_in_place = few && call.value.in_tiles(1, of_values);
+    let len = |in_place: bool, lanes, steps, width| match in_place {
+        true => Some(0),
+        false => packed_len(lanes, steps, width),
+    };
+    let lens = len(keys_in_place, keys, width, of_keys).zip(len(
+        values_in_place,
+        features,
+        keys,
+        of_values,
+    ));
     let Some((key_len, value_len)) = lens else {
         return Err(too_large(OutOfMemory { bytes: usize::MAX }));
     };
@@ -82,17 +97,34 @@ pub fn attention<T: Number>(
             _ => Vec::new(),
         };
         let mut strips = plan.strips(count, out, largest, sums)?;
-        let tables = Tables::new(&plan);
+        let key_step = if keys_in_place { call.key.strides[1] } else { of_keys };
+        let tables = Tables::new(&plan, key_step);
         let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
         let products = plan.rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
         let few = PRODUCTS / products.max(1);
         parallel::tasks(&mut strips).at_least(few).at_most(1).try_for_each(|strip| {
             let group = groups.of[strip.matrix];
             let operands = Operands {
-                keys: Panels { data: &packed_keys[group * key_len..][..key_len], steps: width },
-                values: Panels {
-                    data: &packed_values[group * value_len..][..value_len],
-                    steps: keys,
+                keys: match keys_in_place {
+                    true => {
+                        let data = call.key.from(strip.matrix, 0);
+                        Panels::in_place(data, (keys, of_keys), (width, key_step))
+                    }
+                    false => {
+                        let data = &packed_keys[group * key_len..][..key_len];
+                        Panels::packed(data, width, of_keys)
+                    }
+                },
+                values: match values_in_place {
+                    true => {
+                        let data = call.value.from(strip.matrix, 0);
+                        let steps = (keys, call.value.strides[0]);
+                        Panels::in_place(data, (features, of_values), steps)
+                    }
+                    false => {
+                        let data = &packed_values[group * value_len..][..value_len];
+                        Panels::packed(data, keys, of_values)
+                    }
                 },
                 finite_from: finite_from.get(group).copied().unwrap_or(0),
             };
@@ -122,17 +154,18 @@ struct Plan<T: 'static> {
 }
 
 struct Tables {
-    /// The steps of packed keys.
+    /// The steps of keys.
     steps: Offsets,
     /// The strip, as rows of a product.
     strip: InPlace,
 }
 
 impl Tables {
-    fn new<T: Number>(plan: &Plan<T>) -> Tables {
+    fn new<T: Number>(plan: &Plan<T>, key_step: usize) -> Tables {
+        let most = plan.averages.max_rows().min(plan.sizes.queries);
         Tables {
-            steps: Offsets::linear(plan.sizes.width.min(K_BLOCK), plan.scores.columns()),
-            strip: InPlace::new(plan.averages.max_rows(), plan.stride, 1),
+            steps: Offsets::linear(plan.sizes.width.min(K_BLOCK), key_step),
+            strip: InPlace::new(most, plan.stride, 1),
         }
     }
 }
@@ -146,7 +179,7 @@ struct Strip<'a, T> {
     sums: &'a mut [T],
 }
 
-/// The packed operands of a matrix.
+/// The keys and values of a matrix.
 #[derive(Clone, Copy)]
 struct Operands<'a, T> {
     keys: Panels<'a, T>,

@@ -8,12 +8,42 @@ use crate::gemm::{K_BLOCK, Real};
 use samebits_numerics::memory::product;
 use samebits_numerics::simd;
 
-/// Packed columns `[panel][step][width of a tile]`.
+/// Columns for tiles: step `k` of panel `p` starts at `data[p * panel + k * step]`.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'a, T> {
-    pub(super) data: &'a [T],
+    data: &'a [T],
+    /// The number of panels.
+    count: usize,
     /// The number of steps of a panel.
-    pub(super) steps: usize,
+    steps: usize,
+    /// The distance between panels.
+    panel: usize,
+    /// The distance between steps.
+    step: usize,
+}
+
+impl<'a, T> Panels<'a, T> {
+    /// Returns packed columns `[panel][step][width of a tile]`.
+    pub(super) fn packed(data: &'a [T], steps: usize, width: usize) -> Self {
+        let panel = steps * width;
+        let count = data.len().checked_div(panel).unwrap_or(0);
+        Panels { data, count, steps, panel, step: width }
+    }
+
+    /// Returns `columns` columns in memory, whose steps are `step` apart. Tiles of `width` columns
+    /// read past the last one.
+    pub(super) fn in_place(
+        data: &'a [T],
+        (columns, width): (usize, usize),
+        (steps, step): (usize, usize),
+    ) -> Self {
+        Panels { data, count: columns.div_ceil(width), steps, panel: width, step }
+    }
+
+    /// Returns the slice from a step of a panel on.
+    fn from(&self, panel: usize, step: usize) -> &'a [T] {
+        &self.data[panel * self.panel + step * self.step..]
+    }
 }
 
 /// Packs `lanes` lanes of `steps` steps for tiles of `width` columns.
@@ -39,8 +69,8 @@ pub(super) fn packed_len(lanes: usize, steps: usize, width: usize) -> Option<usi
     product(&[lanes.div_ceil(width), width, steps])
 }
 
-/// Multiplies rows of a matrix, packed on the way, with packed columns: `out = a · b`. `wanted`
-/// returns false for parts of rows and first columns of panels whose product is not needed; they
+/// Multiplies rows of a matrix, packed on the way, with columns: `out = a · b`. `steps` has the places
+/// of a block of steps of the columns. `wanted` returns false for parts of rows and first columns of panels whose product is not needed; they
 /// keep their contents.
 pub(super) fn rows_by_columns<T: Real>(
     tiles: &'static TileFns<T>,
@@ -68,8 +98,8 @@ pub(super) fn rows_by_columns<T: Real>(
             width: 0,
             out: out_rows,
         });
-        for (panel, b) in panels.data.chunks_exact(width * total).enumerate() {
-            let b = &b[block * width..][..k * width];
+        for panel in 0..panels.count {
+            let b = panels.from(panel, block);
             for part in parts {
                 if !wanted(part, panel * width) {
                     continue;
@@ -97,7 +127,7 @@ impl InPlace {
     }
 }
 
-/// Multiplies one block of steps of a matrix in place with packed columns, and adds the product to
+/// Multiplies one block of steps of a matrix in place with columns, and adds the product to
 /// `out`, or replaces `out`. Step 0 of `a` is step `first` of the panels.
 pub(super) fn block_in_place<T: Real>(
     tiles: &'static TileFns<T>,
@@ -110,13 +140,14 @@ pub(super) fn block_in_place<T: Real>(
 ) {
     let width = tiles.columns();
     let finish = Finish { add, last: false };
-    for (panel, b) in panels.data.chunks_exact(width * panels.steps).enumerate() {
-        let b = &b[first * width..][..k * width];
+    for panel in 0..panels.count {
+        let b = panels.from(panel, first);
         for part in parts {
             let a = &a[part.start * row_stride..];
             let rows = &positions.rows[part.len() - 1];
             let at = (first_row + part.start, panel * width);
-            tiles.run_strided(a, rows, (&positions.steps, 0, k), b, width, out, at, finish);
+            let steps = (&positions.steps, 0, k);
+            tiles.run_strided(a, rows, steps, b, panels.step, out, at, finish);
         }
     }
 }

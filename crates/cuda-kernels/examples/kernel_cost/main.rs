@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Write;
 
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
+use samebits_cuda_kernels::attention::{Call, Upstream, attention, attention_grad};
 use samebits_cuda_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cuda_kernels::conv_algorithms::{Algorithm, Tile};
 use samebits_cuda_kernels::elementwise::{
@@ -27,6 +28,7 @@ use samebits_cuda_kernels::reduce::{Sum, extreme, sum, sum_with};
 use samebits_cuda_kernels::scan::{Scan, scan};
 use samebits_cuda_kernels::{Buffer, Device, random};
 use samebits_rng::{Draw, Generator};
+use samebits_tensor_core::geometry::AttentionSizes;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -140,6 +142,7 @@ fn cases() -> Vec<Case> {
     let mut all = elementwise();
     all.extend(reductions());
     all.extend(products());
+    all.extend(attentions());
     all.extend(places::irregular());
     all.extend(places::windows());
     all.extend(layers());
@@ -412,6 +415,62 @@ fn convolution(height: usize) -> Result<(Convolution, usize), Box<dyn Error>> {
         ConvParams { stride: vec![1; 2], padding: vec![1; 2], dilation: vec![1; 2], groups: 1 };
     let conv = Convolution::new("conv", &[1, 64, height, 56], &[64, 64, 3, 3], &params)?;
     Ok((conv, 64 * height * 56))
+}
+
+/// The length and the width of the heads of the attention cases.
+const HEAD: [usize; 2] = [256, 64];
+
+/// Calls `compute` with an attention of `heads` heads over dense arguments, and with a gradient.
+fn attended(
+    run: &Run,
+    heads: usize,
+    compute: impl FnOnce(&Call<'_, f32>, Upstream<'_, f32>) -> Outcome,
+) -> Outcome {
+    let [length, width] = HEAD;
+    let sizes = AttentionSizes::new(
+        "attention",
+        &[heads, length, width],
+        &[heads, length, width],
+        &[heads, length, width],
+    )?;
+    let offsets: Vec<usize> = (0..heads).map(|head| head * length * width).collect();
+    let floats = || run.floats(heads * length * width);
+    let (query, key, value, grad) = (floats()?, floats()?, floats()?, floats()?);
+    let (shared, largest) = (run.floats(heads * length)?, run.floats(heads * length)?);
+    let matrix = |data| Matrix { data, row: width, column: 1, offsets: &offsets };
+    let call = Call {
+        sizes,
+        query: matrix(&query),
+        key: matrix(&key),
+        value: matrix(&value),
+        added: None,
+        hidden: None,
+        causal: None,
+    };
+    compute(&call, Upstream { grad: matrix(&grad), shared: &shared, largest: &largest })
+}
+
+fn attentions() -> Vec<Case> {
+    let [length, width] = HEAD;
+    let (bytes, flops) = (4 * 32 * length * width, 2 * 32 * length * length * width);
+    vec![
+        case("attention 32x256x64", 32, [1, 2], 4 * bytes, ONE, |run, heads, _| {
+            attended(run, heads, |call, _| {
+                run.begin()?;
+                attention(&run.device, call)?;
+                Ok(())
+            })
+        })
+        .flops(2 * flops),
+        case("attention 32x256x64 grad", 32, [1, 2], 7 * bytes, BOTH, |run, heads, variant| {
+            attended(run, heads, |call, upstream| {
+                run.begin()?;
+                attention_grad(&run.device, call, upstream, variant)?;
+                Ok(())
+            })
+        })
+        .flops(5 * flops),
+    ]
 }
 
 fn products() -> Vec<Case> {

@@ -1,6 +1,7 @@
 //! The structures that kernels take as parameters, by family. `cargo xtask build-kernels` writes them as
 //! CUDA to `kernels/include/declared`.
 
+pub(crate) mod attention;
 pub(crate) mod conv;
 pub(crate) mod ctc;
 pub(crate) mod elementwise;
@@ -16,6 +17,7 @@ pub(crate) mod places;
 pub(crate) mod pooling;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod rotary;
 pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod sort;

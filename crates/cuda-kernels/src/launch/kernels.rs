@@ -2,6 +2,7 @@
 //!
 //! Written by `cargo xtask build-kernels`. Do not edit.
 
+pub(crate) mod attention;
 pub(crate) mod bincount;
 pub(crate) mod conv;
 pub(crate) mod conv_tiles;
@@ -21,6 +22,7 @@ pub(crate) mod pooling;
 pub(crate) mod random;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
+pub(crate) mod rotary;
 pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod sort;

@@ -6,6 +6,7 @@
 // A table of functions is clearer in place than behind a name.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
+mod attention;
 mod bincount;
 mod conv;
 mod ctc;

@@ -63,6 +63,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         );
     }
     cases.functions(dtype, attention);
+    cases.functions(dtype, rotary);
 }
 
 /// A product of two variables, and shapes for it.
@@ -261,6 +262,22 @@ fn attention(samples: &mut Samples) {
         .twice([normal(&[3, 3]), normal(&[2, 3]), normal(&[2, 2]), normal(&[3, 2])]);
 }
 
+/// Rotations in both conventions, without and with gradients of the tables.
+fn rotary(samples: &mut Samples) {
+    for (name, interleaved) in
+        [("rotary_embedding", false), ("rotary_embedding, interleaved", true)]
+    {
+        samples
+            .add(name, move |x| f::rotary_embedding(&x[0], &x[1], &x[2], interleaved))
+            .digest_as(
+                name,
+                [normal(&[2, 3, 37, 9]), normal(&[37, 4]).constant(), normal(&[37, 4]).constant()],
+            )
+            .batch([each(&[3, 37, 9]), normal(&[37, 4]), normal(&[37, 4])])
+            .twice([normal(&[2, 3, 5]), normal(&[3, 2]), normal(&[3, 2])]);
+    }
+}
+
 fn products_of(samples: &mut Samples) {
     samples
         .add("scaled_dot_product_attention", |x| {
@@ -269,6 +286,7 @@ fn products_of(samples: &mut Samples) {
         .batch([each(&[5, 33, 8]), each(&[5, 40, 8]), each(&[5, 40, 9])])
         .twice([normal(&[3, 4]), normal(&[3, 4]), normal(&[3, 2])]);
     attention(samples);
+    rotary(samples);
     samples
         .add("cdist", |x| f::cdist(&x[0], &x[1], 2.0))
         .batch([each(&[5, 33, 8]), each(&[5, 40, 8])])

@@ -5,10 +5,10 @@ use samebits::nn::{
     self, AdaptiveLogSoftmaxWithLoss, Attend, BatchNorm2d, Bilinear, Conv2d, ConvTranspose2d,
     Embedding, EmbeddingBag, GRU, GRUCell, Gpt, GptActivation, GptNormKind, GptPositions,
     GroupNorm, InstanceNorm2d, KvCache, LSTM, LSTMCell, Layer, LayerNorm, Linear,
-    MultiheadAttention, Nonlinearity, PReLU, RMSNorm, RNN, RNNCell, RotaryEmbedding,
+    MultiheadAttention, Nonlinearity, PReLU, RMSNorm, RNN, RNNCell, RotaryEmbedding, RotaryScaling,
     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 };
-use samebits::ops::PadMode;
+use samebits::ops::{self, PadMode};
 use samebits::{Generator, Result, Tensor};
 
 use super::{Calls, Draw, Value, variable};
@@ -19,6 +19,14 @@ pub(super) fn add(calls: &mut Calls) {
     calls.function("attention_layers", attention);
     calls.function("adaptive_log_softmax", adaptive);
     calls.function("rotary_embeddings", rotary);
+    calls.op("rotary_embedding", |d| {
+        let (n, length, half, rest) =
+            (d.between(0, 2), d.between(0, 4), d.between(1, 3), d.below(2));
+        let (dtype, interleaved) = (d.float(), d.flag());
+        let [cos, sin] = [(); 2].map(|()| d.tensor(&[length, half], dtype));
+        let x = d.tensor(&[n, length, 2 * half + rest], dtype);
+        Ok(ops::RotaryEmbedding { x, cos, sin, interleaved })
+    });
     calls.function("language_models", language);
 }
 
@@ -270,6 +278,21 @@ fn extent(d: &mut Draw, valid: usize) -> usize {
     }
 }
 
+fn scaling(d: &mut Draw) -> RotaryScaling {
+    let (factor, low, high) = (d.real(8.0), d.real(1.0), d.real(4.0));
+    let scalings = [
+        RotaryScaling::None,
+        RotaryScaling::Linear { factor },
+        RotaryScaling::Llama3 {
+            factor,
+            low_frequency_factor: low,
+            high_frequency_factor: high,
+            original_positions: d.count(64),
+        },
+    ];
+    d.pick(&scalings)
+}
+
 fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
     d.expand_less();
     let (n, steps, half, rest) = (d.between(0, 2), d.between(0, 4), d.between(1, 3), d.below(2));
@@ -277,11 +300,13 @@ fn rotary(d: &mut Draw) -> Result<Vec<Value>> {
     let (features, positions, offset, base) =
         (extent(d, 2 * half), extent(d, 7), d.count(3), d.real(100.0));
     let tables = [(); 2].map(|()| Tensor::from(d.tensor(&[steps, half], dtype)));
+    let scaling = scaling(d);
     let x = d.tensor(&[n, steps, 2 * half + rest], dtype);
     graded(d, x, |x| {
         Ok(vec![match layer {
             true => RotaryEmbedding::options(features, positions)
                 .base(base)
+                .scaling(scaling)
                 .interleaved(interleaved)
                 .init()?
                 .forward(x, offset)?,
@@ -303,6 +328,10 @@ fn language(d: &mut Draw) -> Result<Vec<Value>> {
     let options = options.positions(d.pick(&[GptPositions::Learned, rotary])).bias(d.flag());
     let options = options.activation(d.pick(&[GptActivation::Gelu, GptActivation::SwiGlu]));
     let options = options.tie(d.flag()).dropout(d.real(0.25)).dtype(d.float());
+    let options = match d.flag() {
+        true => options.head_width(d.count(2)).attention_bias(d.flag()).feedforward_bias(d.flag()),
+        false => options.rotary_scaling(scaling(d)),
+    };
     let (tokens, cached) = (Tensor::from(d.indices(&[n, steps], 9)), d.flag());
     let row = Tensor::from(d.indices(&[steps], 9));
     nn::draw_from(&mut Generator::new(d.word()), || {

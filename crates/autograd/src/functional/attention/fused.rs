@@ -1,7 +1,7 @@
 //! Attention by the kernels of the device, which have the bits of the definition.
 
 use samebits_tensor_core::ops::{self, AttentionGrad, AttentionMasks};
-use samebits_tensor_core::{Device, Result, Tensor as Value};
+use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::Attention;
 use crate::functional::broadcast::{sum, sum_to};
@@ -9,9 +9,9 @@ use crate::functional::elementwise::{div, mul, times, wanted};
 use crate::{Tensor, is_recording, no_grad, run};
 
 impl Attention {
-    /// Returns true if the device has kernels for this call.
+    /// Returns true if the devices have kernels for this call.
     pub(super) fn has_kernel(&self) -> bool {
-        self.query.device() == Device::Cpu && self.dropout.is_none()
+        self.dropout.is_none()
     }
 
     /// Computes the averages of the values.

@@ -3,6 +3,7 @@
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
+use super::KvCache;
 use crate::functional::{AttentionOptions, cat, scaled_dot_product_attention_with};
 use crate::nn::{Dropout, Layer, LayerNorm, Linear, RMSNorm, RotaryEmbedding};
 use crate::{Tensor, functional};
@@ -70,44 +71,46 @@ pub struct GptAttention {
 impl GptAttention {
     /// Attends within each sequence of `x`, `[n, length, width]`.
     pub(super) fn whole(&self, x: &Tensor) -> Result<Tensor> {
-        let [query, key, value] = self.projected(x)?;
-        self.output.forward(&self.attend(&query, &key, &value, None)?.0)
+        let [query, key, value] = self.split(self.projected(x)?, 0)?;
+        self.output.forward(&self.attend(&query, [key, value], 0)?)
     }
 
-    /// Attends from the rows of `x`, `[total, width]`, to their own sequences. `pasts` has the
-    /// number of new rows and the old keys and values of each sequence. Returns the new keys and
-    /// values, too.
+    /// Attends from the rows of `x`, `[total, width]`, to their own sequences, of which `lengths`
+    /// has the numbers of rows and `caches` the rows before, in layer `layer`. The caches receive the
+    /// new rows.
     pub(super) fn continued(
         &self,
         x: &Tensor,
-        pasts: &[(usize, Option<&[Tensor; 2]>)],
-    ) -> Result<(Tensor, Vec<[Tensor; 2]>)> {
+        layer: usize,
+        lengths: &[usize],
+        caches: &mut [&mut KvCache],
+    ) -> Result<Tensor> {
         let projected = self.projected(x)?;
-        let (mut outputs, mut seen, mut start) = (Vec::new(), Vec::new(), 0);
-        for &(length, past) in pasts {
-            let rows = |x: &Tensor| functional::narrow(x, 0, start, length);
+        let attend = |projected: [Tensor; 3], cache: &mut KvCache| {
+            let offset = cache.len();
+            let [query, key, value] = self.split(projected, offset)?;
+            self.attend(&query, cache.extended(layer, [key, value])?, offset)
+        };
+        if let [cache] = caches {
+            return self.output.forward(&attend(projected, cache)?);
+        }
+        let (mut outputs, mut start) = (Vec::new(), 0);
+        for (&length, cache) in lengths.iter().zip(caches) {
             let [query, key, value] = &projected;
-            let (y, pair) = self.attend(&rows(query)?, &rows(key)?, &rows(value)?, past)?;
-            outputs.push(y);
-            seen.push(pair);
+            let rows = |x: &Tensor| functional::narrow(x, 0, start, length);
+            outputs.push(attend([rows(query)?, rows(key)?, rows(value)?], cache)?);
             start += length;
         }
-        Ok((self.output.forward(&cat(&outputs, 0)?)?, seen))
+        self.output.forward(&cat(&outputs, 0)?)
     }
 
     fn projected(&self, x: &Tensor) -> Result<[Tensor; 3]> {
         Ok([self.query.forward(x)?, self.key.forward(x)?, self.value.forward(x)?])
     }
 
-    /// Attends to old and new keys. All arguments but `past` are `[.., length, width]`.
-    fn attend(
-        &self,
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        past: Option<&[Tensor; 2]>,
-    ) -> Result<(Tensor, [Tensor; 2])> {
-        let offset = past.map_or(0, |[key, _]| key.shape()[key.rank() - 2]);
+    /// Splits queries, keys and values, `[.., length, width]`, into heads, `[.., heads, length, width
+    /// of a head]`, and rotates queries and keys, whose first position is `offset`.
+    fn split(&self, [query, key, value]: [Tensor; 3], offset: usize) -> Result<[Tensor; 3]> {
         let split = |x: &Tensor, heads: usize| {
             functional::transpose(&functional::unflatten(x, -1, [heads as i64, -1])?, -3, -2)
         };
@@ -115,20 +118,22 @@ impl GptAttention {
             Some(rotary) => rotary.forward(&x, offset),
             None => Ok(x),
         };
-        let query = turn(split(query, self.heads)?)?;
-        let mut pair = [turn(split(key, self.kv_heads)?)?, split(value, self.kv_heads)?];
-        if let Some(past) = past {
-            for (old, new) in past.iter().zip(&mut pair) {
-                *new = cat(&[old, new], -2)?;
-            }
-        }
+        let query = turn(split(&query, self.heads)?)?;
+        let key = turn(split(&key, self.kv_heads)?)?;
+        Ok([query, key, split(&value, self.kv_heads)?])
+    }
+
+    /// Attends to old and new keys; the first query follows `offset` keys. Returns `[.., length,
+    /// width]`.
+    fn attend(&self, query: &Tensor, pair: [Tensor; 2], offset: usize) -> Result<Tensor> {
         let options = AttentionOptions {
             causal_offset: Some(offset),
             enable_gqa: true,
             ..AttentionOptions::default()
         };
-        let y = scaled_dot_product_attention_with(&query, &pair[0], &pair[1], &options)?;
-        Ok((functional::flatten(&functional::transpose(&y, -3, -2)?, -2, -1)?, pair))
+        let [key, value] = &pair;
+        let y = scaled_dot_product_attention_with(query, key, value, &options)?;
+        functional::flatten(&functional::transpose(&y, -3, -2)?, -2, -1)
     }
 }
 

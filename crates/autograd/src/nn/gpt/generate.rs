@@ -16,6 +16,73 @@ pub struct Prompt {
     pub tokens: Vec<i64>,
 }
 
+impl Prompt {
+    /// Returns a prompt for each row of a padded batch, without the padding before and after its
+    /// tokens. Rows are numbered from 0.
+    ///
+    /// # Shapes
+    ///
+    /// `tokens` is `[n, length]`, of type `I64`; `mask` as well, of truth values or of integers: true,
+    /// or other than 0, marks the tokens.
+    ///
+    /// # Errors
+    ///
+    /// The shapes or types differ, or a row has no token, or padding between tokens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate samebits_autograd as samebits;
+    /// use samebits::Tensor;
+    /// use samebits::nn::Prompt;
+    ///
+    /// let tokens = Tensor::new([[0i64, 0, 7], [5, 6, 7]])?;
+    /// let mask = Tensor::new([[0i64, 0, 1], [1, 1, 1]])?;
+    /// let prompts = Prompt::unpadded(&tokens, &mask)?;
+    /// assert_eq!(prompts[0].tokens, [7]);
+    /// assert_eq!((prompts[1].sequence, &prompts[1].tokens[..]), (1, &[5, 6, 7][..]));
+    /// # Ok::<(), samebits::Error>(())
+    /// ```
+    pub fn unpadded(tokens: &Tensor, mask: &Tensor) -> Result<Vec<Prompt>> {
+        let op = "Prompt::unpadded";
+        let &[_, length] = tokens.shape() else {
+            let message = format!("expected tokens [n, length], got shape {:?}", tokens.shape());
+            return Err(Error::invalid(op, message));
+        };
+        if mask.shape() != tokens.shape() {
+            let (what, expected, got) =
+                ("the mask", tokens.shape().to_vec(), mask.shape().to_vec());
+            return Err(Error::ShapeMismatch { op, what, expected, got });
+        }
+        let integers = |what: &'static str, x: &Tensor| match x.dtype() {
+            DType::I64 => x.to_vec::<i64>(),
+            got => Err(Error::DTypeMismatch { op, what, expected: DType::I64, got }),
+        };
+        let tokens = integers("the tokens", tokens)?;
+        let shown = match mask.dtype() {
+            DType::Bool => mask.to_bools()?,
+            _ => integers("the mask", mask)?.into_iter().map(|number| number != 0).collect(),
+        };
+        let rows = tokens.chunks(length.max(1)).zip(shown.chunks(length.max(1)));
+        let prompt = |(row, (tokens, shown)): (usize, (&[i64], &[bool]))| {
+            let first = shown.iter().position(|&shown| shown);
+            let last = shown.iter().rposition(|&shown| shown);
+            let (Some(first), Some(last)) = (first, last) else {
+                return Err(Error::invalid(op, format!("expected tokens in row {row}, got none")));
+            };
+            if let Some(gap) = shown[first..last].iter().position(|&shown| !shown) {
+                let message = format!(
+                    "expected padding before and after the tokens of row {row}, got some at {}",
+                    first + gap
+                );
+                return Err(Error::invalid(op, message));
+            }
+            Ok(Prompt { sequence: row as u64, tokens: tokens[first..=last].to_vec() })
+        };
+        rows.enumerate().map(prompt).collect()
+    }
+}
+
 /// Options of [`Gpt::generate`].
 ///
 /// The fields from `batch` on change the speed and the memory, not a bit of the result.
@@ -253,9 +320,16 @@ impl Gpt {
                 continue;
             }
             let last = functional::narrow(&logits, 0, end - 1, 1)?;
-            let wide = |x: &Tensor| x.to_dtype(DType::F64)?.to_vec::<f64>();
             rows.push(Some((wide(&last)?, wide(&functional::log_softmax(&last, -1)?)?)));
         }
         Ok(rows)
+    }
+}
+
+/// Returns numbers in f64, which holds each of them.
+fn wide(x: &Tensor) -> Result<Vec<f64>> {
+    match x.dtype() {
+        DType::F32 => Ok(x.to_vec::<f32>()?.into_iter().map(f64::from).collect()),
+        _ => x.to_dtype(DType::F64)?.to_vec::<f64>(),
     }
 }

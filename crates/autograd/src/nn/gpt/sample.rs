@@ -1,5 +1,7 @@
 //! The choice of a token by its logits.
 
+use std::cmp::Ordering;
+
 use samebits_numerics::math::f64::exp;
 use samebits_rng::Generator;
 use samebits_tensor_core::{Error, Result};
@@ -73,22 +75,25 @@ impl Sampling {
     /// NaN.
     pub fn choose(&self, logits: &[f64], sequence: u64, position: u64) -> Result<usize> {
         self.check()?;
-        let mut order: Vec<usize> = (0..logits.len()).collect();
-        // Equal logits, +0 and −0 among them, stay in order.
-        order.sort_by(|&a, &b| {
-            logits[b].partial_cmp(&logits[a]).unwrap_or(std::cmp::Ordering::Equal)
-        });
-        let largest = order.first().map_or(f64::NAN, |&first| logits[first]);
+        let first =
+            (0..logits.len()).reduce(|best, i| if logits[i] > logits[best] { i } else { best });
+        let largest = first.map_or(f64::NAN, |first| logits[first]);
         if logits.iter().any(|x| x.is_nan()) || !largest.is_finite() {
             let message = "expected logits without NaN, the largest of them finite";
             return Err(Error::invalid("Sampling", message));
         }
-        let Some(temperature) = self.temperature else { return Ok(order[0]) };
+        let Some(temperature) = self.temperature else { return Ok(first.unwrap_or(0)) };
+        let mut order: Vec<(f64, usize)> =
+            logits.iter().enumerate().map(|(i, &logit)| (logit, i)).collect();
+        // Equal logits, +0 and −0 among them, stay in order.
+        order.sort_unstable_by(|a, b| {
+            b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1))
+        });
         order.truncate(self.top_k.unwrap_or(order.len()));
         let mut total = 0.0;
         let mut sums: Vec<f64> = Vec::with_capacity(order.len());
-        for &token in &order {
-            total += exp((logits[token] - largest) / temperature);
+        for &(logit, _) in &order {
+            total += exp((logit - largest) / temperature);
             sums.push(total);
         }
         if let Some(p) = self.top_p {
@@ -102,6 +107,6 @@ impl Sampling {
         let place = sums.partition_point(|&sum| sum <= drawn);
         // Only rounding reaches the end: the last token with a weight is chosen then.
         let last = sums.partition_point(|&sum| sum < kept);
-        Ok(order[place.min(last)])
+        Ok(order[place.min(last)].1)
     }
 }

@@ -22,7 +22,7 @@ impl GptOptions {
     /// | model | names |
     /// |---|---|
     /// | GPT-2: learned positions, layer normalisation, GELU, biases | `transformer.wte.weight`, `transformer.h.0.attn.c_attn.weight` (`[in, 3 · out]`), .. |
-    /// | Llama: rotary positions, RMS normalisation, SwiGLU, no biases | `model.embed_tokens.weight`, `model.layers.0.self_attn.q_proj.weight`, .. |
+    /// | Llama: rotary positions, RMS normalisation, SwiGLU | `model.embed_tokens.weight`, `model.layers.0.self_attn.q_proj.weight`, .. |
     ///
     /// # Errors
     ///
@@ -106,15 +106,20 @@ impl GptOptions {
 
     fn names(&self) -> Result<Names> {
         let &GptOptions { norm, activation, bias, .. } = self;
+        let biases = [self.attention_bias, self.feedforward_bias].map(|own| own.unwrap_or(bias));
         let rotary = matches!(self.positions, GptPositions::Rotary { .. });
         let one_each = self.kv_heads.is_none_or(|heads| heads == self.heads);
         match (norm, activation) {
             (GptNormKind::Layer, GptActivation::Gelu | GptActivation::GeluTanh)
-                if !rotary && bias && one_each =>
+                if !rotary
+                    && bias
+                    && biases == [true; 2]
+                    && one_each
+                    && self.head_width.is_none() =>
             {
                 Ok(Names::Gpt2)
             }
-            (GptNormKind::Rms, GptActivation::SwiGlu) if rotary && !bias => Ok(Names::Llama),
+            (GptNormKind::Rms, GptActivation::SwiGlu) if rotary => Ok(Names::Llama),
             _ => {
                 let message = "expected the parts of GPT-2 or those of Llama, got a mixture";
                 Err(Error::invalid(WEIGHTS, message))

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::nn::{Gpt, GptActivation, GptNormKind, GptOptions, GptPositions};
+use crate::nn::{Gpt, GptActivation, GptNormKind, GptOptions, GptPositions, RotaryScaling};
 use crate::{Error, Result};
 
 const CONFIG: &str = "parse_gpt_config";
@@ -100,6 +100,44 @@ struct Rope {
     rope_type: Option<String>,
     rope_theta: Option<f64>,
     partial_rotary_factor: Option<f64>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<usize>,
+}
+
+impl Rope {
+    fn scaling(&self) -> Result<RotaryScaling> {
+        let kind = self.rope_type.as_deref().unwrap_or("default");
+        let factor = || needed(kind, "factor", self.factor);
+        Ok(match kind {
+            "default" => RotaryScaling::None,
+            "linear" => RotaryScaling::Linear { factor: factor()? },
+            "llama3" => RotaryScaling::Llama3 {
+                factor: factor()?,
+                low_frequency_factor: needed(kind, "low_freq_factor", self.low_freq_factor)?,
+                high_frequency_factor: needed(kind, "high_freq_factor", self.high_freq_factor)?,
+                original_positions: needed(
+                    kind,
+                    "original_max_position_embeddings",
+                    self.original_max_position_embeddings,
+                )?,
+            },
+            other => {
+                return refused(format!(
+                    "expected a rope_type default, linear or llama3, got {other}"
+                ));
+            }
+        })
+    }
+}
+
+/// Returns a field that a `rope_type` requires.
+fn needed<T>(kind: &str, field: &str, value: Option<T>) -> Result<T> {
+    match value {
+        Some(value) => Ok(value),
+        None => refused(format!("expected {field} for rope_type {kind}, got none")),
+    }
 }
 
 fn refused<T>(message: String) -> Result<T> {
@@ -124,8 +162,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(field: &str, expected: T, got: T) -> R
 /// # Errors
 ///
 /// The text is not such a configuration, or asks for a model that [`Gpt`] does not compute: other
-/// types and activations, scaled rotary positions, biases in Llama, heads of another width than
-/// width / heads.
+/// types and activations, or rotary positions scaled in other ways than by `linear` and `llama3`.
 ///
 /// # Examples
 ///
@@ -171,30 +208,28 @@ fn gpt2(config: &Gpt2) -> Result<GptOptions> {
 
 fn llama(config: &Llama) -> Result<GptOptions> {
     let &Llama { vocab_size, hidden_size, num_attention_heads: heads, .. } = config;
-    expect("attention_bias", false, config.attention_bias)?;
-    expect("mlp_bias", false, config.mlp_bias)?;
     expect("hidden_act", "silu", &config.hidden_act)?;
-    if let Some(width) = config.head_dim
-        && heads.checked_mul(width) != Some(hidden_size)
-    {
-        return refused(format!(
-            "expected a head_dim of hidden_size / heads, got {width} for {hidden_size} and {heads}"
-        ));
-    }
-    let mut base = config.rope_theta;
+    let (mut base, mut scaling) = (config.rope_theta, RotaryScaling::None);
     for rope in [&config.rope_scaling, &config.rope_parameters].into_iter().flatten() {
-        expect("rope_type", "default", rope.rope_type.as_deref().unwrap_or("default"))?;
         expect("partial_rotary_factor", 1.0, rope.partial_rotary_factor.unwrap_or(1.0))?;
         base = rope.rope_theta.or(base);
+        scaling = rope.scaling()?;
     }
-    Ok(Gpt::options(vocab_size, hidden_size, heads, config.num_hidden_layers)
+    let options = Gpt::options(vocab_size, hidden_size, heads, config.num_hidden_layers)
         .kv_heads(config.num_key_value_heads.unwrap_or(heads))
         .hidden(config.intermediate_size)
         .context(config.max_position_embeddings)
         .norm(GptNormKind::Rms)
         .norm_eps(config.rms_norm_eps)
         .positions(GptPositions::Rotary { base: base.unwrap_or(10_000.0) })
+        .rotary_scaling(scaling)
         .activation(GptActivation::SwiGlu)
         .bias(false)
-        .tie(config.tie_word_embeddings))
+        .attention_bias(config.attention_bias)
+        .feedforward_bias(config.mlp_bias)
+        .tie(config.tie_word_embeddings);
+    Ok(match config.head_dim {
+        Some(width) => options.head_width(width),
+        None => options,
+    })
 }
