@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use samebits::data::DataLoader;
 use samebits::functional::{cross_entropy, flatten, narrow};
-use samebits::io::Checkpoint;
+use samebits::io::{Checkpoint, Tokenizer};
 use samebits::nn::{
     GenerateOptions, Gpt, GptActivation, GptNormKind, GptPositions, Module, Prompt, Sampling,
     draw_from,
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{self, Line};
 use crate::run::{self, Precision, Rank, RunArgs, learning_rate, stopwatch};
-use crate::text::{Text, VOCABULARY, Windows};
+use crate::text::{Text, Windows};
 
-/// The tokens are the bytes of the text. A tenth of it is held out to measure the loss after each
+/// The tokens are the bytes of the text, or those of a tokenizer. A tenth of it is held out to measure the loss after each
 /// epoch. With the default settings the training takes two to three minutes on two cores.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,10 @@ pub(crate) struct Args {
     /// United States if not given
     #[arg(long)]
     text: Option<PathBuf>,
+    /// The tokenizer.json that makes tokens of the text; bytes if not given. Needs a program with the
+    /// feature `tokenizers`
+    #[arg(long)]
+    tokenizer: Option<PathBuf>,
     /// Seed of all random numbers [default: 0]
     #[arg(long, conflicts_with = "resume")]
     seed: Option<u64>,
@@ -42,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = learning_rate, allow_negative_numbers = true)]
     #[arg(conflicts_with = "resume")]
     lr: Option<f64>,
-    /// Bytes in a sequence [default: 256]
+    /// Tokens in a sequence [default: 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "resume")]
     context: Option<u32>,
     /// Width of the model, a multiple of twice the heads [default: 128]
@@ -94,10 +98,22 @@ pub(crate) struct Config {
     dropout: f64,
     #[serde(default, skip_serializing_if = "Precision::is_f32")]
     precision: Precision,
+    /// The number of tokens.
+    #[serde(default = "bytes", skip_serializing_if = "are_bytes")]
+    vocabulary: usize,
+}
+
+/// Returns the number of tokens that are bytes.
+fn bytes() -> usize {
+    Tokenizer::bytes().vocabulary()
+}
+
+fn are_bytes(vocabulary: &usize) -> bool {
+    *vocabulary == bytes()
 }
 
 impl Config {
-    fn of(args: &Args) -> Config {
+    fn of(args: &Args, tokenizer: Option<&Tokenizer>) -> Config {
         let size = |given: Option<u32>, default| given.unwrap_or(default) as usize;
         Config {
             seed: args.seed.unwrap_or(0),
@@ -112,13 +128,14 @@ impl Config {
             layers: size(args.layers, 3),
             dropout: args.dropout.unwrap_or(0.1),
             precision: args.run.precision(),
+            vocabulary: tokenizer.map_or_else(bytes, Tokenizer::vocabulary),
         }
     }
 
     /// Builds the model, with the parts of Llama.
     fn model(&self) -> Result<Gpt> {
-        let &Config { seed, width, heads, layers, context, dropout, .. } = self;
-        let options = Gpt::options(VOCABULARY, width, heads, layers)
+        let &Config { seed, width, heads, layers, context, dropout, vocabulary, .. } = self;
+        let options = Gpt::options(vocabulary, width, heads, layers)
             .context(context)
             .hidden(width.saturating_mul(8) / 3)
             .norm(GptNormKind::Rms)
@@ -217,9 +234,8 @@ impl<'a> Session<'a> {
     }
 
     /// Continues the prompt twice. Returns the bytes of each text, prompt included.
-    fn write(&self, prompt: &str) -> Result<Vec<Vec<u8>>> {
-        let tokens: Vec<i64> = prompt.bytes().map(i64::from).collect();
-        let prompts = [0, 1].map(|sequence| Prompt { sequence, tokens: tokens.clone() });
+    fn write(&self, prompt: &[i64], tokenizer: &Tokenizer) -> Result<Vec<Vec<u8>>> {
+        let prompts = [0, 1].map(|sequence| Prompt { sequence, tokens: prompt.to_vec() });
         let sampling =
             Sampling { temperature: Some(0.8), seed: self.config.seed, ..Sampling::default() };
         let options =
@@ -228,38 +244,51 @@ impl<'a> Session<'a> {
         let results = determinism::scope(level, || {
             self.trainer.model.generate(&prompts, &options, |_| ControlFlow::Continue(()))
         })?;
-        let bytes = |tokens: &[i64]| tokens.iter().map(|&token| token as u8).collect::<Vec<u8>>();
-        Ok(results.iter().map(|text| [prompt.as_bytes(), &bytes(&text.tokens)].concat()).collect())
+        let whole = results.iter().map(|text| [prompt, &text.tokens].concat());
+        Ok(whole.map(|tokens| tokenizer.decode(&tokens)).collect::<samebits::Result<_>>()?)
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let load = {
-        let text = args.text.clone();
-        move || Text::load(text.as_deref())
+        let (text, tokenizer) = (args.text.clone(), args.tokenizer.clone());
+        move || {
+            let tokenizer = tokenizer.map(Tokenizer::load).transpose()?;
+            Ok(Source { text: Text::load(text.as_deref(), tokenizer.as_ref())?, tokenizer })
+        }
     };
     let own = args.clone();
-    args.run.spread(load, move |text, rank| train_on(&own, text, rank))
+    args.run.spread(load, move |source, rank| train_on(&own, source, rank))
+}
+
+/// A text, and the tokenizer that made its tokens.
+#[derive(Clone)]
+struct Source {
+    text: Text,
+    tokenizer: Option<Tokenizer>,
 }
 
 /// Trains as one of several ranks, if there are. Only the first rank prints.
-fn train_on(args: &Args, text: &Text, rank: Rank) -> Result<()> {
+fn train_on(args: &Args, Source { text, tokenizer }: &Source, rank: Rank) -> Result<()> {
     let first = run::place(&rank).0 == 0;
     let mut session = match &args.run.resume {
         Some(path) => Session::resume(Checkpoint::load(path)?, text, args.workers)?,
-        None => Session::new(Config::of(args), text, args.workers)?,
+        None => Session::new(Config::of(args, tokenizer.as_ref()), text, args.workers)?,
     };
+    let tokenizer = tokenizer.clone().unwrap_or_else(Tokenizer::bytes);
     session.trainer.model.checkpoint = args.gradient_checkpointing;
     let config = session.config;
-    if !(1..=config.context).contains(&args.prompt.len()) {
-        let (context, got) = (config.context, args.prompt.len());
-        bail!("expected a prompt of 1 to {context} bytes, got {got}");
+    check_vocabulary(&session.trainer.model, &tokenizer)?;
+    let (prompt, unit) = (tokenizer.encode(&args.prompt)?, text.unit());
+    if !(1..=config.context).contains(&prompt.len()) {
+        let (context, got) = (config.context, prompt.len());
+        bail!("expected a prompt of 1 to {context} {unit}, got {got}");
     }
     if first {
         let [train, held_out] = text.lengths();
-        println!("text: {train} bytes to train on, {held_out} held out");
+        println!("text: {train} {unit} to train on, {held_out} held out");
         let parameters = session.trainer.model.num_parameters();
-        println!("model: {parameters} parameters, a context of {} bytes", config.context);
+        println!("model: {parameters} parameters, a context of {} {unit}", config.context);
     }
     if let Some(device) = args.run.open_device(first)? {
         session.trainer.model.to(device)?;
@@ -276,7 +305,7 @@ fn train_on(args: &Args, text: &Text, rank: Rank) -> Result<()> {
         let steps = session.trainer.losses().len() - before;
         if first {
             tell(&session, steps, started.elapsed());
-            for text in session.write(&args.prompt)? {
+            for text in session.write(&prompt, &tokenizer)? {
                 println!("---\n{}", String::from_utf8_lossy(&text));
             }
             println!("---");
@@ -321,6 +350,17 @@ fn write_curve(path: &Path, session: &Session<'_>) -> Result<()> {
     ];
     curve::write(path, "Loss of the language model", &lines)?;
     println!("loss curve: {}", path.display());
+    Ok(())
+}
+
+/// Returns an error if a tokenizer has tokens that a model does not know, or is bytes and the model's
+/// tokens are not.
+pub(crate) fn check_vocabulary(model: &Gpt, tokenizer: &Tokenizer) -> Result<()> {
+    let (known, tokens) = (model.tokens.weight.get().shape()[0], tokenizer.vocabulary());
+    ensure!(
+        tokens <= known && (tokens != bytes() || known == tokens),
+        "expected a tokenizer of the {known} tokens of the model, got one of {tokens}"
+    );
     Ok(())
 }
 

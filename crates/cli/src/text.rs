@@ -1,14 +1,13 @@
-//! Text as tokens: each byte is one.
+//! Text as tokens: each byte is one, or those of a tokenizer.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use samebits::Tensor;
 use samebits::data::{Dataset, SampleContext};
-
-/// The number of tokens.
-pub(crate) const VOCABULARY: usize = 256;
+use samebits::io::Tokenizer;
 
 /// The part held out: the last of this many equal parts of the text.
 const HELD_OUT_SHARE: usize = 10;
@@ -16,13 +15,19 @@ const HELD_OUT_SHARE: usize = 10;
 /// A text, with the part to train on and the part held out.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
-    bytes: Arc<[u8]>,
+    tokens: Tokens,
     digest: Arc<str>,
 }
 
+#[derive(Clone, Debug)]
+enum Tokens {
+    Bytes(Arc<[u8]>),
+    Numbers(Arc<[i64]>),
+}
+
 impl Text {
-    /// Reads `file`, or the copy inside the program.
-    pub(crate) fn load(file: Option<&Path>) -> Result<Text> {
+    /// Reads `file`, or the copy inside the program, as tokens of `tokenizer`, or as bytes.
+    pub(crate) fn load(file: Option<&Path>, tokenizer: Option<&Tokenizer>) -> Result<Text> {
         let bytes: Arc<[u8]> = match file {
             Some(path) => std::fs::read(path)
                 .with_context(|| format!("cannot read {}", path.display()))?
@@ -30,15 +35,44 @@ impl Text {
             None => include_bytes!("../data/constitution.txt").as_slice().into(),
         };
         ensure!(!bytes.is_empty(), "the text has no byte");
-        let tensor = Tensor::from_slice(&bytes, &[bytes.len()])?;
+        let (tokens, tensor) = match tokenizer {
+            None => {
+                let tensor = Tensor::from_slice(&bytes, &[bytes.len()])?;
+                (Tokens::Bytes(bytes), tensor)
+            }
+            Some(tokenizer) => {
+                let text = std::str::from_utf8(&bytes).context("the text is not UTF-8")?;
+                let numbers = tokenizer.encode(text)?;
+                let tensor = Tensor::from_slice(&numbers, &[numbers.len()])?;
+                (Tokens::Numbers(numbers.into()), tensor)
+            }
+        };
         let digest = samebits::digest([("text", &tensor)])?.into();
-        Ok(Text { bytes, digest })
+        Ok(Text { tokens, digest })
     }
 
-    /// Returns the numbers of bytes to train on and held out.
+    /// Returns the name of its parts.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self.tokens {
+            Tokens::Bytes(_) => "bytes",
+            Tokens::Numbers(_) => "tokens",
+        }
+    }
+
+    fn range(&self, places: RangeInclusive<usize>) -> Vec<i64> {
+        match &self.tokens {
+            Tokens::Bytes(bytes) => bytes[places].iter().copied().map(i64::from).collect(),
+            Tokens::Numbers(numbers) => numbers[places].to_vec(),
+        }
+    }
+
+    /// Returns the numbers of tokens to train on and held out.
     pub(crate) fn lengths(&self) -> [usize; 2] {
-        let held_out = self.bytes.len() / HELD_OUT_SHARE;
-        [self.bytes.len() - held_out, held_out]
+        let length = match &self.tokens {
+            Tokens::Bytes(bytes) => bytes.len(),
+            Tokens::Numbers(numbers) => numbers.len(),
+        };
+        [length - length / HELD_OUT_SHARE, length / HELD_OUT_SHARE]
     }
 
     /// Returns the windows to train on, of `context` inputs each. They begin at places drawn anew
@@ -55,7 +89,7 @@ impl Text {
     }
 }
 
-/// Windows of a part of a text: `context` bytes, and one more as the last target.
+/// Windows of a part of a text: `context` tokens, and one more as the last target.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     text: Text,
@@ -74,13 +108,14 @@ impl Windows {
         context: usize,
         moves: bool,
     ) -> Result<Windows> {
-        ensure!(context > 0, "a context of 0 bytes");
+        let unit = text.unit();
+        ensure!(context > 0, "a context of 0 {unit}");
         let whole = length.saturating_sub(1) / context;
         let count = whole.saturating_sub(usize::from(moves));
         let least = context.saturating_mul(1 + usize::from(moves)).saturating_add(1);
         ensure!(
             count > 0,
-            "{length} bytes are too few for a context of {context}: expected {least}"
+            "{length} {unit} are too few for a context of {context}: expected {least}"
         );
         Ok(Windows { text: text.clone(), start, count, context, moves })
     }
@@ -96,7 +131,8 @@ impl Dataset for Windows {
     /// Returns the identity of the text; a resume or a rank with another text is an error.
     fn describe(&self) -> String {
         let &Windows { count, context, .. } = self;
-        format!("{count} windows of {context} bytes of the text {}", &self.text.digest[..16])
+        let (unit, digest) = (self.text.unit(), &self.text.digest[..16]);
+        format!("{count} windows of {context} {unit} of the text {digest}")
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> samebits::data::Result<Self::Item> {
@@ -108,7 +144,7 @@ impl Dataset for Windows {
             0
         };
         let start = self.start + index * self.context + step;
-        Ok(self.text.bytes[start..=start + self.context].iter().copied().map(i64::from).collect())
+        Ok(self.text.range(start..=start + self.context))
     }
 }
 
@@ -127,7 +163,8 @@ mod tests {
     #[test]
     fn windows_stay_in_their_part_and_move_between_epochs() {
         let bytes: Vec<u8> = (0..=120).collect();
-        let text = Text { bytes: bytes.into(), digest: "0123456789abcdef".into() };
+        let tokens = Tokens::Bytes(bytes.into());
+        let text = Text { tokens, digest: "0123456789abcdef".into() };
         assert_eq!(text.lengths(), [109, 12]);
         let held_out = rows(text.held_out(5).unwrap(), 0);
         assert_eq!(held_out, [[109, 110, 111, 112, 113, 114], [114, 115, 116, 117, 118, 119]]);
@@ -151,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_text_of_the_program_is_plain() {
-        let text = Text::load(None).unwrap();
-        assert!(text.bytes.iter().all(|byte| byte.is_ascii_graphic() || b" \n".contains(byte)));
+        let text = Text::load(None, None).unwrap();
+        let Tokens::Bytes(bytes) = text.tokens else { panic!("expected bytes") };
+        assert!(bytes.iter().all(|byte| byte.is_ascii_graphic() || b" \n".contains(byte)));
     }
 }

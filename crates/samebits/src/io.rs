@@ -6,6 +6,7 @@
 //! | NumPy's `.npy`, one tensor | [`load_npy`] | [`save_npy`] |
 //! | NumPy's `.npz`, many tensors by name | [`load_npz`], [`NpzFile`] | [`save_npz`] |
 //! | folder of a GPT-2 or Llama model | [`load_gpt`] | |
+//! | tokenizer, `tokenizer.json` | [`Tokenizer::load`] | |
 //! | checkpoint: tensors and a state | [`Checkpoint::load`] | [`Checkpoint::save`] |
 //!
 //! The functions read a whole file; the types list its contents and read single tensors.
@@ -39,6 +40,7 @@ mod gpt;
 mod npy;
 mod npz;
 mod safetensors;
+mod tokenizer;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -51,6 +53,7 @@ pub use gpt::{load_gpt, parse_gpt_config};
 pub use npy::{load_npy, save_npy};
 pub use npz::{NpzFile, load_npz, save_npz};
 pub use safetensors::{SafetensorsFile, load_safetensors, save_safetensors};
+pub use tokenizer::Tokenizer;
 pub use whole::write_whole;
 
 /// Tensors by name.
