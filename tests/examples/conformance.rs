@@ -50,7 +50,7 @@ fn files(given: Vec<PathBuf>) -> Vec<PathBuf> {
     }
     match std::env::var_os("SAMEBITS_CONFORMANCE") {
         Some(list) => std::env::split_paths(&list).collect(),
-        None => vec![conformance::own_reference()],
+        None => vec![conformance::own_reference(), conformance::half_reference()],
     }
 }
 

@@ -5,11 +5,16 @@
     python tests/reference/generate.py check tests/reference/torch.safetensors
     python tests/reference/generate.py add tests/reference/torch.safetensors cumsum \
         --params '{"dim": 1}' --inputs '{"input": [3, 4]}' --seed 7
+    python tests/reference/generate.py halves tests/reference/torch.safetensors \
+        tests/reference/half.safetensors
 
 Inputs are float32, or int64 where an input is given as {"shape": [8], "below": 3} or
 {"values": [0, 2]}. Results and gradients are computed in float64 on the CPU. An operator goes by its
 name in `torch.nn.functional` or `torch`, and arguments by their names there; `SPECIAL` holds those
 that are called otherwise. A new operator also needs a handler in tests/src/conformance.
+
+`halves` writes every case again for bfloat16 and float16: inputs and incoming gradients are rounded
+to the type, results and gradients are computed from these in float64 and stored in float32.
 """
 
 import argparse
@@ -162,6 +167,10 @@ def call(op, inputs, params):
     return found if isinstance(found, dict) else {"y": found}
 
 
+# Operators that take no halves, or whose results for other inputs do not depend on them.
+NO_HALVES = ["sparse_mm", "bincount"]
+
+
 def compute(op, inputs, params, grad_outputs=None, seed=0):
     """Results in float64, the gradients that flow in, and those of the inputs."""
     constant = CONSTANT.get(op, [])
@@ -208,8 +217,9 @@ def check(path):
             continue
         for role, found in (("outputs", outputs), ("grads", grads)):
             for name, expected in of(role).items():
+                near = 1e-6 if expected.dtype == torch.float32 else 1e-9
                 close = torch.allclose(
-                    found[name].double(), expected.double(), rtol=1e-9, atol=1e-9, equal_nan=True
+                    found[name].double(), expected.double(), rtol=near, atol=near, equal_nan=True
                 )
                 if not close:
                     failed += 1
@@ -257,6 +267,53 @@ def add(path, op, params, inputs, seed):
     print(f"added {case['name']}: {len(cases) + 1} cases")
 
 
+def below_one(x, dtype):
+    """Rounds to a type. Random numbers that lie below 1 stay there."""
+    y = x.to(dtype)
+    return torch.where((y >= 1) & (x < 1), 1 - torch.finfo(dtype).eps, y)
+
+
+def halves(path, to):
+    tensors, cases, metadata = read(path)
+    found, stored = [], {}
+
+    def store(named, dtype):
+        keys = {}
+        for name, x in named.items():
+            keys[name] = f"t{len(stored)}"
+            stored[keys[name]] = x.to(dtype if x.is_floating_point() else x.dtype).clone(
+                memory_format=torch.contiguous_format
+            )
+        return keys
+
+    for case in cases:
+        if case["op"] in NO_HALVES:
+            continue
+        of = lambda role: {name: tensors[key] for name, key in case[role].items()}
+        for dtype, label in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
+            inputs = {
+                name: (below_one(x, dtype) if name == "random_samples" else x.to(dtype))
+                if x.is_floating_point()
+                else x
+                for name, x in of("inputs").items()
+            }
+            grad_outputs = {name: x.to(dtype) for name, x in of("grad_outputs").items()}
+            outputs, _, grads = compute(case["op"], inputs, case["params"], grad_outputs)
+            record = {
+                "name": f"{case['name']} {label}",
+                "op": case["op"],
+                "dtype": label,
+                "params": case["params"],
+                "inputs": store(inputs, dtype),
+                "outputs": store({n: outputs[n] for n in case["outputs"]}, torch.float32),
+                "grad_outputs": store(grad_outputs, dtype),
+                "grads": store({n: grads[n] for n in case["grads"]}, torch.float32),
+            }
+            found.append(record)
+    save_file(stored, to, metadata | {"cases": json.dumps(found)})
+    print(f"{len(found)} cases")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -268,7 +325,12 @@ def main():
     adds.add_argument("--params", type=json.loads, default={})
     adds.add_argument("--inputs", type=json.loads, required=True)
     adds.add_argument("--seed", type=int, default=0)
+    half = commands.add_parser("halves", help="write every case in half precision")
+    half.add_argument("file")
+    half.add_argument("to")
     args = parser.parse_args()
+    if args.command == "halves":
+        return halves(args.file, args.to)
     if args.command == "check":
         sys.exit(0 if check(args.file) else 1)
     add(args.file, args.op, args.params, args.inputs, args.seed)

@@ -2,8 +2,8 @@
 //!
 //! A reference is a safetensors file whose metadata lists cases: an operator under PyTorch's name,
 //! its parameters, its inputs, the expected results, the incoming gradients and the expected
-//! gradients of the inputs. Each case runs in f32 and in f64, and each result is compared within a
-//! [`Tolerance`] that follows from the operator's contract.
+//! gradients of the inputs. Each case runs in f32 and in f64, or in one type of half precision, and
+//! each result is compared within a [`Tolerance`] that follows from the operator's contract.
 //!
 //! Each family of operators has a file with its handlers: see [`Handler`].
 
@@ -71,6 +71,11 @@ pub fn own_reference() -> PathBuf {
     reference_file("torch.safetensors")
 }
 
+/// Returns the path of the same cases in half precision.
+pub fn half_reference() -> PathBuf {
+    reference_file("half.safetensors")
+}
+
 /// Returns the path of a file in the folder `reference`, below the package's folder if Cargo runs
 /// the program, else below the working folder.
 pub fn reference_file(name: &str) -> PathBuf {
@@ -105,12 +110,12 @@ pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
     reference.records().iter().map(outcome).collect()
 }
 
-/// Returns the cases of a reference in f32 and in f64, each with every output and gradient, to
+/// Returns the cases of a reference in their types, each with every output and gradient, to
 /// compare devices bit by bit.
 pub fn cases(reference: &Arc<Reference>, device: Device) -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, record) in reference.records().iter().enumerate() {
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in record.dtypes().expect("a known type") {
             let reference = Arc::clone(reference);
             let run = move || {
                 let record = &reference.records()[index];
@@ -120,7 +125,10 @@ pub fn cases(reference: &Arc<Reference>, device: Device) -> Vec<Case> {
                 let found = results(handler, record, &reference, dtype, device, false)?;
                 Ok(found.into_values().collect())
             };
-            let name = format!("conformance {} {dtype}", record.name);
+            let name = match record.dtype {
+                Some(_) => format!("conformance {}", record.name),
+                None => format!("conformance {} {dtype}", record.name),
+            };
             cases.push(Case { name, run: Box::new(run) });
         }
     }
@@ -148,15 +156,18 @@ fn handlers() -> impl Iterator<Item = &'static Handler> {
     .flatten()
 }
 
-/// Returns the case's largest error in units of the tolerance, over both types.
+/// Returns the case's largest error in units of the tolerance, over its types.
 fn worst(
     handler: &Handler,
     record: &Record,
     reference: &Reference,
     device: Device,
 ) -> Result<f64, String> {
-    let f32 = worst_in(DType::F32, handler, record, reference, device)?;
-    Ok(f32.max(worst_in(DType::F64, handler, record, reference, device)?))
+    let mut worst: f64 = 0.0;
+    for dtype in record.dtypes().map_err(|error| error.to_string())? {
+        worst = worst.max(worst_in(dtype, handler, record, reference, device)?);
+    }
+    Ok(worst)
 }
 
 /// Returns the case's largest error in one type.

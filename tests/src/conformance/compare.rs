@@ -24,6 +24,9 @@ impl fmt::Display for Quantity<'_> {
 
 /// The maximum distance of a result from the exact value. A unit is half a unit in the last place,
 /// the maximum error of one rounding. Integers and booleans must be equal.
+///
+/// A result of half precision is computed in f32: the units are those of f32, and one rounding to
+/// the half is added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// Nothing is computed: the elements are copies.
@@ -76,6 +79,8 @@ pub(super) fn error(
         Tolerance::Contraction(_) => wide(&magnitude()?)?,
         _ => vec![largest; expected.len()],
     };
+    // Halves are results of f32, rounded once more.
+    let (inside, half) = if dtype.is_half() { (DType::F32, Some(dtype)) } else { (dtype, None) };
     // The reference is rounded, too; that shows only against a result in f64.
     let slack = if dtype == DType::F64 { REFERENCE * half_ulp(largest, dtype) } else { 0.0 };
     let mut worst: f64 = 0.0;
@@ -85,11 +90,16 @@ pub(super) fn error(
         }
         let allowed = match tolerance {
             Tolerance::Copied => 0.0,
-            Tolerance::Rounded(units) => units * half_ulp(expected, dtype),
-            Tolerance::Largest(units) => units * half_ulp(largest, dtype),
-            Tolerance::Beside { magnitude, units } => units * half_ulp(magnitude, dtype),
-            Tolerance::Contraction(units) => units * half_ulp(magnitudes[i], dtype),
+            Tolerance::Rounded(units) => units * half_ulp(expected, inside),
+            Tolerance::Largest(units) => units * half_ulp(largest, inside),
+            Tolerance::Beside { magnitude, units } => units * half_ulp(magnitude, inside),
+            Tolerance::Contraction(units) => units * half_ulp(magnitudes[i], inside),
         } + slack;
+        let Some(allowed) =
+            half.map_or(Some(allowed), |half| rounded(allowed, found, expected, half))
+        else {
+            continue;
+        };
         let error = (found - expected).abs() / allowed;
         if error.is_nan() || error > 1.0 {
             return Err(format!(
@@ -102,11 +112,30 @@ pub(super) fn error(
     Ok(worst)
 }
 
+/// Returns the error that a result of half precision may have if that of f32 may have this one, or
+/// `None` if a number so near to the expected one is rounded to this infinity.
+fn rounded(allowed: f64, found: f64, expected: f64, half: DType) -> Option<f64> {
+    // The reference holds results in f32.
+    let allowed = allowed + half_ulp(expected, DType::F32);
+    if found.is_infinite() {
+        let overflow = match half {
+            DType::F16 => 65520.0,
+            _ => (2.0 - power_of_two(-8)) * power_of_two(127),
+        };
+        let near = expected.is_sign_negative() == found.is_sign_negative();
+        return (!near || expected.abs() + allowed < overflow).then_some(allowed);
+    }
+    // The number was rounded within the binade of the result, or up to its lower end.
+    Some(allowed + half_ulp(found, half))
+}
+
 /// Returns half the distance between neighbouring numbers of the type at `x`, slightly enlarged so
 /// that a tie decided by the reference's own error does not count.
 fn half_ulp(x: f64, dtype: DType) -> f64 {
     let (digits, least) = match dtype {
         DType::F32 => (24, -149),
+        DType::BF16 => (8, -133),
+        DType::F16 => (11, -24),
         _ => (53, -1074),
     };
     // The exponent as stored; subnormal numbers of f64 share the smallest one.

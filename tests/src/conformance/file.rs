@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Error, Result};
+use samebits::{DType, Error, Result, bf16, f16};
 use serde::Deserialize;
 
 /// The cases and tensors of a reference file.
@@ -19,6 +19,8 @@ pub struct Record {
     pub name: String,
     /// PyTorch's name of the operator.
     pub op: String,
+    /// The half precision type of inputs and results, if it is a case of halves: `bf16` or `f16`.
+    pub dtype: Option<String>,
     /// The parameters, under PyTorch's names.
     pub params: serde_json::Map<String, serde_json::Value>,
     /// The tensor arguments.
@@ -29,6 +31,20 @@ pub struct Record {
     pub grad_outputs: BTreeMap<String, String>,
     /// The gradient of each differentiable argument.
     pub grads: BTreeMap<String, String>,
+}
+
+impl Record {
+    /// Returns the float types in which the case runs.
+    ///
+    /// # Errors
+    ///
+    /// The type of halves has another name.
+    pub fn dtypes(&self) -> Result<Vec<DType>> {
+        let Some(name) = &self.dtype else { return Ok(vec![DType::F32, DType::F64]) };
+        let half = [DType::BF16, DType::F16].into_iter().find(|dtype| dtype.name() == name);
+        let unknown = || Error::invalid("conformance", format!("expected bf16 or f16, got {name}"));
+        Ok(vec![half.ok_or_else(unknown)?])
+    }
 }
 
 impl Reference {
@@ -95,6 +111,8 @@ fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Result<Va
     let tensor = match dtype {
         safetensors::Dtype::F32 => Value::from_slice(&values(bytes, f32::from_le_bytes), shape),
         safetensors::Dtype::F64 => Value::from_slice(&values(bytes, f64::from_le_bytes), shape),
+        safetensors::Dtype::BF16 => Value::from_slice(&values(bytes, bf16::from_le_bytes), shape),
+        safetensors::Dtype::F16 => Value::from_slice(&values(bytes, f16::from_le_bytes), shape),
         safetensors::Dtype::I64 => Value::from_slice(&values(bytes, i64::from_le_bytes), shape),
         safetensors::Dtype::U8 => Value::from_slice(bytes, shape),
         safetensors::Dtype::BOOL => {
