@@ -57,8 +57,17 @@ const LONG: [&str; 9] = [
 
 /// Parts of the names of cases that take a second or more there. The schedules after the first share
 /// them, so that each runs under two.
-const SHARED: [&str; 8] =
-    ["300000", "700001", "100003", "[33, 5000]", "[6, 50, 7, 20]", " i64", "Cubic", "logcumsumexp"];
+const SHARED: [&str; 9] = [
+    "300000",
+    "700001",
+    "100003",
+    "[33, 5000]",
+    "[6, 50, 7, 20]",
+    " i64",
+    "Cubic",
+    "logcumsumexp",
+    "halves ",
+];
 
 /// As [`LONG`], and also left out for strided inputs: a layout affects them as it affects smaller
 /// cases, and f64 as it affects f32.

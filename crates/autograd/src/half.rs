@@ -88,6 +88,9 @@ const MOVING: &[&str] = &[
     "zeros_like",
 ];
 
+/// Functions with kernels of halves, which widen while they read: they take halves as they are.
+const FUSED: &[&str] = &["bmm", "linear", "matmul", "mm", "mv"];
+
 /// Functions that draw in the form of a tensor. Floats of halves are refused, because a rounded number
 /// could be the bound that the range excludes; integers are cast once.
 const DRAWING: &[&str] = &[
@@ -205,6 +208,8 @@ pub(crate) struct Rule {
     low: Option<DType>,
     /// The type to which results are rounded.
     result: DType,
+    /// True if arguments are not widened.
+    fused: bool,
 }
 
 impl Types {
@@ -252,18 +257,20 @@ fn rule(
     if is_among(MOVING) && (autocast.is_none() || other.is_none() || op == "to_dtype") {
         return Ok(None);
     }
+    let fused = is_among(FUSED);
     if autocast.is_some() && types().all(|dtype| dtype.is_half() || dtype == DType::F32) {
         if is_among(LOW) {
-            return Ok(autocast.map(|low| Rule { low: Some(low), result: low }));
+            return Ok(autocast.map(|low| Rule { low: Some(low), result: low, fused }));
         }
         // Of f32 alone too: products inside such a function are not rounded.
         if !halves || other.is_some() || is_among(HIGH) {
-            return Ok(Some(Rule { low: None, result: DType::F32 }));
+            return Ok(Some(Rule { low: None, result: DType::F32, fused: false }));
         }
     }
     match other {
         _ if !halves => Ok(None),
-        None => Ok(Some(Rule { low: None, result: first })),
+        None if fused => Ok(None),
+        None => Ok(Some(Rule { low: None, result: first, fused })),
         Some(got) => Err(Error::DTypeMismatch { op, what: "the arguments", expected: first, got }),
     }
 }
@@ -272,7 +279,10 @@ impl Rule {
     /// Returns an argument as the function computes with it.
     pub(crate) fn widen(&self, x: &Tensor) -> Result<Tensor> {
         match self.low {
-            Some(low) if x.dtype().is_float() => widen(&to_dtype(x, low)?),
+            Some(low) if x.dtype().is_float() => {
+                let x = to_dtype(x, low)?;
+                if self.fused { Ok(x) } else { widen(&x) }
+            }
             _ => widen(x),
         }
     }
@@ -363,10 +373,11 @@ mod tests {
 
     #[test]
     fn lists_are_sorted_and_disjoint() {
-        for list in [MOVING, DRAWING, LOW, HIGH] {
+        for list in [MOVING, FUSED, DRAWING, LOW, HIGH] {
             assert!(list.is_sorted());
         }
         assert!(!LOW.iter().any(|name| HIGH.contains(name) || MOVING.contains(name)));
         assert!(!HIGH.iter().any(|name| MOVING.contains(name)));
+        assert!(FUSED.iter().all(|name| LOW.contains(name)));
     }
 }

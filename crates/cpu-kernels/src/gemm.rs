@@ -2,14 +2,16 @@
 //! packing, and the strided matrix product.
 
 pub(crate) mod driver;
-
+pub(crate) mod halves;
 pub(crate) mod pack;
 pub(crate) mod real;
 pub(crate) mod reused;
 pub(crate) mod scratch;
+mod source;
 mod thin;
 
 pub use real::Real;
+pub(crate) use source::Source;
 
 /// The number of steps of `k` in one chain of fused multiply-adds.
 ///

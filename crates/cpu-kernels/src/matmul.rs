@@ -1,7 +1,8 @@
 //! Matrix products in a fixed order.
 
-use crate::gemm::driver;
+use crate::elementwise::halves::Half;
 use crate::gemm::pack::{Factors, Lanes};
+use crate::gemm::{Source, driver, halves};
 use samebits_numerics::memory::{OutOfMemory, product};
 use thiserror::Error;
 
@@ -115,7 +116,7 @@ pub struct Matrix<'a, T> {
     column_stride: usize,
 }
 
-impl<'a, T: Real> Matrix<'a, T> {
+impl<'a, T: Copy> Matrix<'a, T> {
     /// Returns a matrix whose rows are contiguous and consecutive.
     ///
     /// # Errors
@@ -275,6 +276,41 @@ pub fn matmul_batched<T: Real>(
     b_offsets: &[usize],
     out: &mut [T],
 ) -> Result<(), Error> {
+    check(&a, a_offsets, &b, b_offsets, out.len())?;
+    let factors =
+        |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
+    Ok(driver::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out)?)
+}
+
+/// Computes many products of halves as [`matmul_batched`] does those of the same numbers in f32,
+/// adds `bias` to each row in f32, and rounds each element once.
+///
+/// # Panics
+///
+/// If `bias` has fewer elements than a row.
+pub(crate) fn matmul_halves<S: Source<f32> + Half>(
+    a: Matrix<'_, S>,
+    a_offsets: &[usize],
+    b: Matrix<'_, S>,
+    b_offsets: &[usize],
+    bias: Option<&[S]>,
+    out: &mut [S],
+) -> Result<(), Error> {
+    check(&a, a_offsets, &b, b_offsets, out.len())?;
+    let factors =
+        |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
+    let shape = (a.rows, b.columns, a.columns);
+    Ok(halves::half_products(a_offsets.len(), shape, factors, bias, out)?)
+}
+
+/// Checks the sizes of products, and the places of their factors.
+fn check<T: Copy>(
+    a: &Matrix<'_, T>,
+    a_offsets: &[usize],
+    b: &Matrix<'_, T>,
+    b_offsets: &[usize],
+    got: usize,
+) -> Result<(), Error> {
     if a.columns != b.rows {
         return Err(Error::InnerSize { a: (a.rows, a.columns), b: (b.rows, b.columns) });
     }
@@ -283,8 +319,8 @@ pub fn matmul_batched<T: Real>(
     }
     let (count, rows, columns) = (a_offsets.len(), a.rows, b.columns);
     let want = product(&[count, rows, columns]).ok_or(Error::TooLarge { count, rows, columns })?;
-    if out.len() != want {
-        return Err(Error::OutputSize { want, got: out.len() });
+    if got != want {
+        return Err(Error::OutputSize { want, got });
     }
     for &offset in a_offsets {
         a.check_at(offset)?;
@@ -292,7 +328,5 @@ pub fn matmul_batched<T: Real>(
     for &offset in b_offsets {
         b.check_at(offset)?;
     }
-    let factors =
-        |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
-    Ok(driver::products(count, (rows, columns, a.columns), factors, out)?)
+    Ok(())
 }

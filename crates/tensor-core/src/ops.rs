@@ -55,7 +55,7 @@ pub use loss::{
     CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, LogitLoss, LogitLossGrad, NllLoss, NllLossGrad,
     Reduction, SoftmaxGrad,
 };
-pub use matmul::Matmul;
+pub use matmul::{HalfMatmul, Matmul};
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};
 pub use padding::{Pad, PadGrad};

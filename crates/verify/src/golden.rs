@@ -30,6 +30,7 @@ impl Golden {
             "contraction",
             "elementwise",
             "embedding",
+            "half",
             "index",
             "integers",
             "loss",

@@ -11,6 +11,7 @@ mod contraction;
 mod drawn;
 mod elementwise;
 mod embedding;
+mod half;
 mod index;
 mod integers;
 mod loss;
@@ -33,7 +34,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use samebits::numerics::fpenv;
-use samebits::ops::{Affine, Cat, Normal};
+use samebits::ops::{Affine, Cast, Cat, Normal};
 use samebits::registry::{self, KernelInfo};
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Determinism, Device, DeviceKind, Generator, Op, Result, Tensor, dispatch};
@@ -115,6 +116,7 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("contraction", contraction::add, contraction::samples),
     ("elementwise", elementwise::add, elementwise::samples),
     ("embedding", embedding::add, embedding::samples),
+    ("half", half::add, |_| {}),
     ("index", index::add, index::samples),
     ("integers", integers::add, integers::samples),
     ("loss", loss::add, loss::samples),
@@ -370,8 +372,13 @@ fn shifted(x: &Value, offset: usize) -> Result<Value> {
     dispatch(&both)?.narrow(0, offset, x.numel())?.reshape(x.shape())
 }
 
-/// Returns normal numbers of a shape and type, different for each seed.
+/// Returns normal numbers of a shape and type, different for each seed; halves are those of f32,
+/// rounded.
 pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Value {
+    if dtype.is_half() {
+        let x = normal_of(shape, DType::F32, seed);
+        return dispatch(&Cast { x, to: dtype }).expect("a float type");
+    }
     dispatch(&Normal {
         shape: shape.to_vec(),
         dtype,

@@ -1,11 +1,12 @@
 use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
-use samebits_tensor_core::ops::Matmul;
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::ops::{HalfMatmul, Matmul};
+use samebits_tensor_core::{Device, Error, Result};
 
 use super::broadcast::sum_to;
 use super::elementwise::{add, scaled, wanted};
 use super::shape::{reshape, transpose};
+use crate::half::{Narrow, in_f32, widen};
 use crate::{Tensor, run};
 
 /// Multiplies matrices, with PyTorch's rules for the number of dimensions.
@@ -155,6 +156,9 @@ pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) ->
 #[named]
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if let Some(bias) = bias.filter(|_| x.dtype().is_half()) {
+        return half_linear(x, weight, bias);
+    }
     let product = match weight.shape() {
         [_] => matmul(x, weight)?,
         [_, _] => matmul(x, &transpose(weight, 0, 1)?)?,
@@ -171,27 +175,72 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     }
 }
 
+/// Computes [`linear`] of halves, rounded once.
+#[track_caller]
+fn half_linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+    match (x.shape(), weight.shape(), bias.shape()) {
+        ([rows @ .., width], &[columns, _], &[length]) if length == columns => {
+            let flat = reshape(x, [rows.iter().product(), *width])?;
+            let product = half_product(&flat, &transpose(weight, 0, 1)?, Some(bias))?;
+            reshape(&product, [rows, &[columns]].concat())
+        }
+        _ => linear(&widen(x)?, &widen(weight)?, Some(&widen(bias)?))?.narrow(x.dtype()),
+    }
+}
+
 /// Multiplies matrices; both operands have at least two dimensions.
 #[track_caller]
 fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.dtype().is_half() {
+        return half_product(a, b, None);
+    }
     let value = run(&Matmul { a: a.value().clone(), b: b.value().clone() })?;
     let (x, y) = (a.clone(), b.clone());
-    Ok(Tensor::computed(value, &[a, b], move |grad| {
-        let flip = |x: &Tensor| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
-        Ok(vec![
-            wanted(&x, || sum_to(&product(grad, &flip(&y)?)?, x.shape()))?,
-            wanted(&y, || {
-                // Use the layout of the factor, usually a weight seen transposed. The product of
-                // two elements is the same in either order.
-                let flipped = !y.value().is_contiguous() && flip(&y)?.value().is_contiguous();
-                let along = if flipped {
-                    flip(&product(&flip(grad)?, &x)?)?
-                } else {
-                    product(&flip(&x)?, grad)?
-                };
-                sum_to(&along, y.shape())
-            })?,
-        ])
+    Ok(Tensor::computed(value, &[a, b], move |grad| factor_gradients(grad, &x, &y)))
+}
+
+/// Returns the gradients of the factors of a product.
+fn factor_gradients(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    let flip = |x: &Tensor| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
+    Ok(vec![
+        wanted(x, || sum_to(&product(grad, &flip(y)?)?, x.shape()))?,
+        wanted(y, || {
+            // Use the layout of the factor, usually a weight seen transposed. The product of two
+            // elements is the same in either order.
+            let flipped = !y.value().is_contiguous() && flip(y)?.value().is_contiguous();
+            let along =
+                if flipped { flip(&product(&flip(grad)?, x)?)? } else { product(&flip(x)?, grad)? };
+            sum_to(&along, y.shape())
+        })?,
+    ])
+}
+
+/// Multiplies matrices of halves and adds a bias of the result's columns; each element is rounded once.
+#[track_caller]
+fn half_product(a: &Tensor, b: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let batch = |x: &Tensor| x.shape()[..x.shape().len() - 2].to_vec();
+    // The gradient of an operand that is repeated is a sum, which is in f32.
+    if a.device() != Device::Cpu || batch(a) != batch(b) {
+        let half = a.dtype();
+        let product = product(&widen(a)?, &widen(b)?)?;
+        return match bias {
+            Some(bias) => add(&product, &widen(bias)?)?.narrow(half),
+            None => product.narrow(half),
+        };
+    }
+    let value = run(&HalfMatmul {
+        a: a.value().clone(),
+        b: b.value().clone(),
+        bias: bias.map(|bias| bias.value().clone()),
+    })?;
+    let (x, y, z) = (a.clone(), b.clone(), bias.cloned());
+    let inputs: Vec<&Tensor> = [Some(a), Some(b), bias].into_iter().flatten().collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
+        let mut found = factor_gradients(grad, &x, &y)?;
+        if let Some(bias) = &z {
+            found.push(wanted(bias, || in_f32(grad, |grad| sum_to(grad, bias.shape())))?);
+        }
+        Ok(found)
     }))
 }
 

@@ -245,7 +245,7 @@ impl<T: Number> Plan<T> {
     ) -> Result<()> {
         let AttentionSizes { keys, width, features, .. } = self.sizes;
         let named = |error| memory::named(ATTENTION)(error);
-        let Scratch { a, b, tile, source } = scratch;
+        let Scratch { a, b, tile, source, .. } = scratch;
         let (rows, first) = (strip.sums.len(), strip.first);
         let scores = source.slice(&[rows, self.stride]).map_err(named)?;
         let differences = b.slice(&[keys]).map_err(named)?;

@@ -1,10 +1,12 @@
 use samebits_tensor_core::geometry::Products;
-use samebits_tensor_core::ops::Matmul;
+use samebits_tensor_core::ops::{HalfMatmul, Matmul};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Error, Layout, Op, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Layout, Op, Result, Tensor, bf16, f16};
 
 use super::{FLOATS, filled, with_float};
-use crate::matmul::{Matrix, matmul_batched};
+use crate::elementwise::halves::Half;
+use crate::gemm::Source;
+use crate::matmul::{Matrix, matmul_batched, matmul_halves};
 use crate::memory;
 
 pub(super) fn register_all() {
@@ -20,21 +22,39 @@ pub(super) fn register_all() {
                         return Ok(());
                     }
                     let (a, b) = (Operand::new(&op.a, batch)?, Operand::new(&op.b, batch)?);
-                    let matrix = |operand: &Operand, x| {
-                        Matrix::with_strides(
-                            x, operand.rows, operand.columns, operand.row_stride, operand.column_stride,
-                        )
-                    };
-                    let (left, right) = (op.a.storage_slice::<T>()?, op.b.storage_slice::<T>()?);
-                    matrix(&a, left)
-                        .and_then(|left| {
-                            matmul_batched(left, &a.offsets, matrix(&b, right)?, &b.offsets, out)
-                        })
-                        .map_err(Error::from)
+                    let (left, right) = (op.a.storage_slice::<T>()?, op.b.storage_slice()?);
+                    let (left, right) = (a.matrix(left)?, b.matrix(right)?);
+                    Ok(matmul_batched(left, &a.offsets, right, &b.offsets, out)?)
                 })
             })
         },
     ));
+    register(Kernel::portable(
+        "blocked",
+        &[DType::F16, DType::BF16],
+        "each element is a chain of f32 fma in ascending k within blocks of a fixed length, rounded once",
+        |op: &HalfMatmul, products| match op.a.dtype() {
+            DType::BF16 => of_halves::<bf16>(op, products),
+            _ => of_halves::<f16>(op, products),
+        },
+    ));
+}
+
+fn of_halves<T: Source<f32> + Half + samebits_tensor_core::Element>(
+    op: &HalfMatmul,
+    Products { batch, shape, .. }: &Products,
+) -> Result<Tensor> {
+    let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
+    filled(shape, |out| {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (a, b) = (Operand::new(&op.a, batch)?, Operand::new(&op.b, batch)?);
+        let (left, right) = (op.a.storage_slice::<T>()?, op.b.storage_slice()?);
+        let (left, right) = (a.matrix(left)?, b.matrix(right)?);
+        let bias = bias.as_ref().map(Tensor::as_slice).transpose()?;
+        Ok(matmul_halves(left, &a.offsets, right, &b.offsets, bias, out)?)
+    })
 }
 
 /// The matrices of one operand: their strides, and the start of each.
@@ -61,5 +81,11 @@ impl Operand {
             column_stride: strides[first + 1],
             offsets,
         })
+    }
+
+    /// Returns the first matrix, in its storage.
+    fn matrix<'a, T: Copy>(&self, x: &'a [T]) -> Result<Matrix<'a, T>> {
+        let Operand { rows, columns, row_stride, column_stride, .. } = *self;
+        Matrix::with_strides(x, rows, columns, row_stride, column_stride).map_err(Error::from)
     }
 }

@@ -64,6 +64,32 @@ impl Convert<f32, f16> for Rounded {
     }
 }
 
+/// A 16-bit float.
+pub(crate) trait Half: Copy + Send + Sync + 'static {
+    /// Returns the same number; a NaN becomes the canonical one.
+    fn widen(self) -> f32;
+
+    /// Rounds to nearest even; a NaN becomes the canonical one.
+    fn round(x: f32) -> Self;
+}
+
+macro_rules! half {
+    ($($half:ty),*) => {$(
+        impl Half for $half {
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                Exact.convert(self)
+            }
+
+            #[inline(always)]
+            fn round(x: f32) -> $half {
+                Rounded.convert(x)
+            }
+        }
+    )*};
+}
+half!(bf16, f16);
+
 #[inline(always)]
 fn canonical(x: f32) -> f32 {
     if x.is_nan() { f32::from_bits(0x7fc0_0000) } else { x }
@@ -109,52 +135,4 @@ pub(crate) fn from_f16(from: &[f16], to: &mut [f32]) {
 /// Converts to f16.
 pub(crate) fn to_f16(from: &[f32], to: &mut [f16]) {
     each(Rounded, from, to);
-}
-
-#[cfg(test)]
-mod tests {
-    use samebits_tensor_core::scalar::cast;
-
-    use super::*;
-
-    fn bits(x: &[f32]) -> Vec<u32> {
-        x.iter().map(|x| x.to_bits()).collect()
-    }
-
-    /// The reference goes by f64 and the crate `half`.
-    #[test]
-    fn every_half_is_converted_exactly() {
-        let all: Vec<u16> = (0..=u16::MAX).collect();
-        let (mut found, mut expected) = (vec![0.0; all.len()], vec![0.0; all.len()]);
-        let halves: Vec<bf16> = all.iter().map(|&bits| bf16::from_bits(bits)).collect();
-        from_bf16(&halves, &mut found);
-        cast(&halves, &mut expected);
-        assert_eq!(bits(&found), bits(&expected));
-        let halves: Vec<f16> = all.iter().map(|&bits| f16::from_bits(bits)).collect();
-        from_f16(&halves, &mut found);
-        cast(&halves, &mut expected);
-        assert_eq!(bits(&found), bits(&expected));
-    }
-
-    /// All f32 whose lower half has one of these patterns: ties, their neighbours, and others.
-    #[test]
-    fn f32_is_rounded_once() {
-        let lower = [0, 1, 0x0fff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0x9abc, 0xf000, 0xffff];
-        for low in lower {
-            let all: Vec<f32> =
-                (0..=u16::MAX).map(|high| f32::from_bits(u32::from(high) << 16 | low)).collect();
-            let (mut found, mut expected) =
-                (vec![bf16::ZERO; all.len()], vec![bf16::ZERO; all.len()]);
-            to_bf16(&all, &mut found);
-            cast(&all, &mut expected);
-            let pairs = |x: &[bf16]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(pairs(&found), pairs(&expected), "{low:x}");
-            let (mut found, mut expected) =
-                (vec![f16::ZERO; all.len()], vec![f16::ZERO; all.len()]);
-            to_f16(&all, &mut found);
-            cast(&all, &mut expected);
-            let pairs = |x: &[f16]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(pairs(&found), pairs(&expected), "{low:x}");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::pack::{Factors, Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
-use super::{K_BLOCK, Real, even_parts, thin};
+use super::{K_BLOCK, Real, Source, even_parts, thin};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
 use crate::parallel;
 use samebits_numerics::memory::{OutOfMemory, product};
@@ -20,18 +20,16 @@ const MANY: usize = 16;
 const TASK_WORK: usize = 1 << 17;
 /// The number of multiplications from which packing shared columns pays.
 const SHARED_WORK: usize = 1 << 23;
-/// The number of elements of B packed at a time, which limits the memory.
-const PACKED_ELEMENTS: usize = 1 << 24;
 
 /// Computes `count` products of one shape, each `m` by `n` over `k`, into consecutive matrices of
 /// `out`, which has exactly their size.
 ///
 /// The choices made here (the broadcast operand, the cuts of the output, the packed operands)
 /// distribute the work and change no chain of operations.
-pub(crate) fn products<'a, T: Real>(
+pub(crate) fn products<'a, T: Real, S: Source<T>>(
     count: usize,
     (m, n, k): (usize, usize, usize),
-    factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+    factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
     debug_assert_eq!(product(&[count, m, n]), Some(out.len()));
@@ -102,9 +100,9 @@ struct Tables {
 
 /// The source of the columns of a task.
 #[derive(Clone, Copy)]
-enum Columns<'a, T> {
+enum Columns<'a, T, S> {
     /// The operand itself; a task packs the columns that it cannot load.
-    Operand(Lanes<'a, T>),
+    Operand(Lanes<'a, S>),
     /// Panels `[panel][step][width]` of `steps` steps, packed in advance.
     Packed { panels: &'a [T], steps: usize },
 }
@@ -145,13 +143,13 @@ impl<T: Real> Plan<T> {
     }
 
     /// Returns true if several tasks read the same columns, so that packing them once pays.
-    fn shares_columns(&self, b: Lanes<'_, T>) -> bool {
+    fn shares_columns<S: Source<T>>(&self, b: Lanes<'_, S>) -> bool {
         let work = (self.rows * self.columns).saturating_mul(self.k);
-        let small = work < SHARED_WORK && self.reads_columns_in_place(b);
+        let small = work < SHARED_WORK && self.columns_in_place(b).is_some();
         self.rows > self.task_rows && !small
     }
 
-    fn tables(&self, steps: usize, Factors { a, b }: Factors<'_, T>) -> Tables {
+    fn tables<S: Source<T>>(&self, steps: usize, Factors { a, b }: Factors<'_, S>) -> Tables {
         let k = steps.min(K_BLOCK);
         let table = |step| StepTable { step, offsets: Offsets::linear(k, step) };
         let in_place = self.reads_rows_in_place(a);
@@ -174,11 +172,11 @@ impl<T: Real> Plan<T> {
         }
     }
 
-    fn run_separate<'a>(
+    fn run_separate<'a, S: Source<T>>(
         &self,
         count: usize,
-        first: Factors<'a, T>,
-        factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+        first: Factors<'a, S>,
+        factors: impl Fn(usize) -> Factors<'a, S> + Sync,
         out: &mut [T],
     ) -> Result<(), OutOfMemory> {
         let tables = self.tables(self.k, first);
@@ -187,17 +185,17 @@ impl<T: Real> Plan<T> {
     }
 
     /// Packs the columns of as many products as the memory limit allows, then multiplies.
-    fn run_shared<'a>(
+    fn run_shared<'a, S: Source<T>>(
         &self,
         count: usize,
-        first: Factors<'a, T>,
-        factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+        first: Factors<'a, S>,
+        factors: impl Fn(usize) -> Factors<'a, S> + Sync,
         out: &mut [T],
     ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
         let padded = self.columns.next_multiple_of(width);
         // Cutting the columns into chunks would need another grid, so only the steps are cut.
-        let most = (PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
+        let most = (S::PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
         let at_once = (most / self.k).clamp(1, count);
         let matrix = self.rows * self.columns;
         T::with_scratch(|scratch| {
@@ -226,11 +224,11 @@ impl<T: Real> Plan<T> {
     }
 
     /// Computes steps `steps` of `count` products.
-    fn run<'a>(
+    fn run<'a, S: Source<T>>(
         &self,
         count: usize,
-        rows: impl Fn(usize) -> Lanes<'a, T> + Sync,
-        columns: impl Fn(usize) -> Columns<'a, T> + Sync,
+        rows: impl Fn(usize) -> Lanes<'a, S> + Sync,
+        columns: impl Fn(usize) -> Columns<'a, T, S> + Sync,
         steps: Range<usize>,
         tables: &Tables,
         out: &mut [T],
@@ -251,10 +249,10 @@ impl<T: Real> Plan<T> {
     }
 
     /// Computes all steps of `steps` for one tile of the output, whose rows are in `row_panels`.
-    fn task(
+    fn task<S: Source<T>>(
         &self,
-        a: Lanes<'_, T>,
-        columns: Columns<'_, T>,
+        a: Lanes<'_, S>,
+        columns: Columns<'_, T, S>,
         steps: Range<usize>,
         tables: &Tables,
         (row, column): (usize, usize),
@@ -268,12 +266,12 @@ impl<T: Real> Plan<T> {
         let Scratch { a: packed_a, b: packed_b, tile: spare, .. } = scratch;
         let spare = spare.slice(&[self.tiles.max_rows(), width])?;
         let a = Lanes { data: &a.data[row * a.lane_stride..], ..a };
-        let a_direct = !tables.rows.is_empty();
+        let a_direct = S::in_place(a.data).filter(|_| !tables.rows.is_empty());
         let mut block = steps.start;
         while block < steps.end {
             let k = K_BLOCK.min(steps.end - block);
             let finish = Finish { add: block > 0, last: block + k == self.k };
-            let rows: &[T] = if a_direct {
+            let rows: &[T] = if a_direct.is_some() {
                 &[]
             } else {
                 let rows = packed_a.slice(&[task_rows, k])?;
@@ -290,16 +288,21 @@ impl<T: Real> Plan<T> {
                         let at = (panel * packed_steps + block - steps.start) * width;
                         (&panels[at..at + k * width], &tables.packed)
                     }
-                    Columns::Operand(b) if self.reads_columns_in_place(b) && count == width => {
-                        (&b.data[block * b.step_stride + column + first..], &tables.operand)
-                    }
                     Columns::Operand(b) => {
-                        let out = packed_b.slice(&[k, width])?;
-                        let lanes = column + first..column + first + count;
-                        let steps = block..block + k;
-                        let panels = &[lanes];
-                        simd::dispatch(PackPanels { source: b, panels, steps, width, out });
-                        (out, &tables.packed)
+                        match self.columns_in_place(b).filter(|_| count == width) {
+                            Some(data) => {
+                                let from = block * b.step_stride + column + first;
+                                (&data[from..], &tables.operand)
+                            }
+                            None => {
+                                let out = packed_b.slice(&[k, width])?;
+                                let lanes = column + first..column + first + count;
+                                let steps = block..block + k;
+                                let panels = &[lanes];
+                                simd::dispatch(PackPanels { source: b, panels, steps, width, out });
+                                (out, &tables.packed)
+                            }
+                        }
                     }
                 };
                 let mut packed = rows;
@@ -307,8 +310,8 @@ impl<T: Real> Plan<T> {
                     let r = lanes.len();
                     let at = (lanes.start, first);
                     let whole = count == width && !self.transpose;
-                    let values = if a_direct {
-                        &a.data[lanes.start * a.lane_stride + block..]
+                    let values = if let Some(data) = a_direct {
+                        &data[lanes.start * a.lane_stride + block..]
                     } else {
                         let (values, rest) = packed.split_at(r * k);
                         packed = rest;
@@ -316,7 +319,7 @@ impl<T: Real> Plan<T> {
                     };
                     let run = |to: &mut TileMut<'_, T>, place, how| {
                         let tiles = self.tiles;
-                        if a_direct {
+                        if a_direct.is_some() {
                             let (rows, steps) = (&tables.rows[r - 1], (&tables.unit, 0, k));
                             tiles.run_strided(
                                 values, rows, steps, panel, table.step, to, place, how,
@@ -343,15 +346,19 @@ impl<T: Real> Plan<T> {
     /// Returns true if tiles read A from the operand: with few columns, packing costs more than it
     /// saves. It returns false if rows are a multiple of a page apart, because they compete for the
     /// same cache lines.
-    fn reads_rows_in_place(&self, a: Lanes<'_, T>) -> bool {
+    fn reads_rows_in_place<S: Source<T>>(&self, a: Lanes<'_, S>) -> bool {
         let panels = self.columns.min(self.task_columns).div_ceil(self.tiles.columns());
-        a.step_stride == 1 && panels <= 2 && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
+        S::in_place(a.data).is_some()
+            && a.step_stride == 1
+            && panels <= 2
+            && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
     }
 
-    /// Returns true if tiles read B from the operand.
-    fn reads_columns_in_place(&self, b: Lanes<'_, T>) -> bool {
+    /// Returns the elements of B if tiles read them from the operand.
+    fn columns_in_place<'b, S: Source<T>>(&self, b: Lanes<'b, S>) -> Option<&'b [T]> {
         let near = b.step_stride * size_of::<T>() <= 1024;
-        b.lane_stride == 1 && (near || self.rows <= 3 * self.tiles.max_rows())
+        let reads = b.lane_stride == 1 && (near || self.rows <= 3 * self.tiles.max_rows());
+        S::in_place(b.data).filter(|_| reads)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Panels: the values that a register tile reads, in reading order.
 
-use super::Real;
+use super::{Real, Source};
 use crate::parallel;
 use samebits_numerics::simd;
 use std::ops::Range;
@@ -26,8 +26,8 @@ pub(crate) struct Factors<'a, T> {
 const PACKED_PANELS: usize = 8;
 
 /// Packs steps `steps` of all `lanes` to `out` as `[panel][step][width]`, in parallel.
-pub(crate) fn pack_all<T: Real>(
-    source: Lanes<'_, T>,
+pub(crate) fn pack_all<T: Real, S: Source<T>>(
+    source: Lanes<'_, S>,
     lanes: usize,
     steps: Range<usize>,
     width: usize,
@@ -48,8 +48,8 @@ pub(crate) fn pack_all<T: Real>(
 
 /// Writes steps `steps` of lanes `lanes` to `panel` as `[step][width]`; missing lanes become +0.
 #[inline(always)]
-pub(crate) fn pack_panel<T: Real>(
-    source: Lanes<'_, T>,
+pub(crate) fn pack_panel<T: Real, S: Source<T>>(
+    source: Lanes<'_, S>,
     lanes: Range<usize>,
     steps: Range<usize>,
     width: usize,
@@ -69,10 +69,10 @@ pub(crate) fn pack_panel<T: Real>(
         macro_rules! known {
             ($($count:literal)*) => {
                 match count {
-                    $($count => copy_steps::<T, $count>(source, first, steps, width, panel),)*
+                    $($count => copy_steps::<T, S, $count>(source, first, steps, width, panel),)*
                     _ => for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
                         let from = first + step * source.step_stride;
-                        row[..count].copy_from_slice(&source.data[from..from + count]);
+                        S::copy(&source.data[from..from + count], &mut row[..count]);
                     },
                 }
             };
@@ -80,12 +80,12 @@ pub(crate) fn pack_panel<T: Real>(
         known!(4 5 6 13 14 16 32);
     } else if source.step_stride == 1 {
         let from = &source.data[first + steps.start..];
-        T::pack_transposed(from, source.lane_stride, (count, steps.len()), panel, width);
+        S::pack_transposed(from, source.lane_stride, (count, steps.len()), panel, width);
     } else {
         for lane in 0..count {
             let from = first + lane * source.lane_stride;
             for (s, step) in steps.clone().enumerate() {
-                panel[s * width + lane] = source.data[from + step * source.step_stride];
+                panel[s * width + lane] = source.data[from + step * source.step_stride].widen();
             }
         }
     }
@@ -93,8 +93,8 @@ pub(crate) fn pack_panel<T: Real>(
 
 /// Copies `COUNT` neighbouring lanes of each step, the first at `first` in step 0.
 #[inline(always)]
-fn copy_steps<T: Copy, const COUNT: usize>(
-    source: Lanes<'_, T>,
+fn copy_steps<T: Real, S: Source<T>, const COUNT: usize>(
+    source: Lanes<'_, S>,
     first: usize,
     steps: Range<usize>,
     width: usize,
@@ -102,19 +102,19 @@ fn copy_steps<T: Copy, const COUNT: usize>(
 ) {
     for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
         let from = first + step * source.step_stride;
-        row[..COUNT].copy_from_slice(&source.data[from..from + COUNT]);
+        S::copy(&source.data[from..from + COUNT], &mut row[..COUNT]);
     }
 }
 
 /// Copies the lanes of one step. If their number is known at compile time, the lanes of a register
 /// tile are a few moves, otherwise a call of the system's copy.
 #[inline(always)]
-fn copy_lanes<T: Copy>(from: &[T], to: &mut [T]) {
+fn copy_lanes<T, S: Source<T>>(from: &[S], to: &mut [T]) {
     macro_rules! known {
         ($($count:literal)*) => {
             match (from.len(), to) {
-                $(($count, to) => to[..$count].copy_from_slice(&from[..$count]),)*
-                (_, to) => to.copy_from_slice(from),
+                $(($count, to) => S::copy(&from[..$count], &mut to[..$count]),)*
+                (_, to) => S::copy(from, to),
             }
         };
     }
@@ -122,8 +122,8 @@ fn copy_lanes<T: Copy>(from: &[T], to: &mut [T]) {
 }
 
 /// The arguments of [`pack_panel`] as a kernel, compiled per level.
-pub(crate) struct PackPanels<'a, T> {
-    pub(crate) source: Lanes<'a, T>,
+pub(crate) struct PackPanels<'a, T, S = T> {
+    pub(crate) source: Lanes<'a, S>,
     /// The range of lanes of each panel.
     pub(crate) panels: &'a [Range<usize>],
     pub(crate) steps: Range<usize>,
@@ -132,7 +132,7 @@ pub(crate) struct PackPanels<'a, T> {
     pub(crate) out: &'a mut [T],
 }
 
-impl<T: Real> simd::Kernel for PackPanels<'_, T> {
+impl<T: Real, S: Source<T>> simd::Kernel for PackPanels<'_, T, S> {
     type Output = ();
 
     #[inline(always)]

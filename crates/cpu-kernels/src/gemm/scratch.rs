@@ -60,11 +60,19 @@ pub(crate) struct Scratch<T> {
     pub(crate) tile: Buffer<T>,
     /// A padded piece of a convolution's input.
     pub(crate) source: Buffer<T>,
+    /// A block of a result that is rounded to halves.
+    pub(crate) wide: Buffer<T>,
 }
 
 impl<T: Pod> Scratch<T> {
     const fn new() -> Self {
-        Scratch { a: Buffer::new(), b: Buffer::new(), tile: Buffer::new(), source: Buffer::new() }
+        Scratch {
+            a: Buffer::new(),
+            b: Buffer::new(),
+            tile: Buffer::new(),
+            source: Buffer::new(),
+            wide: Buffer::new(),
+        }
     }
 }
 
@@ -83,9 +91,8 @@ impl<T: Pod> ScratchCell<T> {
         let mut scratch = idle.pop().unwrap_or_else(Scratch::new);
         self.0.set(idle);
         let result = work(&mut scratch);
-        for buffer in [&mut scratch.a, &mut scratch.b, &mut scratch.tile, &mut scratch.source] {
-            buffer.shrink();
-        }
+        let Scratch { a, b, tile, source, wide } = &mut scratch;
+        [a, b, tile, source, wide].into_iter().for_each(Buffer::shrink);
         let mut idle = self.0.take();
         idle.push(scratch);
         self.0.set(idle);

@@ -1,7 +1,7 @@
 //! Products that no register tile fits: of a matrix and a vector, and of many small matrices.
 
 use super::pack::{Factors, Lanes};
-use super::{K_BLOCK, Real};
+use super::{K_BLOCK, Real, Source};
 use crate::parallel;
 use samebits_numerics::simd::{self, Kernel};
 
@@ -15,14 +15,14 @@ const LANES: usize = crate::arch::transpose::CHAINS;
 const STEPS: usize = 32;
 
 /// Returns true if the product has one row, whose columns are packed only to be read once.
-pub(crate) fn is_vector<T>(rows: usize, Factors { b, .. }: Factors<'_, T>) -> bool {
+pub(crate) fn is_vector<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bool {
     rows == 1 && b.step_stride == 1 && b.lane_stride != 1
 }
 
 /// Computes `count` products of one row over `k` steps, each with `columns` columns.
-pub(crate) fn vectors<'a, T: Real>(
+pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     (columns, k): (usize, usize),
-    factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+    factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) {
     let size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
@@ -41,14 +41,14 @@ pub(crate) fn vectors<'a, T: Real>(
 }
 
 /// Computes some columns of one row.
-struct Row<'a, T> {
-    a: Lanes<'a, T>,
-    b: Lanes<'a, T>,
+struct Row<'a, T, S> {
+    a: Lanes<'a, S>,
+    b: Lanes<'a, S>,
     k: usize,
     out: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Row<'_, T> {
+impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -65,20 +65,21 @@ impl<T: Real> Kernel for Row<'_, T> {
             for block in (0..k).step_by(K_BLOCK) {
                 let mut sums = [T::default(); LANES];
                 let end = k.min(block + K_BLOCK);
-                let factors = if a.step_stride == 1 {
-                    &a.data[block..end]
-                } else {
-                    for (step, factor) in (block..end).zip(&mut factors) {
-                        *factor = a.data[step * a.step_stride];
+                let factors = match S::in_place(a.data) {
+                    Some(data) if a.step_stride == 1 => &data[block..end],
+                    _ => {
+                        for (step, factor) in (block..end).zip(&mut factors) {
+                            *factor = a.data[step * a.step_stride].widen();
+                        }
+                        &factors[..end - block]
                     }
-                    &factors[..end - block]
                 };
                 let rows = &rows[block..];
-                let mut first = T::add_products(factors, rows, b.lane_stride, &mut sums[..lanes]);
+                let mut first = S::add_products(factors, rows, b.lane_stride, &mut sums[..lanes]);
                 while first < factors.len() {
                     let steps = STEPS.min(factors.len() - first);
                     let counts = (lanes, steps);
-                    T::pack_transposed(&rows[first..], b.lane_stride, counts, &mut panel, LANES);
+                    S::pack_transposed(&rows[first..], b.lane_stride, counts, &mut panel, LANES);
                     for (&x, values) in
                         factors[first..].iter().zip(panel.chunks_exact(LANES)).take(steps)
                     {
@@ -112,9 +113,9 @@ pub(crate) fn are_small(count: usize, (rows, columns, k): (usize, usize, usize))
 }
 
 /// Computes `count` small products.
-pub(crate) fn small<'a, T: Real>(
+pub(crate) fn small<'a, T: Real, S: Source<T>>(
     (rows, columns, k): (usize, usize, usize),
-    factors: impl Fn(usize) -> Factors<'a, T> + Sync,
+    factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) {
     let product = rows * columns;
@@ -138,7 +139,12 @@ struct Small<'a, const N: usize, T, F> {
     out: &'a mut [T],
 }
 
-impl<'a, const N: usize, T: Real, F: Fn(usize) -> Factors<'a, T>> Kernel for Small<'_, N, T, F> {
+impl<'a, const N: usize, T, S, F> Kernel for Small<'_, N, T, F>
+where
+    T: Real,
+    S: Source<T>,
+    F: Fn(usize) -> Factors<'a, S>,
+{
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -150,16 +156,16 @@ impl<'a, const N: usize, T: Real, F: Fn(usize) -> Factors<'a, T>> Kernel for Sma
             for (step, padded) in padded[..k].iter_mut().enumerate() {
                 let values = &b.data[step * b.step_stride..];
                 match values.first_chunk::<N>() {
-                    Some(row) if b.lane_stride == 1 => *padded = *row,
+                    Some(row) if b.lane_stride == 1 => S::copy(row, padded),
                     _ => {
                         let values = values.iter().step_by(b.lane_stride.max(1));
                         for (column, (to, &value)) in padded.iter_mut().zip(values).enumerate() {
                             if column < columns {
-                                *to = value;
+                                *to = value.widen();
                             }
                         }
                         if b.lane_stride == 0 {
-                            padded.fill(b.data[step * b.step_stride]);
+                            padded.fill(b.data[step * b.step_stride].widen());
                         }
                     }
                 }
@@ -171,7 +177,7 @@ impl<'a, const N: usize, T: Real, F: Fn(usize) -> Factors<'a, T>> Kernel for Sma
                     for (r, sums) in sums.iter_mut().enumerate() {
                         // A missing row repeats the last one.
                         let row = first + r.min(count - 1);
-                        let x = a.data[row * a.lane_stride + step * a.step_stride];
+                        let x = a.data[row * a.lane_stride + step * a.step_stride].widen();
                         for c in 0..N {
                             sums[c] = x.fma(values[c], sums[c]);
                         }

@@ -146,6 +146,14 @@ fn products(calls: &mut Calls) {
         let [a, b] = factors(d, dtype);
         Ok(Matmul { a, b })
     });
+    calls.op("matmul_half", |d| {
+        let dtype = d.pick(&[DType::BF16, DType::F16]);
+        let [a, b] = factors(d, dtype);
+        let columns = b.shape().last().map_or(1, |&n| n.min(20));
+        let columns = if d.hostile() { d.between(0, 20) } else { columns };
+        let bias = d.flag().then(|| d.tensor(&[columns], dtype));
+        Ok(HalfMatmul { a, b, bias })
+    });
     calls.function("products", |d| {
         let dtype = d.float();
         let (which, alpha, beta) = (d.below(9), d.real(1.0), d.real(0.5));
