@@ -6,9 +6,13 @@ use samebits::nn::{
     self, BatchNorm1d, Conv2d, Dropout, Gpt, LSTM, Layer, LayerNorm, Linear, MaxPool2d, Module,
     RMSNorm,
 };
-use samebits::optim::{AdamW, GradScaler, Optimizer};
+use samebits::optim::{
+    Adadelta, Adagrad, Adam, AdamW, Adamax, GradScaler, Optimizer, RAdam, RmsProp, Sgd,
+};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Result, Tensor, autocast, autocast_dtype, backward, bf16, f16};
+use samebits::{
+    DType, Generator, Gradients, Result, Tensor, autocast, autocast_dtype, backward, bf16, f16,
+};
 use workspace_tests::{Gradient, Make, Sample, normal_of, samples};
 
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
@@ -30,6 +34,9 @@ const COMPOSED: [&str; 10] = [
 /// Parts of the names of samples whose function takes no halves: there are no sparse tensors of
 /// them.
 const REFUSED: [&str; 3] = ["sparse_", "from_dense", "to_dense"];
+
+/// Samples that draw numbers, others in f64 than in f32.
+const DRAWN: &str = "fractional_max_pool of";
 
 /// Rounds f32 to nearest even, by the crate `half`; other types stay.
 fn rounded(x: &Tensor, half: DType) -> Tensor {
@@ -83,25 +90,26 @@ fn computed(
         *seeds = results.iter().enumerate().map(seed).collect();
     }
     let pairs = results.iter().zip(seeds.iter()).filter(|(y, _)| y.requires_grad());
-    let pairs: Vec<(&Tensor, Tensor)> = pairs
-        .map(|(y, seed)| match y.dtype() == half {
-            true => (y, seed.clone()),
-            false => (y, widened(seed, half)),
-        })
-        .collect();
+    let pairs: Vec<(&Tensor, Tensor)> =
+        pairs.map(|(y, seed)| Ok((y, seed.to_dtype(y.dtype())?))).collect::<Result<_>>()?;
     let grads = if pairs.is_empty() { Default::default() } else { backward(&pairs, false)? };
     Ok((results, x.iter().map(|x| grads.of(x).cloned()).collect()))
 }
 
-/// Returns the positions at which halves differ from rounded results of f32.
-fn differences(sample: &Sample, gradient: &Gradient, half: DType) -> Vec<String> {
-    let name = format!("{} {half}", sample.name);
+/// Returns the arguments of a sample in half precision.
+fn prepared(gradient: &Gradient, half: DType) -> Result<Vec<Tensor>> {
     let inputs = gradient.inputs.iter().enumerate();
     let made = inputs.map(|(i, input)| {
         let x = rounded(&Value::into(input.make(Make::HOST, DType::F32, i)), half);
         input.prepared(&x)
     });
-    let x: Vec<Tensor> = match made.collect::<Result<_>>() {
+    made.collect()
+}
+
+/// Returns the positions at which halves differ from rounded results of f32.
+fn differences(sample: &Sample, gradient: &Gradient, half: DType) -> Vec<String> {
+    let name = format!("{} {half}", sample.name);
+    let x = match prepared(gradient, half) {
         Ok(x) => x,
         Err(error) => return vec![format!("{name}: preparation: {error}")],
     };
@@ -156,6 +164,83 @@ fn halves_are_f32_rounded_once() {
         }
     }
     assert!(different.is_empty(), "{} of {count}: {different:#?}", different.len());
+    assert!(count > 1100, "only {count} samples");
+}
+
+/// The largest error of a result of f32, in half units in the last place of the largest element of
+/// the result, or of 1.
+const UNITS: f64 = 128.0;
+
+/// Returns the results and gradients whose error exceeds one rounding to the half and [`UNITS`] of
+/// f32. The expected ones are computed in f64 from the same halves.
+fn errors(sample: &Sample, gradient: &Gradient, half: DType) -> Result<Vec<String>> {
+    let x = prepared(gradient, half)?;
+    let mut seeds = Vec::new();
+    let found = computed(sample, gradient, &x, &mut seeds, half)?;
+    let wide = |x: &Tensor| match x.dtype() == half {
+        true => x.detach().to_dtype(DType::F64),
+        false => Ok(x.detach()),
+    };
+    let x = x.iter().map(wide).collect::<Result<Vec<_>>>()?;
+    let expected = computed(sample, gradient, &x, &mut seeds, half)?;
+    let results = found.0.iter().zip(&expected.0).map(|(a, b)| ("result", a, b));
+    let gradients = found.1.iter().zip(&expected.1);
+    let gradients = gradients.filter_map(|(a, b)| Some(("gradient", a.as_ref()?, b.as_ref()?)));
+    let mut errors = Vec::new();
+    for (i, (what, found, expected)) in results.chain(gradients).enumerate() {
+        if found.dtype() != half {
+            continue;
+        }
+        let found: Vec<f64> = found.to_dtype(DType::F64)?.to_vec()?;
+        let expected: Vec<f64> = expected.to_vec()?;
+        let finite = expected.iter().filter(|x| x.is_finite());
+        let largest = finite.fold(1.0f64, |largest, x| largest.max(x.abs()));
+        let inside = UNITS * largest * power_of_two(-24);
+        let beyond = |&(&a, &b): &(&f64, &f64)| {
+            let same = a == b || (a.is_nan() && b.is_nan());
+            let overflows = a.is_infinite() && half == DType::F16 && b.abs() + inside >= 65520.0;
+            let near = (a - b).abs() <= half_ulp(a, half) + inside;
+            !(same || overflows || near)
+        };
+        if let Some((a, b)) = found.iter().zip(&expected).find(beyond) {
+            errors.push(format!("{} {half}: {what} {i}: {a:e} for {b:e}", sample.name));
+        }
+    }
+    Ok(errors)
+}
+
+/// Returns half the distance between neighbouring halves at `x`.
+fn half_ulp(x: f64, half: DType) -> f64 {
+    let (digits, least) = if half == DType::BF16 { (8, -133) } else { (11, -24) };
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+    0.5 * power_of_two((exponent - digits + 1).max(least))
+}
+
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Every differentiable operation. `conformance.rs` compares many of them with figures of PyTorch.
+#[test]
+fn halves_are_within_their_bound_of_f64() {
+    let samples = samples();
+    let samples = samples.iter().flat_map(|(_, samples)| &samples.all);
+    let (mut beyond, mut count) = (Vec::new(), 0);
+    for sample in samples.filter(|sample| !is_composed(sample)) {
+        if REFUSED.iter().chain([&DRAWN]).any(|name| sample.name.contains(name)) {
+            continue;
+        }
+        for gradient in &sample.gradients {
+            for half in HALVES {
+                count += 1;
+                match errors(sample, gradient, half) {
+                    Ok(errors) => beyond.extend(errors),
+                    Err(error) => beyond.push(format!("{} {half}: {error}", sample.name)),
+                }
+            }
+        }
+    }
+    assert!(beyond.is_empty(), "{} of {count}: {beyond:#?}", beyond.len());
     assert!(count > 1100, "only {count} samples");
 }
 
@@ -437,6 +522,119 @@ fn gradients_of_f16_are_scaled_and_steps_that_overflow_are_skipped() {
     {
         let error = GradScaler::new(scale, growth, backoff, interval).unwrap_err().to_string();
         assert!(error.starts_with("GradScaler: expected "), "{error}");
+    }
+}
+
+type MakeOptimizer = fn() -> Result<Box<dyn Optimizer>>;
+
+const OPTIMIZERS: [MakeOptimizer; 9] = [
+    || Ok(Box::new(Sgd::options(0.01).momentum(0.9).weight_decay(0.1).init()?)),
+    || Ok(Box::new(Adam::options(0.01).amsgrad(true).init()?)),
+    || Ok(Box::new(AdamW::options(0.01).maximize(true).init()?)),
+    || Ok(Box::new(RmsProp::new(0.01)?)),
+    || Ok(Box::new(RAdam::new(0.01)?)),
+    || Ok(Box::new(Adamax::new(0.01)?)),
+    || Ok(Box::new(Adagrad::new(0.01)?)),
+    || Ok(Box::new(Adadelta::new(0.1)?)),
+    || Ok(Box::new(Sgd::new(1e-5)?)),
+];
+
+/// Returns the gradients of a model's parameters, drawn in half precision, and the same of a model
+/// in f32.
+fn drawn(model: &Linear, wide: &Linear, half: DType, step: u64) -> [Gradients; 2] {
+    let mut both = [Gradients::default(), Gradients::default()];
+    for (i, (x, y)) in model.parameters().iter().zip(wide.parameters()).enumerate() {
+        let grad = rounded(&normal_of(x.shape(), DType::F32, 10 * step + i as u64).into(), half);
+        both[1].set(&y, Some(widened(&grad, half))).unwrap();
+        both[0].set(x, Some(grad)).unwrap();
+    }
+    both
+}
+
+/// Steps of f32 weights in f32, of which the parameter is the rounded copy; before and after a load.
+#[test]
+fn half_parameters_are_rounded_from_masters() {
+    for half in HALVES {
+        for (number, make) in OPTIMIZERS.into_iter().enumerate() {
+            let [mut model, mut wide] = [(); 2].map(|()| {
+                let mut model = Linear::options(3, 2).init_with(&mut Generator::new(1)).unwrap();
+                model.to_dtype(half).unwrap();
+                model
+            });
+            wide.to_dtype(DType::F32).unwrap();
+            let (mut found, mut expected) = (make().unwrap(), make().unwrap());
+            for step in 0..20 {
+                let [gradients, same] = drawn(&model, &wide, half, step);
+                found.step(&mut model, &gradients).unwrap();
+                expected.step(&mut wide, &same).unwrap();
+                for (x, y) in model.parameters().iter().zip(wide.parameters()) {
+                    let y = rounded(&y, half);
+                    assert_eq!(x.to_bytes(), y.to_bytes(), "{half}, {number}, step {step}");
+                }
+                if step == 9 {
+                    let state = found.state().unwrap();
+                    let floats =
+                        state.iter().filter(|(name, x)| name.contains('.') && x.rank() > 0);
+                    assert!(floats.clone().all(|(_, x)| x.dtype() == DType::F32), "{state:?}");
+                    assert!(floats.clone().any(|(name, _)| name == "weight.master"), "{state:?}");
+                    found = make().unwrap();
+                    found.load_state(state).unwrap();
+                }
+            }
+            // Weights that are replaced begin anew: with no rate they stay.
+            let zeros = model.named_parameters().into_iter();
+            let zeros = zeros.map(|(name, x)| (name, x.zeros_like().unwrap()));
+            model.load_state_dict(&zeros.collect::<Vec<_>>(), true).unwrap();
+            found.set_lr(0.0);
+            let [gradients, _] = drawn(&model, &wide, half, 20);
+            found.step(&mut model, &gradients).unwrap();
+            for x in model.parameters() {
+                let x = widened(&x, half).to_vec::<f32>().unwrap();
+                assert!(x.iter().all(|&x| x == 0.0), "{half}, {number}: {x:?}");
+            }
+        }
+    }
+}
+
+/// A model in which only the norm is in f32: its state is saved in both types, and loaded again by
+/// a model of the same types or of f32.
+#[test]
+fn a_state_of_several_types_is_saved_and_loaded() {
+    let made = |seed| {
+        let mut random = Generator::new(seed);
+        (Linear::options(3, 4).init_with(&mut random).unwrap(), LayerNorm::new(4).unwrap())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    for half in HALVES {
+        let (mut linear, norm) = made(1);
+        linear.to_dtype(half).unwrap();
+        let state = [linear.state_dict(), norm.state_dict()];
+        let named = |(i, x): (usize, &Vec<(String, Tensor)>)| {
+            x.iter().map(|(name, x)| (format!("{i}.{name}"), x.clone())).collect::<Vec<_>>()
+        };
+        let state: Vec<_> = state.iter().enumerate().flat_map(named).collect();
+        samebits::io::save_safetensors(&path, state.iter().map(|(name, x)| (name, x))).unwrap();
+        let loaded: Vec<_> = samebits::io::load_safetensors(&path).unwrap().into_iter().collect();
+        for linear_type in [half, DType::F32] {
+            let mut model = nn::Sequential::new();
+            let (mut linear, norm) = made(2);
+            linear.to_dtype(linear_type).unwrap();
+            model = model.append(linear).append(norm);
+            model.load_state_dict(&loaded, true).unwrap();
+            for ((name, x), (_, expected)) in model.state_dict().iter().zip(&state) {
+                let is_linear = name.starts_with("0.");
+                assert_eq!(x.dtype(), if is_linear { linear_type } else { DType::F32 }, "{name}");
+                let expected = expected.to_dtype(x.dtype()).unwrap();
+                assert_eq!(x.to_bytes(), expected.to_bytes(), "{name}");
+            }
+        }
+        // Rounding is left to the caller.
+        let (mut all, _) = made(3);
+        let state = all.state_dict();
+        all.to_dtype(half).unwrap();
+        let error = all.load_state_dict(&state, true).unwrap_err().to_string();
+        assert!(error.contains(&format!("should be {half} of shape")), "{error}");
     }
 }
 

@@ -16,6 +16,10 @@
 //! in another process. A parameter that several layers share takes one step; its state and group
 //! are those of the name visited first.
 //!
+//! A parameter in half precision is rounded from a master weight in f32, which takes the steps and is
+//! kept with the state, all of which is in f32. An element of the parameter that you replace, for
+//! example by loading other weights, replaces that of the master.
+//!
 //! # Examples
 //!
 //! ```

@@ -79,6 +79,46 @@ fn bytes<M: Module, O: samebits::optim::Optimizers, D: Loader>(
     run.state().unwrap().to_bytes().unwrap()
 }
 
+/// Weights in half precision step by their masters in f32, which are part of the saved state.
+#[test]
+fn a_run_of_halves_resumes_in_the_same_bits() {
+    let of = |half| {
+        let mut run = run(Data::default());
+        run.model.to_dtype(half).unwrap();
+        run
+    };
+    for half in [DType::BF16, DType::F16] {
+        let loss = |model: &Sequential, batch: Batch| -> Result<Tensor> {
+            let (x, classes) = tensors(batch)?;
+            Ok(cross_entropy(&model.forward(&x.to_dtype(half)?)?, &classes)?)
+        };
+        let mut reference = of(half);
+        assert_eq!(reference.fit(loss).unwrap(), Outcome::Finished);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.safetensors");
+        for cut in [1, 5] {
+            of(half).checkpoint(&path).max_steps(cut).fit(loss).unwrap();
+            let mut resumed = of(half);
+            resumed.resume(&path).unwrap();
+            assert_eq!(resumed.fit(loss).unwrap(), Outcome::Finished);
+            assert!(bytes(&resumed) == bytes(&reference), "{half}, cut after {cut} steps");
+        }
+        let losses = reference.losses();
+        assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
+        // Without the masters, the run ends in other bits.
+        let mut other = of(half).max_steps(5);
+        other.fit(loss).unwrap();
+        let mut state = other.state().unwrap();
+        let before = state.tensors.len();
+        state.tensors.retain(|name, _| !name.ends_with(".master"));
+        assert!(state.tensors.len() < before, "{:?}", state.tensors.keys());
+        let mut other = of(half);
+        other.load_state(state).unwrap();
+        other.fit(loss).unwrap();
+        assert!(bytes(&other) != bytes(&reference), "{half}");
+    }
+}
+
 /// A fault in the loss of a batch.
 type Fault = fn(&Sequential, Tensor) -> Result<Tensor>;
 

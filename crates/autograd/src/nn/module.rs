@@ -99,15 +99,16 @@ pub trait Module {
     }
 
     /// Loads the tensors of `state`, as returned by [`state_dict`], by name. Each is moved to the
-    /// device of the tensor that it replaces. Shared parameters stay shared and need only one of
-    /// their names in `state`. On error, nothing is replaced.
+    /// device of the tensor that it replaces, and one in half precision is widened exactly if it
+    /// replaces one of f32 or f64. Shared parameters stay shared and need only one of their names in
+    /// `state`. On error, nothing is replaced.
     ///
     /// Returns the names that do not match; there are none after a `strict` call.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`] if a tensor has another shape or type, or the tensors of a shared
-    /// parameter differ; if `strict`, also if a name is missing or unexpected.
+    /// [`Error::InvalidState`] if a tensor has another shape or type, unless it is widened, or the
+    /// tensors of a shared parameter differ; if `strict`, also if a name is missing or unexpected.
     ///
     /// [`state_dict`]: Module::state_dict
     fn load_state_dict(
@@ -128,6 +129,8 @@ pub trait Module {
         }
         replace(op, self, &|name, old| {
             let Some(&new) = state.get(name) else { return Ok(None) };
+            let widens = new.dtype().is_half() && old.dtype().is_full_float();
+            let new = if widens { &functional::to_dtype(new, old.dtype())? } else { new };
             if new.shape() != old.shape() || new.dtype() != old.dtype() {
                 let message = format!(
                     "{name} should be {} of shape {:?}, but is {} of shape {:?}",

@@ -1,8 +1,8 @@
 //! Elementwise arithmetic without a graph. Each function rounds once unless its comment says
-//! otherwise.
+//! otherwise. Sums, products and bounds of halves are computed in f32 and rounded once.
 
-use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
-use samebits_tensor_core::{Result, Tensor as Value};
+use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Unary, UnaryKind};
+use samebits_tensor_core::{DType, Result, Tensor as Value};
 
 use crate::run;
 
@@ -48,7 +48,7 @@ pub(super) fn sqrt(x: &Value) -> Result<Value> {
 
 /// Returns `x * factor`; the factor is first rounded to the element type.
 pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
-    run(&Affine { x: x.clone(), scale: factor, shift: -0.0 })
+    in_f32(&[x], |x| run(&Affine { x: x[0].clone(), scale: factor, shift: -0.0 }))
 }
 
 /// Returns `x + shift`; the shift is first rounded to the element type.
@@ -72,6 +72,21 @@ pub(super) fn averaged(old: &Value, share: f64, new: &Value) -> Result<Value> {
     add(&scale(old, share)?, &scale(new, 1.0 - share)?)
 }
 
+/// Casts to another type.
+pub(super) fn cast(x: &Value, to: DType) -> Result<Value> {
+    run(&Cast { x: x.clone(), to })
+}
+
 fn binary(kind: BinaryKind, a: &Value, b: &Value) -> Result<Value> {
-    run(&Binary { kind, a: a.clone(), b: b.clone() })
+    in_f32(&[a, b], |x| run(&Binary { kind, a: x[0].clone(), b: x[1].clone() }))
+}
+
+/// Returns `f(x)`; for halves of one type, with arguments in f32 and the result rounded once.
+fn in_f32(x: &[&Value], f: impl FnOnce(&[&Value]) -> Result<Value>) -> Result<Value> {
+    let half = x[0].dtype();
+    if !half.is_half() || x.iter().any(|x| x.dtype() != half) {
+        return f(x);
+    }
+    let wide = x.iter().map(|x| cast(x, DType::F32)).collect::<Result<Vec<_>>>()?;
+    cast(&f(&wide.iter().collect::<Vec<_>>())?, half)
 }

@@ -6,13 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use samebits_tensor_core::observe::{self, Phase};
+use samebits_tensor_core::ops::{Compare, CompareKind, Where};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::arithmetic::{full_like, neg};
+use super::arithmetic::{cast, full_like, neg};
 use super::{Optimizer, Rate, Snapshot};
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
-use crate::{Gradients, Tensor};
+use crate::{Gradients, Tensor, run};
 
 /// The update rule of an optimiser for one parameter.
 pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
@@ -28,7 +29,8 @@ pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the names of the state tensors of each parameter. All have its shape and type.
+    /// Returns the names of the state tensors of each parameter. All have its shape and type; those
+    /// of a parameter in half precision have type f32.
     fn kept(&self) -> Vec<&'static str>;
 
     /// Checks the settings.
@@ -38,7 +40,8 @@ pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`Error::InvalidArgument`] if the rule cannot compute with them.
     fn check(&self) -> Result<()>;
 
-    /// Returns the parameter after its step number `step`, counted from 1. `kept` holds the state
+    /// Returns the parameter after its step number `step`, counted from 1. A parameter in half
+    /// precision and its gradient are passed in f32. `kept` holds the state
     /// that the last step left, and is empty in the first step. The call leaves exactly the tensors
     /// that [`kept`](Rule::kept) names.
     ///
@@ -226,7 +229,8 @@ impl<R: Rule> Descent<R> {
             );
             return Err(Error::InvalidState { op, message });
         };
-        let found: BTreeSet<_> = state.kept.keys().copied().collect();
+        let found: BTreeSet<_> =
+            state.kept.keys().copied().filter(|&what| what != MASTER).collect();
         // A rule whose momentum a schedule set to 0 keeps the tensors that it had.
         let mut expected = [&loaded[group], &self.rules[group]].map(kept_of).into_iter();
         if state.steps == 0 || expected.any(|expected| expected == found) {
@@ -263,16 +267,28 @@ impl<R: Rule> Descent<R> {
         self.expect_loaded(name, group)?;
         let parameter = parameter.value();
         let State { steps, mut kept } = self.parameters.get(name).cloned().unwrap_or_default();
+        // The state follows a model that was moved to another device.
         for tensor in kept.values_mut() {
-            // The state follows a model that was moved to another device.
             *tensor = tensor.to(parameter.device())?;
-            expect_like(R::NAME, parameter, tensor)?;
         }
         expect_like(R::NAME, parameter, gradient)?;
+        let half = Some(parameter.dtype()).filter(|dtype| dtype.is_half());
+        let master = kept.remove(MASTER);
+        let (parameter, gradient) = match half {
+            Some(_) => (&master_of(R::NAME, parameter, master)?, &cast(gradient, DType::F32)?),
+            None => (parameter, gradient),
+        };
+        for tensor in kept.values() {
+            expect_like(R::NAME, parameter, tensor)?;
+        }
         let (rule, lr) = (&rules[group], self.rates[group].current);
         let gradient = if self.maximize[group] { &neg(gradient)? } else { gradient };
         let steps = next(steps);
-        let moved = rule.step(lr, steps, parameter, gradient, &mut kept)?;
+        let mut moved = rule.step(lr, steps, parameter, gradient, &mut kept)?;
+        if let Some(half) = half {
+            let rounded = cast(&moved, half)?;
+            kept.insert(MASTER, std::mem::replace(&mut moved, rounded));
+        }
         Ok((moved, State { steps, kept }))
     }
 }
@@ -388,7 +404,9 @@ impl<R: Rule> Optimizer for Descent<R> {
                 _ if kinds.contains(&found) => found,
                 _ => kinds[0].clone(),
             };
-            let kept = names.into_iter().map(|what| Ok((what, state.take(&full(what))?.into())));
+            let master = Some(MASTER).filter(|what| steps > 0 && state.has(&full(what)));
+            let names = names.into_iter().chain(master);
+            let kept = names.map(|what| Ok((what, state.take(&full(what))?.into())));
             let kept = kept.collect::<Result<_>>()?;
             parameters.insert(name, State { steps, kept });
         }
@@ -406,6 +424,18 @@ impl<R: Rule> Optimizer for Descent<R> {
         *self = snapshot.content().ok_or_else(|| Snapshot::foreign(R::NAME))?;
         Ok(())
     }
+}
+
+/// Returns the weights in f32 of a parameter in half precision. An element that is not the rounded
+/// `master` was replaced after the last step, for example by loading: it begins anew.
+fn master_of(op: &'static str, parameter: &Value, master: Option<Value>) -> Result<Value> {
+    let wide = cast(parameter, DType::F32)?;
+    let Some(master) = master else { return Ok(wide) };
+    expect_like(op, &wide, &master)?;
+    let rounded = cast(&master, parameter.dtype())?;
+    let (kind, a, b) = (CompareKind::Eq, rounded, parameter.clone());
+    let condition = run(&Compare { kind, a, b })?;
+    run(&Where { condition, a: master, b: wide })
 }
 
 /// Returns the names of a rule's state tensors.
@@ -530,6 +560,7 @@ const LR: &str = "lr";
 const INITIAL_LR: &str = "initial_lr";
 const MOMENTUM: &str = "momentum";
 const STEP: &str = "step";
+const MASTER: &str = "master";
 
 /// Returns the state `name` of a parameter; in its first step, zeros like the parameter.
 pub(super) fn kept_or_zeros(kept: &Kept, name: &'static str, parameter: &Value) -> Result<Value> {

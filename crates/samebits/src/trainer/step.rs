@@ -70,6 +70,7 @@ pub(super) fn number(loss: &Tensor) -> Result<f64> {
     let loss = loss.detach();
     match loss.dtype() {
         DType::F64 => Ok(loss.item::<f64>()?),
+        half if half.is_half() => Ok(loss.to_dtype(DType::F32)?.item::<f32>()?.into()),
         _ => Ok(loss.item::<f32>()?.into()),
     }
 }
