@@ -300,13 +300,48 @@ def others() -> None:
     forward("svd_128", lambda: torch.linalg.svd(small))
 
 
+def halves() -> None:
+    """Times other cases in bfloat16."""
+
+    def of(*shape: int) -> Tensor:
+        return torch.randn(*shape).bfloat16()
+
+    def parameter(*shape: int) -> Tensor:
+        return of(*shape).requires_grad_()
+
+    a, b = of(2048, 2048), of(2048, 2048)
+    forward("bf16_matmul_2048", lambda: a @ b)
+    row, square = of(1, 4096), of(4096, 4096)
+    forward("bf16_matvec_4096", lambda: row @ square)
+    x, weight, bias = parameter(1024, 1024), parameter(1024, 1024), parameter(1024)
+    both("bf16_linear_1024_both", lambda: F.linear(x, weight, bias), [x, weight, bias])
+    wide = of(4096, 4096)
+    forward("bf16_add_4096", lambda: wide + wide)
+    forward("bf16_softmax_4096", lambda: wide.softmax(1))
+    rows, scale, shift = parameter(4096, 1024), parameter(1024), parameter(1024)
+    both(
+        "bf16_layer_norm_both",
+        lambda: F.layer_norm(rows, (1024,), scale, shift),
+        [rows, scale, shift],
+    )
+    gpt = Gpt(1000, 256, 2, 4, 128)
+    ids, words = below(1000, 8, 128), below(1000, 8 * 128)
+    adam = torch.optim.AdamW(gpt.parameters(), 1e-3, weight_decay=0.0)
+
+    def loss() -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return F.cross_entropy(gpt(ids).view(-1, 1000), words)
+
+    step("step_gpt_bf16", gpt, adam, loss)
+
+
 def main() -> None:
     """Runs every case in the order of the Rust program."""
     torch.set_num_threads(int(os.environ.get("THREADS", "2")))
     deterministic = os.environ.get("DETERMINISTIC", "1") == "1"
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     torch.manual_seed(1)
-    groups = (steps, products, convolutions, elements, rows, indices, others)
+    groups = (steps, products, convolutions, elements, rows, indices, others, halves)
     if os.environ.get("REVERSE", "0") == "1":
         for group in reversed(groups):
             backwards(group)

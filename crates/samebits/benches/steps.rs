@@ -253,6 +253,29 @@ fn others(bench: &Bench) -> Result<()> {
     bench.forward("svd_128", || f::svd(&y))
 }
 
+/// The same in bf16 as other cases in f32, by name.
+fn halves(bench: &Bench) -> Result<()> {
+    let half = DType::BF16;
+    let of = |shape: &[usize]| randn(shape)?.to_dtype(half);
+    let parameter = |shape: &[usize]| of(shape)?.set_requires_grad(true);
+    let (a, b) = (of(&[2048, 2048])?, of(&[2048, 2048])?);
+    bench.forward("bf16_matmul_2048", || f::matmul(&a, &b))?;
+    let (a, b) = (of(&[1, 4096])?, of(&[4096, 4096])?);
+    bench.forward("bf16_matvec_4096", || f::matmul(&a, &b))?;
+    let (x, w, b) = (parameter(&[1024, 1024])?, parameter(&[1024, 1024])?, parameter(&[1024])?);
+    bench.both("bf16_linear_1024_both", || f::linear(&x, &w, Some(&b)))?;
+    let x = of(&[4096, 4096])?;
+    bench.forward("bf16_add_4096", || f::add(&x, &x))?;
+    bench.forward("bf16_softmax_4096", || x.softmax(1))?;
+    let (x, w, b) = (parameter(&[4096, 1024])?, parameter(&[1024])?, parameter(&[1024])?);
+    bench.both("bf16_layer_norm_both", || f::layer_norm(&x, &[1024], Some(&w), Some(&b), 1e-5))?;
+    if bench.runs("step_gpt_bf16") {
+        let mut training = training::gpt_in(half)?;
+        bench.case("step_gpt_bf16", || training.step().map(|results| drop(black_box(results))))?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let number = |name: &str, default: usize| {
         env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -262,7 +285,8 @@ fn main() -> Result<()> {
     let wanted = wanted.flat_map(|a| a.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
     let reps = number("REPS", 7).max(1);
     let mut bench = Bench { wanted, reps, turn: Turn::All };
-    let groups: [Group; 7] = [steps, products, convolutions, elements, rows, indices, others];
+    let groups: [Group; 8] =
+        [steps, products, convolutions, elements, rows, indices, others, halves];
     let pool = rayon::ThreadPoolBuilder::new().num_threads(number("THREADS", 2)).build();
     pool.expect("threads can be started").install(|| {
         manual_seed(1);

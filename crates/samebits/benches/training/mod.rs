@@ -9,7 +9,7 @@ use samebits::nn::{
 use samebits::ops::BagMode;
 use samebits::optim::{AdamW, Sgd};
 use samebits::prelude::*;
-use samebits::{Gradients, Result, randint, randn, sequential};
+use samebits::{Gradients, Result, autocast, randint, randn, sequential};
 
 /// A model in training.
 pub(crate) trait Training {
@@ -167,12 +167,19 @@ impl Gpt {
 }
 
 fn gpt() -> Result<Box<dyn Training>> {
+    gpt_in(DType::F32)
+}
+
+/// Makes the training of `step_gpt` with mixed precision of this type.
+pub(crate) fn gpt_in(dtype: DType) -> Result<Box<dyn Training>> {
     let model = Gpt::new(1000, 256, 2, 4, 128)?;
     let (ids, y) = (randint(0, 1000, &[8, 128])?, randint(0, 1000, &[8 * 128])?);
     let mask = Tensor::full(&[128, 128], f64::NEG_INFINITY, DType::F32)?.triu(1)?;
     let optimizer = AdamW::options(1e-3).weight_decay(0.0).init()?;
     let loss = move |model: &Gpt| {
-        f::cross_entropy(&f::reshape(&model.forward(&ids, &mask)?, [8 * 128, 1000])?, &y)
+        autocast(dtype, || {
+            f::cross_entropy(&f::reshape(&model.forward(&ids, &mask)?, [8 * 128, 1000])?, &y)
+        })?
     };
     Ok(Box::new(ByLoss { model, optimizer, loss }))
 }
