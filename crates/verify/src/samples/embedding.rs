@@ -98,7 +98,7 @@ pub(super) fn samples(samples: &mut Samples) {
     samples
         .add("embedding with padding", |x| {
             // The padding row has no derivative, so it is replaced by a constant.
-            let rows = Tensor::from_slice(&[2i64], &[1])?;
+            let rows = Tensor::from_slice(&[2i64], &[1])?.to(x[0].device())?;
             let weight = f::index_copy(&x[0], 0, &rows, &x[2])?;
             f::embedding_with(&weight, &x[1], Some(2), false)
         })
