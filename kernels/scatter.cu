@@ -182,7 +182,7 @@ extern "C" __global__ void rows_scan_add(u32* starts, u64 n, const u32* block_st
 // Puts each source row into its destination's segment, in the order of arrival. `cursors` holds
 // the starts before and the ends after.
 // level: Portable - the set of rows in a segment is fixed; exact sums do not see their order
-// tickets: places inside a segment are sorted or summed exactly afterwards
+// tickets: places inside a segment are summed exactly afterwards
 extern "C" __global__ void rows_fill(u32* positions, u32* cursors, const i64* index, u64 n,
                                      u64 size) {
     u64 i = sb_thread();
@@ -192,35 +192,19 @@ extern "C" __global__ void rows_fill(u32* positions, u32* cursors, const i64* in
     positions[atomicAdd(cursors + to, 1u)] = (u32)i;
 }
 
-// Sorts each segment into ascending source order, for results that depend on the order.
-// level: Portable - one thread owns one segment
-extern "C" __global__ void rows_sort(u32* positions, const u32* ends, const u32* counts, u64 size) {
+// The key by which a stable sort puts sources in the order of their destinations; bad indices last.
+// level: Portable - one thread owns one key
+extern "C" __global__ void rows_keys(i64* keys, const i64* index, u64 n, u64 size) {
     u64 i = sb_thread();
-    if (i >= size) return;
-    u32 n = counts[i];
-    u32* a = positions + (ends[i] - n);
-    // Heapsort: no recursion, no workspace, n log n whatever the order of arrival.
-    for (u32 start = n / 2, end = n; end > 1;) {
-        if (start > 0) {
-            start -= 1;
-        } else {
-            end -= 1;
-            u32 t = a[end];
-            a[end] = a[0];
-            a[0] = t;
-        }
-        u32 root = start;
-        for (;;) {
-            u32 child = 2 * root + 1;
-            if (child >= end) break;
-            if (child + 1 < end && a[child] < a[child + 1]) child += 1;
-            if (a[root] >= a[child]) break;
-            u32 t = a[root];
-            a[root] = a[child];
-            a[child] = t;
-            root = child;
-        }
-    }
+    if (i >= n) return;
+    i64 to = index[i];
+    keys[i] = to >= 0 && (u64)to < size ? to : (i64)size;
+}
+
+// level: Portable - one thread owns one row
+extern "C" __global__ void rows_ends(u32* starts, const u32* counts, u64 size) {
+    u64 i = sb_thread();
+    if (i < size) starts[i] += counts[i];
 }
 
 // level: Portable - one thread owns one output and sums its segment exactly; long ones are noted

@@ -12,7 +12,7 @@ use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::scatter::{Rows, Summed};
-use crate::segments::{LongSegments, Segments};
+use crate::segments::{LongSegments, Order, Segments};
 
 /// Computes the gradient of a table.
 ///
@@ -244,10 +244,8 @@ pub fn embedding_bag_grad<T: Summed + Float>(
         .threads(device, op, product(op, &[bags.places, width])?)?;
     } else {
         let report = reports.ignored();
-        let mut segments = Segments::new(device, op, &bags.keys, bags.places, bags.rows, report)?;
-        if T::WIDE {
-            segments.sort(device, op)?;
-        }
+        let (sizes, order) = ([bags.places, bags.rows], Order::of_sums::<T>());
+        let segments = Segments::new(device, op, &bags.keys, sizes, order, report)?;
         let mut long = LongSegments::new::<T>(device, op, &segments)?;
         let Segments { positions, ends, counts, .. } = &segments;
         let (bag, factor) = (&bag, &factor);

@@ -23,7 +23,7 @@ use crate::launch::{Buffer, Launch};
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, product};
 use crate::error::Result;
-use crate::segments::{LongSegments, Segments};
+use crate::segments::{LongSegments, Order, Segments};
 
 pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
 
@@ -89,10 +89,9 @@ pub fn grid_sample_input_grad<T: Float>(
     let rows = product(op, &[sampling.batch(), sampling.plane()])?;
     let mut reports = device.reports();
     let count = taps.count;
-    let mut segments = Segments::new(device, op, &taps.places, count, rows, reports.ignored())?;
-    if T::WIDE {
-        segments.sort(device, op)?;
-    }
+    let order = Order::of_sums::<T>();
+    let segments =
+        Segments::new(device, op, &taps.places, [count, rows], order, reports.ignored())?;
     let mut long = LongSegments::new::<T>(device, op, &segments)?;
     let Segments { positions, ends, counts, .. } = &segments;
     let weights = &taps.weights;

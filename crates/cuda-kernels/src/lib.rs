@@ -26,6 +26,7 @@ mod backend;
 pub mod bincount;
 pub mod conv;
 pub mod conv_algorithms;
+mod counts;
 pub mod ctc;
 #[cfg(feature = "cublas")]
 pub mod cublas;

@@ -18,7 +18,7 @@ use crate::launch::{Buffer, Launch};
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, narrow, plane_threads};
 use crate::error::Result;
-use crate::segments::Segments;
+use crate::segments::{Order, Segments};
 
 pub(crate) mod adaptive;
 
@@ -169,8 +169,8 @@ pub fn pool_indices_grad<T: Float>(
     kernels::PoolKeys { keys: &mut keys, indices, n, out_plane, in_plane, status: reports.noted() }
         .threads(device, op, n)?;
     reports.collect(device, op, indices, in_plane)?;
-    let mut segments = Segments::new(device, op, &keys, n, n_in, reports.ignored())?;
-    segments.sort(device, op)?;
+    let order = Order::Source;
+    let segments = Segments::new(device, op, &keys, [n, n_in], order, reports.ignored())?;
     scatter::OrderedSumRows {
         out: &mut out,
         source: grad,

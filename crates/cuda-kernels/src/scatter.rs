@@ -29,7 +29,7 @@ use crate::launch::{Buffer, Launch};
 use crate::Variant;
 use crate::device::{Device, Number, Reports, Word, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::segments::{ACCUMULATOR, LongSegments, Segments, check_addends, deposits, round};
+use crate::segments::{ACCUMULATOR, LongSegments, Order, Segments, check_addends, deposits, round};
 
 mod reduce;
 
@@ -218,7 +218,8 @@ impl Summed for f32 {
                 round(device, op, out, &sums, to, true)
             }
             Variant::Deterministic => {
-                let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
+                let sizes = [rows.n, rows.size];
+                let segments = Segments::new(device, op, index, sizes, Order::Any, report)?;
                 sum_rows(device, op, out, source, &segments, rows, alpha, true)
             }
         }
@@ -250,8 +251,8 @@ impl Summed for f64 {
         report: &mut Buffer<u64>,
     ) -> Result<()> {
         only_deterministic(op, variant)?;
-        let mut segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
-        segments.sort(device, op)?;
+        let sizes = [rows.n, rows.size];
+        let segments = Segments::new(device, op, index, sizes, Order::Source, report)?;
         kernels::IndexAddF64Rows {
             out,
             source,

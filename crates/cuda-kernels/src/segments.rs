@@ -4,8 +4,10 @@ use crate::launch::declared::scatter::RawSegments;
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
+use crate::counts::starts;
 use crate::device::{Device, Float, product};
 use crate::error::{CudaError, Result};
+use crate::sort::Sorted;
 
 /// The number of words of an exact accumulator in global memory.
 pub(crate) const ACCUMULATOR: usize = 10;
@@ -13,8 +15,6 @@ pub(crate) const ACCUMULATOR: usize = 10;
 const MOST_ADDENDS: usize = 1 << 31;
 /// The number of sources above which a segment is cut; `SB_PIECE` in `kernels/include/segments.cuh`.
 const PIECE: usize = 256;
-/// The number of counts that one block scans.
-const SCAN: usize = 1024;
 
 /// Rounds exact accumulators into `out`.
 pub(crate) fn round(
@@ -44,7 +44,7 @@ pub(crate) fn check_addends(op: &'static str, addends: usize) -> Result<()> {
     Ok(())
 }
 
-/// Source rows, grouped by destination with a counting sort.
+/// Source rows, grouped by destination: with a counting sort, or a stable sort if their order counts.
 pub(crate) struct Segments {
     /// The source rows, segment by segment.
     pub(crate) positions: Buffer<u32>,
@@ -54,7 +54,22 @@ pub(crate) struct Segments {
     pub(crate) counts: Buffer<u32>,
     /// The number of source rows.
     n: usize,
-    size: usize,
+}
+
+/// The order of the source rows within a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The order of arrival: for exact sums, which do not see it.
+    Any,
+    /// Ascending.
+    Source,
+}
+
+impl Order {
+    /// Returns the order for sums of this type: those of f32 are exact.
+    pub(crate) fn of_sums<T: Float>() -> Order {
+        if T::WIDE { Order::Source } else { Order::Any }
+    }
 }
 
 impl Segments {
@@ -62,8 +77,8 @@ impl Segments {
         device: &Device,
         op: &'static str,
         index: &Buffer<i64>,
-        n: usize,
-        size: usize,
+        [n, size]: [usize; 2],
+        order: Order,
         report: &mut Buffer<u64>,
     ) -> Result<Segments> {
         if u32::try_from(n).is_err() {
@@ -72,23 +87,21 @@ impl Segments {
         let mut counts = device.zeros_for::<u32>(op, size)?;
         kernels::RowsCount { counts: &mut counts, index, n, size, status: report }
             .threads(device, op, n)?;
-        let mut ends = scan(device, op, &counts, size)?;
+        let mut ends = starts(device, op, &counts, size)?;
         // Bad indices leave the tail of `positions` unused.
-        let mut positions = device.uninitialised::<u32>(op, n)?;
-        kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }
-            .threads(device, op, n)?;
-        Ok(Segments { positions, ends, counts, n, size })
-    }
-
-    /// Puts each segment into ascending source order.
-    pub(crate) fn sort(&mut self, device: &Device, op: &'static str) -> Result<()> {
-        kernels::RowsSort {
-            positions: &mut self.positions,
-            ends: &self.ends,
-            counts: &self.counts,
-            size: self.size,
-        }
-        .threads(device, op, self.size)
+        let positions = if order == Order::Source && n > 0 {
+            kernels::RowsEnds { starts: &mut ends, counts: &counts, size }
+                .threads(device, op, size)?;
+            let mut keys = device.uninitialised::<i64>(op, n)?;
+            kernels::RowsKeys { keys: &mut keys, index, n, size }.threads(device, op, n)?;
+            Sorted::new(device, op, &keys, [1, n, 1], false, n)?.places
+        } else {
+            let mut positions = device.uninitialised::<u32>(op, n)?;
+            kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }
+                .threads(device, op, n)?;
+            positions
+        };
+        Ok(Segments { positions, ends, counts, n })
     }
 }
 
@@ -154,30 +167,4 @@ impl LongSegments {
         }
         .threads(device, op, sums)
     }
-}
-
-/// Computes the exclusive prefix sums of counts.
-pub(crate) fn scan(
-    device: &Device,
-    op: &'static str,
-    counts: &Buffer<u32>,
-    n: usize,
-) -> Result<Buffer<u32>> {
-    let blocks = n.div_ceil(SCAN);
-    let mut starts = device.uninitialised::<u32>(op, n)?;
-    let mut totals = device.uninitialised::<u32>(op, blocks)?;
-    let grid = u32::try_from(blocks)
-        .map_err(|_| CudaError::invalid(op, format!("{n} rows are too many")))?;
-    kernels::RowsScan { starts: &mut starts, counts, n, totals: &mut totals }.grid(
-        device,
-        op,
-        (grid, 1, 1),
-        (256, 1, 1),
-    )?;
-    if blocks > 1 {
-        let before = scan(device, op, &totals, blocks)?;
-        kernels::RowsScanAdd { starts: &mut starts, n, block_starts: &before }
-            .threads(device, op, n)?;
-    }
-    Ok(starts)
 }

@@ -29,11 +29,11 @@ use crate::launch::declared::sort::{RawSort, RawTake};
 use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
 
+use crate::counts::starts;
 pub use crate::device::Sortable;
 use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
-use crate::segments::scan;
 
 mod unique;
 
@@ -186,7 +186,7 @@ pub fn nonzero<T: Countable>(
     short_enough(op, n)?;
     let mut flags = device.uninitialised::<u32>(op, n + 1)?;
     kernels::NonzeroFlags { flags: &mut flags, input: x, n }.threads(device, op, n + 1)?;
-    let before = scan(device, op, &flags, n + 1)?;
+    let before = starts(device, op, &flags, n + 1)?;
     let count = device.element(&before, n)? as usize;
     let sizes: Vec<u64> = shape.iter().map(|&size| size as u64).collect();
     let sizes = device.upload(&sizes)?;

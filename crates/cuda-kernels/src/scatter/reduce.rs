@@ -7,7 +7,7 @@ use super::{Rows, Summed, flat_places, only_deterministic, sum_rows};
 use crate::Variant;
 use crate::device::{Device, Number, expect_len};
 use crate::error::{CudaError, Result};
-use crate::segments::Segments;
+use crate::segments::{Order, Segments};
 
 pub use samebits_tensor_core::ops::ScatterReduceKind;
 
@@ -77,7 +77,7 @@ pub(super) fn f32(
             f32::add_rows(device, op, out, places, source, flat, 1.0, variant, ignored)
         }
         ScatterReduceKind::Sum | ScatterReduceKind::Mean => {
-            let segments = Segments::new(device, op, places, from, to, ignored)?;
+            let segments = Segments::new(device, op, places, [from, to], Order::Any, ignored)?;
             sum_rows(device, op, out, source, &segments, flat, 1.0, include_self)?;
             if reduce == ScatterReduceKind::Sum {
                 return Ok(());
@@ -95,8 +95,7 @@ pub(super) fn f32(
         }
         .threads(device, op, from),
         ScatterReduceKind::Prod => {
-            let mut segments = Segments::new(device, op, places, from, to, ignored)?;
-            segments.sort(device, op)?;
+            let segments = Segments::new(device, op, places, [from, to], Order::Source, ignored)?;
             kernels::ReduceProdRows {
                 out,
                 source,
@@ -145,10 +144,8 @@ pub(super) fn in_segments<T: Number>(
     let mut reports = device.reports();
     let places = flat_places(device, op, index, rows, &mut reports)?;
     let Rows { n, size, .. } = rows.flat(op)?;
-    let mut segments = Segments::new(device, op, &places, n, size, reports.ignored())?;
-    if T::ROUNDS {
-        segments.sort(device, op)?;
-    }
+    let order = if T::ROUNDS { Order::Source } else { Order::Any };
+    let segments = Segments::new(device, op, &places, [n, size], order, reports.ignored())?;
     kernels::ReduceRows {
         out,
         source,

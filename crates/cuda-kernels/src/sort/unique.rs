@@ -4,9 +4,9 @@ use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
 
 use super::{Sortable, Sorted, short_enough};
+use crate::counts::starts;
 use crate::device::{Device, expect_len, product};
 use crate::error::Result;
-use crate::segments::scan;
 
 /// The distinct elements of a buffer.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub fn unique<T: Sortable>(
         op,
         n + 1,
     )?;
-    let before = scan(device, op, &flags, n + 1)?;
+    let before = starts(device, op, &flags, n + 1)?;
     let count = device.element(&before, n)? as usize;
     let mut values = device.uninitialised(op, count)?;
     let mut begins = device.uninitialised::<u32>(op, count)?;
@@ -139,7 +139,7 @@ pub fn unique_rows<T: Sortable>(
         op,
         rows + 1,
     )?;
-    let before = scan(device, op, &flags, rows + 1)?;
+    let before = starts(device, op, &flags, rows + 1)?;
     let count = device.element(&before, rows)? as usize;
     let mut firsts = device.uninitialised(op, count)?;
     let mut begins = device.uninitialised::<u32>(op, count)?;

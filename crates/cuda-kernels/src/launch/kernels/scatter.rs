@@ -48,8 +48,10 @@ kernels! {
             write positions: u32, write cursors: u32, read index: i64, value n: usize,
             value size: usize,
         );
-    Portable RowsSort [=> "rows_sort"]
-        (write positions: u32, read ends: u32, read counts: u32, value size: usize);
+    Portable RowsKeys [=> "rows_keys"]
+        (write keys: i64, read index: i64, value n: usize, value size: usize);
+    Portable RowsEnds [=> "rows_ends"]
+        (write starts: u32, read counts: u32, value size: usize);
     Portable IndexAddF32Rows [=> "index_add_f32_rows"]
         (
             write out: f32, read source: f32, read positions: u32, read ends: u32, read counts: u32,
