@@ -4,8 +4,11 @@
 //! affects both. A ratio is taken within a round. The interval shows the uncertainty of the median
 //! ratio; if it contains 1, the case is called inconclusive.
 //!
-//! `--random SEED` draws cases instead: see [`random`].
+//! `--random SEED` draws cases instead: see [`random`]. `--levels` compares samebits with itself at
+//! other levels: see [`levels`].
 
+pub(crate) mod cases;
+mod levels;
 pub(crate) mod random;
 
 use std::collections::BTreeMap;
@@ -53,6 +56,13 @@ pub(crate) struct Args {
     /// Print the cases, a line of JSON each, and run none.
     #[arg(long, requires = "random")]
     draw: bool,
+    /// Time operations that have a faster variant than their deterministic one, and training steps, at
+    /// each level.
+    #[arg(long, conflicts_with_all = ["random", "peers"])]
+    levels: bool,
+    /// Draw the ratios of `--levels` to this file, as SVG.
+    #[arg(long, value_name = "FILE", requires = "levels")]
+    chart: Option<PathBuf>,
     /// Parts of the names of the cases to run; all by default.
     filters: Vec<String>,
 }
@@ -68,6 +78,9 @@ struct Times {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 7 });
     ensure!(rounds > 0, "expected at least one round");
+    if args.levels {
+        return levels::run(args);
+    }
     if let Some(seed) = args.random {
         return random::run(args, seed);
     }

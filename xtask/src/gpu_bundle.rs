@@ -1,7 +1,6 @@
 //! `cargo xtask gpu-bundle`: packs tests and benches with a script, for a machine that has an NVIDIA
 //! GPU and its driver and nothing else.
 
-mod cases;
 mod report;
 
 use std::collections::BTreeSet;
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use crate::test::use_emulated_driver;
 use crate::{bench, tools};
-use cases::Scale;
+use bench::cases::{self, Scale};
 
 /// The maximum size of the archive, so that it can be transferred.
 const MOST_BYTES: u64 = 40 << 20;

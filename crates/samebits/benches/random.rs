@@ -4,7 +4,7 @@
 //! `{"prepare": case}` makes a case's inputs and warms it up, `{"run": n}` calls it `n` times, and
 //! `{"time": case, "name": .., "level": ..}` does all of this on a device, at a level, and says when
 //! the device is done. `python/benchmarks/random_cases.py` is the same in PyTorch. The environment
-//! sets `THREADS` (2) and `DEVICE` (cpu).
+//! sets `THREADS` (2), `DEVICE` (cpu) and `LEVEL` (portable).
 
 #![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "the replies are what this program is for")]
@@ -58,13 +58,18 @@ fn prepare(case: &Value) -> Result<(Call, Value), Box<dyn std::error::Error>> {
 const TIME_MS: f64 = 200.0;
 const BATCH_MS: f64 = 20.0;
 
+fn level(name: &str) -> Determinism {
+    match name {
+        "not_guaranteed" => Determinism::NotGuaranteed,
+        "run_to_run" => Determinism::RunToRun,
+        _ => Determinism::Portable,
+    }
+}
+
 /// Times batches of calls at a level, each until the device is done: the median of the batches, per
 /// call.
 fn on_device(question: &Value) -> Result<Value, Box<dyn std::error::Error>> {
-    let level = match question["level"].as_str() {
-        Some("not_guaranteed") => Determinism::NotGuaranteed,
-        _ => Determinism::Portable,
-    };
+    let level = level(question["level"].as_str().unwrap_or_default());
     let device = backend(cases::device())?;
     determinism::scope(level, || {
         let (mut call, ready) = prepare(&question["time"])?;
@@ -195,6 +200,9 @@ fn main() -> io::Result<()> {
     let threads = env::var("THREADS").ok().and_then(|value| value.parse().ok()).unwrap_or(2);
     if let Ok(name) = env::var("DEVICE") {
         cases::set_device(name.parse::<Device>().expect("DEVICE is the name of a device"));
+    }
+    if let Ok(name) = env::var("LEVEL") {
+        determinism::set_default(level(&name));
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.expect("threads can be started").install(|| {

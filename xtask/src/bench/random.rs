@@ -6,7 +6,7 @@
 
 pub(crate) mod draw;
 mod families;
-mod report;
+pub(super) mod report;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,7 +21,7 @@ use families::{FAMILIES, case};
 use report::{Measured, Round};
 
 /// Milliseconds of calls in a round.
-const ROUND_MS: f64 = 20.0;
+pub(super) const ROUND_MS: f64 = 20.0;
 
 /// Calls of at least so many milliseconds have few rounds.
 const SLOW_MS: f64 = 300.0;
@@ -118,7 +118,7 @@ fn measure(
 }
 
 /// A program that runs cases.
-struct Side {
+pub(super) struct Side {
     name: &'static str,
     command: Command,
     child: Child,
@@ -127,17 +127,34 @@ struct Side {
 }
 
 impl Side {
-    fn start(name: &'static str, threads: usize, program: &Path, args: &[&Path]) -> Result<Side> {
+    pub(super) fn start(
+        name: &'static str,
+        threads: usize,
+        program: &Path,
+        args: &[&Path],
+    ) -> Result<Side> {
         let mut command = Command::new(program);
         command.args(args).env("THREADS", threads.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Side::of(name, command)
+    }
+
+    /// Starts our program at a level.
+    pub(super) fn at_level(level: &'static str, threads: usize, program: &Path) -> Result<Side> {
+        let mut command = Command::new(program);
+        command.env("THREADS", threads.to_string()).env("LEVEL", level);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Side::of(level, command)
+    }
+
+    fn of(name: &'static str, mut command: Command) -> Result<Side> {
         let (child, input, output) = spawn(&mut command)?;
         Ok(Side { name, command, child, input, output })
     }
 
     /// Returns the reply to a question: a value, or the error that the program names. A program
     /// that ends instead has that as its error and is started again.
-    fn ask(&mut self, question: &Value) -> Result<Result<Value, String>> {
+    pub(super) fn ask(&mut self, question: &Value) -> Result<Result<Value, String>> {
         let mut line = String::new();
         let sent = writeln!(self.input, "{question}").and_then(|()| self.input.flush());
         let read = sent.and_then(|()| self.output.read_line(&mut line));

@@ -1,13 +1,13 @@
-//! The cases that are timed on a GPU, beside PyTorch's: sizes that fill one, and every operation with
-//! a deterministic and an atomic variant.
+//! Chosen cases for a GPU, of sizes that fill one, and smaller for a CPU: every operation with a
+//! deterministic and an atomic variant, and what users wait for.
 
 use serde_json::{Value, json};
 
-use crate::bench::random::draw::{Case, Fill, Input, View, list};
+use super::random::draw::{Case, Fill, Input, View, list};
 
-/// Divides the large dimension of a case, so that the emulated device can run it.
+/// Divides the large dimension of a case, for devices that are slower than a GPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale(pub(super) usize);
+pub(crate) struct Scale(pub(crate) usize);
 
 impl Scale {
     fn of(self, n: usize) -> usize {
@@ -16,7 +16,7 @@ impl Scale {
 }
 
 /// Returns the questions to both programs: each case at both levels.
-pub(super) fn questions(scale: Scale) -> Vec<Value> {
+pub(crate) fn questions(scale: Scale) -> Vec<Value> {
     let ask =
         |case: &Case, level: &str| json!({ "time": case, "name": case.title(), "level": level });
     let cases = cases(scale);
@@ -27,13 +27,14 @@ pub(super) fn questions(scale: Scale) -> Vec<Value> {
 }
 
 /// Returns the families of the cases, in order.
-pub(super) fn families() -> Vec<&'static str> {
+pub(crate) fn families() -> Vec<&'static str> {
     let mut families: Vec<_> = cases(Scale(1)).iter().map(|case| case.family).collect();
     families.dedup();
     families
 }
 
-fn cases(scale: Scale) -> Vec<Case> {
+/// Returns the cases, family by family.
+pub(crate) fn cases(scale: Scale) -> Vec<Case> {
     let all: [(&'static str, Vec<Case>); 12] = [
         ("elementwise", elementwise(scale)),
         ("matmul", matmul(scale)),

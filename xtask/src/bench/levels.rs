@@ -1,0 +1,225 @@
+//! `cargo xtask bench --levels`: what determinism costs.
+//!
+//! The program runs once per level. Each prepares the same case; then they call it by turns, and each
+//! round begins with another level. A ratio is that of two levels in one round.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::cases::{Scale, cases};
+use super::random::{ROUND_MS, Side};
+use super::{Args, Ratio, build, facts, median};
+use crate::bench::random::draw::Case;
+
+/// The levels, the strictest first.
+const LEVELS: [&str; 3] = ["portable", "run_to_run", "not_guaranteed"];
+
+/// Sizes for a CPU.
+const CPU: Scale = Scale(16);
+
+/// The families with variants of several levels on the CPU, and training steps.
+const FAMILIES: [&str; 3] = ["index", "conv", "models"];
+
+/// A case with its milliseconds: of each level, the rounds.
+struct Measured {
+    case: Case,
+    ms: [Vec<f64>; 3],
+}
+
+impl Measured {
+    /// Returns the time at `Portable` divided by that at another level.
+    fn over(&self, level: usize) -> Ratio {
+        Ratio::new(&self.ms[0], &self.ms[level])
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let program = build("random")?;
+    let start = |level| Side::at_level(level, args.threads, &program);
+    let mut sides = LEVELS.into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 9 });
+    let wanted = |case: &Case| {
+        let title = case.title();
+        FAMILIES.contains(&case.family)
+            && (args.filters.is_empty() || args.filters.iter().any(|part| title.contains(part)))
+    };
+    println!(
+        "| case | Portable, ms | RunToRun, ms | NotGuaranteed, ms | Portable / RunToRun | Portable / \
+         NotGuaranteed |\n|---|---|---|---|---|---|"
+    );
+    let mut all = Vec::new();
+    for case in cases(CPU).into_iter().filter(wanted) {
+        let measured = measure(case, rounds, &mut sides)?;
+        print(&measured);
+        all.push(measured);
+    }
+    ensure!(!all.is_empty(), "no case has a name with any of {:?}", args.filters);
+    println!();
+    for (level, name) in [(1, "RunToRun"), (2, "NotGuaranteed")] {
+        let ratios: Vec<f64> = all.iter().map(|case| case.over(level).middle).collect();
+        let worst = ratios.iter().copied().fold(0.0, f64::max);
+        println!(
+            "Portable over {name}: geometric mean {:.3}, at most {worst:.2}",
+            super::random::report::mean(&ratios)
+        );
+    }
+    let write = |path: &std::path::Path, text: &str| {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if let Some(path) = &args.chart {
+        write(path, &chart(&all))?;
+    }
+    if let Some(path) = &args.record {
+        write(path, &record(args, &all)?)?;
+    }
+    Ok(())
+}
+
+fn measure(case: Case, rounds: usize, sides: &mut [Side]) -> Result<Measured> {
+    let title = case.title();
+    let mut slowest: f64 = 0.0;
+    for side in &mut *sides {
+        match side.ask(&json!({ "prepare": case }))? {
+            Ok(reply) => slowest = slowest.max(reply["ms"].as_f64().unwrap_or(0.0)),
+            Err(error) => bail!("{title}: {error}"),
+        }
+    }
+    // As many calls at each level, so that a ratio compares equal work.
+    let calls = (ROUND_MS / slowest).clamp(1.0, 2000.0) as usize;
+    let mut measured = Measured { case, ms: Default::default() };
+    for round in 0..rounds {
+        for turn in 0..sides.len() {
+            let level = (round + turn) % sides.len();
+            match sides[level].ask(&json!({ "run": calls }))? {
+                Ok(reply) => measured.ms[level].push(reply["ms"].as_f64().unwrap_or(f64::NAN)),
+                Err(error) => bail!("{title}: {error}"),
+            }
+        }
+    }
+    Ok(measured)
+}
+
+fn print(measured: &Measured) {
+    let ms = |level: usize| median(measured.ms[level].clone());
+    let ratio = |level: usize| {
+        let Ratio { middle, low, high } = measured.over(level);
+        format!("{middle:.2} ({low:.2} to {high:.2})")
+    };
+    println!(
+        "| {} | {:.3} | {:.3} | {:.3} | {} | {} |",
+        measured.case.title(),
+        ms(0),
+        ms(1),
+        ms(2),
+        ratio(1),
+        ratio(2)
+    );
+}
+
+/// Returns everything that was measured, as JSON.
+fn record(args: &Args, all: &[Measured]) -> Result<String> {
+    let cases: Vec<Value> = all
+        .iter()
+        .map(|Measured { case, ms: [portable, run_to_run, not_guaranteed] }| {
+            json!({
+                "name": case.title(),
+                "case": case,
+                "portable_ms": portable,
+                "run_to_run_ms": run_to_run,
+                "not_guaranteed_ms": not_guaranteed,
+            })
+        })
+        .collect();
+    let facts: std::collections::BTreeMap<_, _> = facts(args)?.into_iter().collect();
+    Ok(serde_json::to_string_pretty(&json!({ "facts": facts, "cases": cases }))?)
+}
+
+/// Draws a bar for each case: from 1 to the ratio of `Portable` over `NotGuaranteed`, with its interval.
+fn chart(all: &[Measured]) -> String {
+    const LEFT: f64 = 420.0;
+    const WIDTH: f64 = 420.0;
+    const ROW: f64 = 18.0;
+    const MOST: f64 = 2.0;
+    let at = |ratio: f64| LEFT + ratio.clamp(0.0, MOST) / MOST * WIDTH;
+    let height = ROW * (all.len() as f64 + 2.0);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <title>Time at Portable divided by that at NotGuaranteed</title>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        LEFT + WIDTH + 30.0
+    );
+    for tick in [0.0, 0.5, 1.0, 1.5, 2.0] {
+        let (x, color) = (at(tick), if tick == 1.0 { "#444" } else { "#ddd" });
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x}\" y1=\"{ROW}\" x2=\"{x}\" y2=\"{height}\" stroke=\"{color}\"/>\
+             <text x=\"{x}\" y=\"12\" text-anchor=\"middle\">{tick}</text>"
+        );
+    }
+    for (row, measured) in all.iter().enumerate() {
+        let y = ROW * (row as f64 + 1.5);
+        let Ratio { middle, low, high } = measured.over(2);
+        let color = if low > 1.0 {
+            "#c0504d"
+        } else if high < 1.0 {
+            "#4f8f4f"
+        } else {
+            "#8c8c8c"
+        };
+        let (from, to) = (at(middle.min(1.0)), at(middle.max(1.0)));
+        let mut title = measured.case.title().replace('&', "&amp;").replace('<', "&lt;");
+        if let Some((cut, _)) = title.char_indices().nth(70) {
+            title.truncate(cut);
+            title.push('…');
+        }
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{title}</text>\
+             <rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\" fill=\"{color}\"/>\
+             <line x1=\"{:.1}\" y1=\"{y}\" x2=\"{:.1}\" y2=\"{y}\" stroke=\"black\"/>",
+            LEFT - 6.0,
+            y + 4.0,
+            y - 5.0,
+            (to - from).max(1.0),
+            at(low),
+            at(high)
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(ms: [f64; 3]) -> Measured {
+        let case = cases(CPU).remove(0);
+        Measured { case, ms: ms.map(|ms| vec![ms; 3]) }
+    }
+
+    #[test]
+    fn ratios_are_those_of_portable_to_the_other_level() {
+        let one = measured([3.0, 2.0, 1.5]);
+        assert_eq!(one.over(1).middle, 1.5);
+        assert_eq!(one.over(2).middle, 2.0);
+    }
+
+    #[test]
+    fn the_chart_has_a_bar_for_each_case() {
+        let svg = chart(&[measured([1.0, 1.0, 1.0]), measured([3.0, 1.0, 1.0])]);
+        assert_eq!(svg.matches("height=\"10\"").count(), 2);
+        assert!(svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn every_family_has_cases() {
+        for family in FAMILIES {
+            assert!(cases(CPU).iter().any(|case| case.family == family), "{family}");
+        }
+    }
+}
