@@ -274,6 +274,7 @@ fn rotary(samples: &mut Samples) {
                 [normal(&[2, 3, 37, 9]), normal(&[37, 4]).constant(), normal(&[37, 4]).constant()],
             )
             .batch([each(&[3, 37, 9]), normal(&[37, 4]), normal(&[37, 4])])
+            .batch([each(&[3, 37, 9]), normal(&[37, 4]).constant(), normal(&[37, 4]).constant()])
             .twice([normal(&[2, 3, 5]), normal(&[3, 2]), normal(&[3, 2])]);
     }
 }
