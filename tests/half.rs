@@ -142,6 +142,8 @@ fn is_composed(sample: &Sample) -> bool {
     let name = sample.name.as_str();
     let reductions = [" None", " Mean", " Sum"];
     let without = reductions.iter().find_map(|reduction| name.strip_suffix(reduction));
+    // The name may end in a shape.
+    let name = name.split(" [").next().unwrap_or(name);
     COMPOSED.contains(&without.unwrap_or(name)) || name.starts_with("var_mean")
 }
 

@@ -7,47 +7,32 @@ use samebits::{DType, Result, Tensor, backward, dispatch};
 
 use super::{Cases, FAMILIES, Gradient, Make, Sample, Samples, normal_of};
 
-/// The samples of a call, each with its arguments.
-type Calls = Vec<(Arc<Sample>, Gradient, Vec<Value>)>;
-
-/// Adds products, and one case for each family and each type of half precision: each function,
-/// with the small arguments of the gradient check, and its gradients.
+/// Adds products, and one case for each function and each type of half precision, with the small
+/// arguments of the gradient check, and their gradients.
 pub(super) fn add(cases: &mut Cases, make: Make) {
-    for half in [DType::BF16, DType::F16] {
+    for half in HALVES {
         products(cases, make, half);
     }
     for &(family, _, add) in FAMILIES {
-        let samples: Vec<Arc<Sample>> = Samples::of(add).all.into_iter().map(Arc::new).collect();
-        for half in [DType::BF16, DType::F16] {
-            let calls: Calls = samples
-                .iter()
-                .filter(|sample| takes_halves(sample))
-                .filter_map(|sample| Some((sample, sample.gradients.first()?)))
-                .map(|(sample, gradient)| {
-                    let inputs = gradient.inputs.iter().enumerate();
-                    let values = inputs.map(|(i, input)| {
-                        let x = input.make(make, DType::F32, i);
-                        if x.dtype() == DType::F32 { make.here(rounded(x, half)) } else { x }
-                    });
-                    (Arc::clone(sample), gradient.clone(), values.collect())
-                })
-                .collect();
-            if calls.is_empty() {
-                continue;
+        for sample in Samples::of(add).all.into_iter().filter(takes_halves).map(Arc::new) {
+            let Some(gradient) = sample.gradients.first() else { continue };
+            for half in HALVES {
+                let inputs = gradient.inputs.iter().enumerate();
+                let values = inputs.map(|(i, input)| {
+                    let x = input.make(make, DType::F32, i);
+                    if x.dtype() == DType::F32 { make.here(rounded(x, half)) } else { x }
+                });
+                let values: Vec<Value> = values.collect();
+                let name = format!("halves {family}, {} {half}", sample.name);
+                make.check(&name, &values);
+                let (sample, gradient) = (Arc::clone(&sample), gradient.clone());
+                cases.call(name, move || computed(make, &sample, &gradient, &values));
             }
-            for (sample, _, values) in &calls {
-                make.check(&sample.name, values);
-            }
-            cases.call(format!("halves {family} {half}"), move || {
-                let mut results = Vec::new();
-                for (sample, gradient, values) in &calls {
-                    results.extend(computed(make, sample, gradient, values)?);
-                }
-                Ok(results)
-            });
         }
     }
 }
+
+const HALVES: [DType; 2] = [DType::BF16, DType::F16];
 
 /// There are no sparse tensors of halves.
 fn takes_halves(sample: &Sample) -> bool {

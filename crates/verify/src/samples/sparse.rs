@@ -148,20 +148,20 @@ pub(super) fn samples(samples: &mut Samples) {
         .batch([each(&[5, 40, 17])])
         .batch([each(&[4, 17, 40])]);
     for shape in [&[2, 5, 3][..], &[3, 3], &[3, 5]] {
-        samples.add("u", |x| Ok(f::svd(&x[0])?.0)).twice([normal(shape)]);
-        samples.add("s", |x| Ok(f::svd(&x[0])?.1)).twice([normal(shape)]);
-        samples.add("v", |x| Ok(f::svd(&x[0])?.2)).twice([normal(shape)]);
+        samples.add(format!("u {shape:?}"), |x| Ok(f::svd(&x[0])?.0)).twice([normal(shape)]);
+        samples.add(format!("s {shape:?}"), |x| Ok(f::svd(&x[0])?.1)).twice([normal(shape)]);
+        samples.add(format!("v {shape:?}"), |x| Ok(f::svd(&x[0])?.2)).twice([normal(shape)]);
         samples
-            .add("u, s and v", |x| {
+            .add(format!("u, s and v {shape:?}"), |x| {
                 let (u, s, v) = f::svd(&x[0])?;
                 f::matmul(&f::mul(&u.square()?, &s.unsqueeze(-2)?)?, &v.transpose(-2, -1)?)
             })
             .twice([normal(shape)]);
         let reduced = |x: &Tensor| f::qr(x, QrMode::Reduced);
-        samples.add("q", move |x| Ok(reduced(&x[0])?.0)).twice([normal(shape)]);
-        samples.add("r", move |x| Ok(reduced(&x[0])?.1)).twice([normal(shape)]);
+        samples.add(format!("q {shape:?}"), move |x| Ok(reduced(&x[0])?.0)).twice([normal(shape)]);
+        samples.add(format!("r {shape:?}"), move |x| Ok(reduced(&x[0])?.1)).twice([normal(shape)]);
         samples
-            .add("q and r", move |x| {
+            .add(format!("q and r {shape:?}"), move |x| {
                 let (q, r) = reduced(&x[0])?;
                 f::matmul(&q, &r.square()?)
             })
