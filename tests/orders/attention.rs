@@ -4,7 +4,7 @@ use rayon::ThreadPoolBuilder;
 use samebits::functional::{self as f, AttentionOptions};
 use samebits::ops::Cast;
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Result, Tensor, dispatch};
+use samebits::{DType, Generator, Result, Tensor, dispatch, nn};
 use workspace_tests::normal_of;
 
 /// The arguments of one call.
@@ -18,6 +18,8 @@ struct Call {
     /// True for the keys that a query attends to.
     shown: Option<Tensor>,
     causal: Option<usize>,
+    /// The probability of dropping a weight.
+    dropout: f64,
 }
 
 /// Returns the result and the gradients of query, key, value and, if it has one, the mask.
@@ -30,9 +32,11 @@ fn attention(call: &Call) -> Result<Vec<Value>> {
             causal_offset: call.causal,
             scale: Some(SCALE),
             enable_gqa: q.shape()[1] != k.shape()[1],
-            dropout_p: 0.0,
+            dropout_p: call.dropout,
         };
-        let y = f::scaled_dot_product_attention_with(&q, &k, &v, &options)?;
+        let y = nn::draw_from(&mut generator(), || {
+            f::scaled_dot_product_attention_with(&q, &k, &v, &options)
+        })?;
         let gradients = y.backward_from(call.grad.clone(), false)?;
         let of = [Some(&q), Some(&k), Some(&v), added.filter(|x| x.requires_grad())];
         let of = of.into_iter().flatten().map(|x| gradients.of(x).unwrap().value().clone());
@@ -49,6 +53,13 @@ fn attention(call: &Call) -> Result<Vec<Value>> {
 }
 
 const SCALE: f64 = 0.37;
+
+/// Returns the generator of all dropout, in the middle of a draw.
+fn generator() -> Generator {
+    let mut generator = Generator::new(7);
+    generator.advance(3);
+    generator
+}
 
 /// The definition of `docs/book/numerics.md`.
 fn defined(call: &Call) -> Result<Vec<Value>> {
@@ -79,13 +90,16 @@ fn defined(call: &Call) -> Result<Vec<Value>> {
     let p = (s - m)?.exp()?.masked_fill(&hidden, 0.0)?;
     let l = f::sum(&p, [-1], true)?;
     let l = l.masked_fill(&l.eq(0.0)?, 1.0)?;
-    let o = (f::matmul(&p, &v)? / &l)?;
+    let dropout = |x: &Tensor| f::dropout_with(x, call.dropout, &mut generator());
+    let dropped = dropout(&p)?;
+    let o = (f::matmul(&dropped, &v)? / &l)?;
     let g = (grad / &l)?;
     let d = f::sum(&(&g * &o)?, [-1], true)?;
-    let ds = (&p * (f::matmul(&g, &f::transpose(&v, -2, -1)?)? - d)?)?.masked_fill(&hidden, 0.0)?;
+    let through = dropout(&f::matmul(&g, &f::transpose(&v, -2, -1)?)?)?;
+    let ds = (&p * (through - d)?)?.masked_fill(&hidden, 0.0)?;
     let dq = f::matmul(&ds, &k)?.affine(SCALE, -0.0)?;
     let dk = f::matmul(&f::transpose(&ds, -2, -1)?, &q)?;
-    let dv = f::matmul(&f::transpose(&p, -2, -1)?, &g)?;
+    let dv = f::matmul(&f::transpose(&dropped, -2, -1)?, &g)?;
     let over_group = |x: &Tensor, like: &Tensor| -> Result<Tensor> {
         let x = if heads == shared { x.clone() } else { f::sum(x, [2], true)? };
         f::reshape(&x, like.shape())
@@ -159,6 +173,7 @@ fn calls(dtype: DType) -> Vec<Call> {
                     added: None,
                     shown: None,
                     causal: None,
+                    dropout: [0.0, 0.3, 0.0, 0.7, 0.0, 1.0, 0.1][(number + 3 * kind + odd) % 7],
                 };
                 match mask {
                     "causal" => call.causal = Some(0),
@@ -279,6 +294,7 @@ fn zeros_have_the_signs_of_the_definition() {
                     added: None,
                     shown: None,
                     causal,
+                    dropout: 0.0,
                 };
                 let (found, expected) = (attention(&call).unwrap(), defined(&call).unwrap());
                 for (found, expected) in found.iter().zip(&expected) {

@@ -12,6 +12,7 @@ mod products;
 
 use std::cmp::Ordering;
 
+use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use crate::elementwise::Elementary;
@@ -123,6 +124,18 @@ pub struct Call<'a, T> {
     pub hidden: Option<Matrices<'a, u8>>,
     /// Excludes keys after `i + offset` for query `i`.
     pub causal: Option<usize>,
+    /// Drops weights after they are summed, if there is one.
+    pub dropout: Option<Dropout<'a>>,
+}
+
+/// Drops weight number i, in row-major order of matrices, queries and keys, as [`Draw::dropout`] drops
+/// element i.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout<'a> {
+    /// The draw.
+    pub draw: &'a Draw,
+    /// The probability of dropping a weight.
+    pub p: f64,
 }
 
 impl<T: Number> Call<'_, T> {
@@ -137,7 +150,44 @@ impl<T: Number> Call<'_, T> {
         if let Some(hidden) = &self.hidden {
             expect_matrices("hidden", hidden, count, [queries, keys])?;
         }
+        if let Some(Dropout { p, .. }) = self.dropout {
+            memory::volume(ATTENTION, &[count, queries, keys])?;
+            if !(0.0..=1.0).contains(&p) {
+                let message = format!("expected 0 <= p <= 1, got {p}");
+                return Err(Error::argument(ATTENTION, message));
+            }
+        }
         Ok(())
+    }
+
+    /// Writes to `kept`, which is empty without dropout, 0 for dropped weights of a query for the keys
+    /// from `key` on.
+    #[inline(always)]
+    fn keep(&self, (matrix, query, key): (usize, usize, usize), kept: &mut [u8]) {
+        if let Some(Dropout { draw, p }) = self.dropout {
+            let AttentionSizes { queries, keys, .. } = self.sizes;
+            let start = (matrix * queries + query) * keys + key;
+            // `check` has seen that the probability is one.
+            let drawn = draw.dropout_mask(start as u64, p, kept);
+            debug_assert!(drawn.is_ok(), "{drawn:?}");
+        }
+    }
+
+    /// Returns the number of bytes that [`keep`](Self::keep) needs for rows of `keys` keys.
+    fn kept_len(&self, keys: usize) -> usize {
+        if self.dropout.is_some() { keys } else { 0 }
+    }
+
+    /// Applies dropout in place.
+    #[inline(always)]
+    fn drop_some(&self, kept: &[u8], values: &mut [T]) {
+        if let Some(Dropout { p, .. }) = self.dropout {
+            let scale = T::from_f64(if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) });
+            for (value, &keep) in values.iter_mut().zip(kept) {
+                let scaled = Real::canonical(*value * scale);
+                *value = if keep != 0 { scaled } else { T::ZERO };
+            }
+        }
     }
 
     /// Returns true if tensors exclude keys.

@@ -1,14 +1,18 @@
 //! Scaled dot-product attention with memory that grows with the sequence, not with its square.
 
+use bytemuck::Zeroable;
+use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::launch::declared::attention::RawAttention;
-use crate::launch::kernels::attention as kernels;
+use crate::launch::declared::random::RawDraw;
+use crate::launch::kernels::{attention as kernels, attention_grad as grad_kernels};
 use crate::launch::{Buffer, Launch};
 use crate::matmul::Matrix;
+use crate::random::below;
 use crate::reduce::grid;
 
 const ATTENTION: &str = "scaled_dot_product_attention";
@@ -36,6 +40,18 @@ pub struct Call<'a, T> {
     pub hidden: Option<Matrix<'a, u8>>,
     /// Excludes keys after `i + offset` for query `i`.
     pub causal: Option<usize>,
+    /// Drops weights after they are summed, if there is one.
+    pub dropout: Option<Dropout<'a>>,
+}
+
+/// Drops weight number i, in row-major order of matrices, queries and keys, as [`Draw::dropout`] drops
+/// element i.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout<'a> {
+    /// The draw.
+    pub draw: &'a Draw,
+    /// The probability of dropping a weight.
+    pub p: f64,
 }
 
 /// The averages of an attention, count by queries by features, and for each query the largest score
@@ -102,6 +118,13 @@ impl<'a, T: Float> Checked<'a, T> {
         else {
             return Err(CudaError::invalid(ATTENTION, "expected the strides of six matrices"));
         };
+        let dropout = call.dropout;
+        let (last, any) = dropout.map_or(Ok((0, 0)), |dropout| below(ATTENTION, dropout.p))?;
+        let draw = dropout.map(|dropout| RawDraw::new(dropout.draw));
+        let RawDraw { seed, stream, first } = draw.unwrap_or(RawDraw::zeroed());
+        if dropout.is_some() {
+            product(ATTENTION, &[count, queries, keys])?;
+        }
         let raw = RawAttention {
             count,
             queries,
@@ -123,6 +146,16 @@ impl<'a, T: Float> Checked<'a, T> {
             added_column,
             hidden_row,
             hidden_column,
+            dropout: usize::from(dropout.is_some()),
+            seed,
+            stream,
+            first,
+            last: last as usize,
+            any: any as usize,
+            scale: dropout.map_or(1.0, |Dropout { p, .. }| match p {
+                1.0 => 0.0,
+                p => 1.0 / (1.0 - p),
+            }),
         };
         let (starts, none) = (device.upload(&starts)?, device.zeros_for(ATTENTION, 1)?);
         Ok(Checked { call: *call, starts, none, raw })
@@ -260,7 +293,7 @@ pub fn attention_grad<T: Float>(
     let blocks = (grid(ATTENTION, checked.blocks(keys, width.max(features))?)?, 1, 1);
     let [of_query, of_key, of_value] = &mut outs;
     if atomic {
-        kernels::AttentionGradsAtomic {
+        grad_kernels::AttentionGradsAtomic {
             of_query,
             of_key,
             of_value,
@@ -278,7 +311,7 @@ pub fn attention_grad<T: Float>(
         .grid(device, ATTENTION, blocks, THREADS)?;
         return Ok(outs);
     }
-    kernels::AttentionKeys {
+    grad_kernels::AttentionKeys {
         of_key,
         of_value,
         grad,
@@ -294,7 +327,7 @@ pub fn attention_grad<T: Float>(
     }
     .grid(device, ATTENTION, blocks, THREADS)?;
     let blocks = (grid(ATTENTION, checked.blocks(queries, width)?)?, 1, 1);
-    kernels::AttentionQueries {
+    grad_kernels::AttentionQueries {
         of_query,
         grad,
         shared,

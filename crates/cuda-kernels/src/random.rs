@@ -255,7 +255,7 @@ pub fn randint(device: &Device, draw: &Draw, n: usize, low: i64, high: i64) -> R
 }
 
 /// Returns the largest word that means an event, and 1 if any word does.
-fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
+pub(crate) fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
     if !(0.0..=1.0).contains(&p) {
         return Err(CudaError::invalid(op, format!("expected a probability in [0, 1], got {p}")));
     }
@@ -265,7 +265,7 @@ fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
 }
 
 impl RawDraw {
-    fn new(draw: &Draw) -> RawDraw {
+    pub(crate) fn new(draw: &Draw) -> RawDraw {
         RawDraw { seed: draw.seed(), stream: draw.stream(), first: draw.first() }
     }
 }

@@ -33,7 +33,7 @@ mod sparse;
 pub use crate::geometry::{
     ConvParams, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
 };
-pub use attention::{Attention, AttentionGrad, AttentionMasks};
+pub use attention::{Attention, AttentionDropout, AttentionGrad, AttentionMasks};
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};

@@ -3,7 +3,8 @@
 #pragma once
 
 // Strides in elements. The starts of matrix b of query, key, value, grad, added and hidden are
-// starts[b], starts[count + b] and so on. Query i sees the first min(seen + i, keys) keys.
+// starts[b], starts[count + b] and so on. Query i sees the first min(seen + i, keys) keys. With
+// dropout, weight i is dropped if word i from block first on is at most last, and any is not 0.
 struct SbAttention {
     u64 count;
     u64 queries;
@@ -25,4 +26,11 @@ struct SbAttention {
     u64 added_column;
     u64 hidden_row;
     u64 hidden_column;
+    u64 dropout;
+    u64 seed;
+    u64 stream;
+    u64 first;
+    u64 last;
+    u64 any;
+    double scale;
 };

@@ -106,9 +106,9 @@ pub fn scaled_dot_product_attention(
 ///
 /// # Determinism
 ///
-/// A composition of public operators, defined under *Attention* in `docs/book/numerics.md`. Without
-/// dropout, kernels with the bits of the composition need memory that grows with the length of the
-/// sequence; the composition needs queries times keys. A query's result does not
+/// A composition of public operators, defined under *Attention* in `docs/book/numerics.md`. Kernels
+/// with its bits need memory that grows with the length of the sequence, where the composition needs
+/// queries times keys; only the gradient of a mask of numbers, and second derivatives, need that. A query's result does not
 /// depend on the other queries, nor on keys that its causal mask excludes at the end, if their
 /// values are finite. Dropout draws one number for each weight, in row-major order of `[..,
 /// queries, keys]`.
@@ -306,12 +306,7 @@ impl Attention {
     /// Returns the averages of the values, `[.., queries, features]`.
     #[track_caller]
     pub(crate) fn output(self) -> Result<Tensor> {
-        if self.has_kernel() {
-            return self.fused();
-        }
-        let value = crate::no_grad(|| self.composed())?.value().clone();
-        let inputs = self.clone();
-        Ok(Tensor::computed(value, &inputs.inputs(), move |grad| self.gradients(grad)))
+        self.fused()
     }
 
     /// Returns the weights of the keys, `[.., queries, keys]`.

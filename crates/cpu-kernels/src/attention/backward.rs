@@ -99,6 +99,8 @@ struct Buffers<'a, T> {
     weights: &'a mut [T],
     scores: &'a mut [T],
     differences: &'a mut [T],
+    /// Other than 0 for the keys of a row that dropout keeps.
+    kept: &'a mut [u8],
     /// The gradients, in whole tiles.
     of_query: &'a mut [T],
     of_key: &'a mut [T],
@@ -126,7 +128,11 @@ impl<T: Number> Plan<T> {
         }
     }
 
-    fn buffers<'s>(&self, scratch: &'s mut Scratch<T>) -> Result<Buffers<'s, T>, OutOfMemory> {
+    fn buffers<'s>(
+        &self,
+        scratch: &'s mut Scratch<T>,
+        kept: &'s mut [u8],
+    ) -> Result<Buffers<'s, T>, OutOfMemory> {
         let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
         let (block, tile) = (queries.min(BLOCK), self.scores.columns());
         let (wide, featured) = (self.wide.columns(), self.featured.columns());
@@ -169,6 +175,7 @@ impl<T: Number> Plan<T> {
             weights: g,
             scores: h,
             differences: i,
+            kept,
             of_query: j,
             of_key: k,
             of_value: l,
@@ -185,7 +192,8 @@ impl<T: Number> Plan<T> {
         scratch: &mut Scratch<T>,
     ) -> Result<()> {
         let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
-        let buffers = &mut self.buffers(scratch).map_err(memory::named(ATTENTION))?;
+        let kept = &mut memory::filled(ATTENTION, call.kept_len(keys.min(BLOCK)), 0)?;
+        let buffers = &mut self.buffers(scratch, kept).map_err(memory::named(ATTENTION))?;
         let tile = self.scores.columns();
         pack(call.key.rows(matrix, 0), keys, width, tile, buffers.key_columns);
         pack(call.value.rows(matrix, 0), keys, features, tile, buffers.value_columns);
@@ -283,6 +291,7 @@ impl<T: Number> Plan<T> {
                 scores: &mut buffers.scores[..rows * self.stride],
                 stride: self.stride,
                 differences: buffers.differences,
+                kept: buffers.kept,
             });
             let [of_grads, of_queries, of_keys] = [
                 (&buffers.grad_steps[grad_steps.clone()], rows, self.featured),
@@ -373,6 +382,8 @@ struct Weigh<'a, T> {
     scores: &'a mut [T],
     stride: usize,
     differences: &'a mut [T],
+    /// Other than 0 for the keys that dropout keeps, for one query at a time.
+    kept: &'a mut [u8],
 }
 
 impl<T: Number> Kernel for Weigh<'_, T> {
@@ -380,7 +391,7 @@ impl<T: Number> Kernel for Weigh<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { call, count, stride, differences, .. } = self;
+        let Weigh { call, count, stride, differences, kept, .. } = self;
         let (matrix, first, key) = self.place;
         let rows = self.weights.chunks_exact_mut(stride).zip(self.scores.chunks_exact_mut(stride));
         let numbers = self.largest.iter().zip(self.shared);
@@ -393,10 +404,14 @@ impl<T: Number> Kernel for Weigh<'_, T> {
             rest.fill(T::ZERO);
             call.mask(matrix, query, key, weights);
             call.exponentials((matrix, query, key), largest, weights, differences);
+            let kept = &mut kept[..call.kept_len(seen)];
+            call.keep((matrix, query, key), kept);
+            call.drop_some(kept, scores);
             for (score, &weight) in scores.iter_mut().zip(&*weights) {
                 *score = weight * (*score - shared);
             }
             call.clear(matrix, query, key, scores);
+            call.drop_some(kept, weights);
         }
     }
 }

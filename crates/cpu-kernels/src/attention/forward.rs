@@ -270,6 +270,7 @@ impl<T: Number> Plan<T> {
             );
         }
         let mut used = if call.causal.is_some() { seen.max(operands.finite_from) } else { keys };
+        let mut kept = memory::filled(ATTENTION, call.kept_len(keys), 0)?;
         simd::dispatch(Weigh {
             call,
             strip: &mut strip,
@@ -277,6 +278,7 @@ impl<T: Number> Plan<T> {
             stride: self.stride,
             differences,
             used,
+            kept: &mut kept,
         });
         if features == 0 {
             return Ok(());
@@ -327,6 +329,8 @@ struct Weigh<'a, 'b, T> {
     differences: &'a mut [T],
     /// The number of keys of which the exponentials are used.
     used: usize,
+    /// Other than 0 for the keys that dropout keeps, for one query at a time.
+    kept: &'a mut [u8],
 }
 
 impl<T: Number> Kernel for Weigh<'_, '_, T> {
@@ -334,7 +338,7 @@ impl<T: Number> Kernel for Weigh<'_, '_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { call, strip, scores, stride, differences, used } = self;
+        let Weigh { call, strip, scores, stride, differences, used, kept } = self;
         let matrix = strip.matrix;
         let results = strip.largest.iter_mut().zip(strip.sums.iter_mut());
         for ((row, scores), (largest, sum)) in
@@ -348,6 +352,9 @@ impl<T: Number> Kernel for Weigh<'_, '_, T> {
             call.exponentials((matrix, query, 0), *largest, scores, differences);
             let total = T::from_f64(reduce::sum_of(scores, |x: T| x.into()));
             *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
+            let kept = &mut kept[..call.kept_len(scores.len())];
+            call.keep((matrix, query, 0), kept);
+            call.drop_some(kept, scores);
         }
     }
 }

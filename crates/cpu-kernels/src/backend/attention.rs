@@ -1,10 +1,12 @@
+use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
-use samebits_tensor_core::ops::{Attention, AttentionGrad, AttentionMasks};
+use samebits_tensor_core::ops::{Attention, AttentionDropout, AttentionGrad, AttentionMasks};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Layout, Op, Result, Tensor};
 
+use super::random::draw;
 use super::{Element, FLOATS, with_float};
-use crate::attention::{Call, Matrices, Number, Upstream, attention, attention_backward};
+use crate::attention::{Call, Dropout, Matrices, Number, Upstream, attention, attention_backward};
 use crate::memory;
 
 const STRIPS: &str = "contractions in blocks of a fixed length and sums in f64 over a tree, both of which depend on \
@@ -29,7 +31,8 @@ fn forward<T: Element + Number>(
     op: &Attention,
     sizes: AttentionSizes,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let operands = Operands::new([&op.query, &op.key, &op.value], &op.masks)?;
+    let dropout = op.dropout.as_ref();
+    let operands = Operands::new([&op.query, &op.key, &op.value], &op.masks, dropout)?;
     let rows = &op.query.shape()[..op.query.rank() - 1];
     let mut out = Tensor::scratch(&[rows, &[sizes.features]].concat(), T::DTYPE)?;
     let mut largest = Tensor::scratch(rows, T::DTYPE)?;
@@ -47,7 +50,8 @@ fn backward<T: Element + Number>(
     op: &AttentionGrad,
     sizes: AttentionSizes,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let operands = Operands::new([&op.query, &op.key, &op.value], &op.masks)?;
+    let dropout = op.dropout.as_ref();
+    let operands = Operands::new([&op.query, &op.key, &op.value], &op.masks, dropout)?;
     let grad = Operand::new(&op.grad)?;
     let (shared, largest) = (op.shared.contiguous()?, op.largest.contiguous()?);
     let mut outs = [
@@ -73,16 +77,22 @@ struct Operands<'a> {
     added: Option<(&'a Tensor, Operand)>,
     hidden: Option<(&'a Tensor, Operand)>,
     causal: Option<usize>,
+    dropout: Option<(Draw, f64)>,
 }
 
 impl<'a> Operands<'a> {
-    fn new([query, key, value]: [&'a Tensor; 3], masks: &'a AttentionMasks) -> Result<Self> {
+    fn new(
+        [query, key, value]: [&'a Tensor; 3],
+        masks: &'a AttentionMasks,
+        dropout: Option<&AttentionDropout>,
+    ) -> Result<Self> {
         let of = |x: &'a Tensor| Operand::new(x).map(|operand| (x, operand));
         Ok(Operands {
             inputs: [of(query)?, of(key)?, of(value)?],
             added: masks.added.as_ref().map(of).transpose()?,
             hidden: masks.hidden.as_ref().map(of).transpose()?,
             causal: masks.causal,
+            dropout: dropout.map(|AttentionDropout { p, generator }| (draw(generator), *p)),
         })
     }
 
@@ -96,6 +106,7 @@ impl<'a> Operands<'a> {
             added: self.added.as_ref().map(matrices).transpose()?,
             hidden: self.hidden.as_ref().map(matrices).transpose()?,
             causal: self.causal,
+            dropout: self.dropout.as_ref().map(|(draw, p)| Dropout { draw, p: *p }),
         })
     }
 }

@@ -51,6 +51,6 @@ fn dropout(op: &Dropout, (): &()) -> Result<(Tensor, Tensor)> {
     Ok((out, mask))
 }
 
-fn draw(generator: &Generator) -> Draw {
+pub(super) fn draw(generator: &Generator) -> Draw {
     Draw::new(generator.seed(), generator.stream(), generator.offset())
 }

@@ -446,6 +446,7 @@ fn attended(
         added: None,
         hidden: None,
         causal: None,
+        dropout: None,
     };
     compute(&call, Upstream { grad: matrix(&grad), shared: &shared, largest: &largest })
 }

@@ -1,12 +1,14 @@
+use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
-use samebits_tensor_core::ops::{Attention, AttentionGrad, AttentionMasks};
+use samebits_tensor_core::ops::{Attention, AttentionDropout, AttentionGrad, AttentionMasks};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Layout, Op, Tensor};
 
 use super::memory::{Input, on_host, storage};
+use super::random::draw;
 use super::{ARRIVAL, F32, FLOATS, Failure, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
-use crate::attention::{Call, Upstream, attention, attention_grad};
+use crate::attention::{Call, Dropout, Upstream, attention, attention_grad};
 use crate::device::Word;
 use crate::matmul::Matrix;
 
@@ -31,7 +33,8 @@ pub(super) fn register_all() {
 
 fn forward<T: Real>(op: &Attention, sizes: AttentionSizes) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
-        let operands = Operands::<T>::new([&op.query, &op.key, &op.value], &op.masks)?;
+        let dropout = op.dropout.as_ref();
+        let operands = Operands::<T>::new([&op.query, &op.key, &op.value], &op.masks, dropout)?;
         let found = attention(gpu.device, &operands.call(sizes))?;
         let rows = &op.query.shape()[..op.query.rank() - 1];
         Ok((
@@ -48,7 +51,8 @@ fn backward<T: Real>(
     variant: Variant,
 ) -> Tensors<(Tensor, Tensor, Tensor)> {
     on(op, |gpu| {
-        let operands = Operands::<T>::new([&op.query, &op.key, &op.value], &op.masks)?;
+        let dropout = op.dropout.as_ref();
+        let operands = Operands::<T>::new([&op.query, &op.key, &op.value], &op.masks, dropout)?;
         let grad = Operand::<T>::new(&op.grad)?;
         let (shared, largest) = (gpu.input::<T>(&op.shared)?, gpu.input::<T>(&op.largest)?);
         let upstream = Upstream { grad: grad.matrix(), shared: &shared, largest: &largest };
@@ -68,15 +72,21 @@ struct Operands<T> {
     added: Option<Operand<T>>,
     hidden: Option<Operand<u8>>,
     causal: Option<usize>,
+    dropout: Option<(Draw, f64)>,
 }
 
 impl<T: Real> Operands<T> {
-    fn new([query, key, value]: [&Tensor; 3], masks: &AttentionMasks) -> Result<Self, Failure> {
+    fn new(
+        [query, key, value]: [&Tensor; 3],
+        masks: &AttentionMasks,
+        dropout: Option<&AttentionDropout>,
+    ) -> Result<Self, Failure> {
         Ok(Operands {
             inputs: [Operand::new(query)?, Operand::new(key)?, Operand::new(value)?],
             added: masks.added.as_ref().map(Operand::new).transpose()?,
             hidden: masks.hidden.as_ref().map(Operand::new).transpose()?,
             causal: masks.causal,
+            dropout: dropout.map(|AttentionDropout { p, generator }| (draw(generator), *p)),
         })
     }
 
@@ -90,6 +100,7 @@ impl<T: Real> Operands<T> {
             added: self.added.as_ref().map(Operand::matrix),
             hidden: self.hidden.as_ref().map(Operand::matrix),
             causal: self.causal,
+            dropout: self.dropout.as_ref().map(|(draw, p)| Dropout { draw, p: *p }),
         }
     }
 }

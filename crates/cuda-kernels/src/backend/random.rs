@@ -52,6 +52,6 @@ fn dropout<T: Real>(op: &Dropout) -> Tensors<(Tensor, Tensor)> {
     })
 }
 
-fn draw(generator: &Generator) -> Draw {
+pub(super) fn draw(generator: &Generator) -> Draw {
     Draw::new(generator.seed(), generator.stream(), generator.offset())
 }

@@ -3,6 +3,7 @@
 //! Written by `cargo xtask build-kernels`. Do not edit.
 
 pub(crate) mod attention;
+pub(crate) mod attention_grad;
 pub(crate) mod bincount;
 pub(crate) mod conv;
 pub(crate) mod conv_tiles;

@@ -1,11 +1,12 @@
 //! Attention: scores, weights, averages and gradients in the written order.
 
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
-use samebits_cuda_kernels::attention::{Call, Upstream, attention, attention_grad};
+use samebits_cuda_kernels::attention::{Call, Dropout, Upstream, attention, attention_grad};
 use samebits_cuda_kernels::matmul::Matrix;
 use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::reduce::sum_by;
 use samebits_numerics::{extrema, math};
+use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use crate::data::{Source, bits, clean, same};
@@ -18,13 +19,20 @@ struct Form {
     causal: Option<usize>,
     added: bool,
     hidden: bool,
+    /// The probability of dropping a weight.
+    dropout: f64,
     /// If true, numbers of every magnitude, infinities and NaN.
     broken: bool,
 }
 
+/// Returns the draw of all dropout.
+fn draw() -> Draw {
+    Draw::new(5, 6, 7)
+}
+
 fn form([count, queries, keys, width, features]: [usize; 5], causal: Option<usize>) -> Form {
     let sizes = AttentionSizes { count, queries, keys, width, features };
-    Form { sizes, causal, added: false, hidden: false, broken: false }
+    Form { sizes, causal, added: false, hidden: false, dropout: 0.0, broken: false }
 }
 
 /// The arguments of a call, dense.
@@ -96,11 +104,21 @@ fn chain(steps: usize, factors: impl Fn(usize) -> (f32, f32)) -> f32 {
 fn definition(form: &Form, x: &Arguments) -> Results {
     let AttentionSizes { count, queries, keys, width, features } = form.sizes;
     let mut all = Results::default();
+    let mut kept = vec![1; count * queries * keys];
+    if form.dropout > 0.0 {
+        draw().dropout_mask(0, form.dropout, &mut kept).unwrap();
+    }
+    let scale = if form.dropout == 1.0 { 0.0 } else { (1.0 / (1.0 - form.dropout)) as f32 };
     for matrix in 0..count {
         let q = |i: usize, w: usize| x.query[(matrix * queries + i) * width + w];
         let k = |j: usize, w: usize| x.key[(matrix * keys + j) * width + w];
         let v = |j: usize, f: usize| x.value[(matrix * keys + j) * features + f];
         let g = |i: usize, f: usize| x.grad[(matrix * queries + i) * features + f];
+        let drop = |pair: usize, x: f32| match kept[matrix * queries * keys + pair] {
+            0 => 0.0,
+            _ if form.dropout == 0.0 => x,
+            _ => clean(x * scale),
+        };
         let (mut weights, mut scores) = (vec![0.0; queries * keys], vec![0.0; queries * keys]);
         for i in 0..queries {
             let row = matrix * queries + i;
@@ -121,14 +139,18 @@ fn definition(form: &Form, x: &Arguments) -> Results {
             all.largest.push(largest);
             for j in 0..keys {
                 weights[i * keys + j] = if hidden(j) { 0.0 } else { math::exp(shown[j] - largest) };
-                let through = chain(features, |f| (g(i, f), v(j, f))) - x.shared[row];
+                let through = chain(features, |f| (g(i, f), v(j, f)));
+                let through = drop(i * keys + j, through) - x.shared[row];
                 let score = weights[i * keys + j] * through;
                 scores[i * keys + j] = if hidden(j) { 0.0 } else { score };
             }
-            let weights = &weights[i * keys..][..keys];
+            let weights = &mut weights[i * keys..][..keys];
             let sum = sum_by(keys, |j| f64::from(weights[j])) as f32;
             let sum = if sum == 0.0 { 1.0 } else { clean(sum) };
             all.sums.push(sum);
+            for (j, weight) in weights.iter_mut().enumerate() {
+                *weight = drop(i * keys + j, *weight);
+            }
             for f in 0..features {
                 all.out.push(clean(chain(keys, |j| (weights[j], v(j, f))) / sum));
             }
@@ -155,6 +177,7 @@ fn starts(count: usize, rows: usize, columns: usize) -> Vec<usize> {
 
 fn computed(device: &Device, form: &Form, x: &Arguments, variant: Variant) -> Results {
     let AttentionSizes { count, queries, keys, width, features } = form.sizes;
+    let draw = draw();
     let up = |numbers: &[f32]| device.upload(numbers).unwrap();
     let [query, key, value, grad, added] =
         [&x.query, &x.key, &x.value, &x.grad, &x.added].map(|numbers| up(numbers));
@@ -173,6 +196,7 @@ fn computed(device: &Device, form: &Form, x: &Arguments, variant: Variant) -> Re
         added: form.added.then(|| dense(&added, keys, &pairs)),
         hidden: form.hidden.then(|| dense(&hidden, keys, &pairs)),
         causal: form.causal,
+        dropout: (form.dropout > 0.0).then_some(Dropout { draw: &draw, p: form.dropout }),
     };
     let averages = attention(device, &call).unwrap();
     let down = |x: &Buffer<f32>, len: usize| {
@@ -199,8 +223,8 @@ fn compare(device: &Device, form: Form) -> Vec<u32> {
     let (got, expected) =
         (computed(device, &form, &arguments, Deterministic), definition(&form, &arguments));
     let what = |of: &str| {
-        let Form { sizes, causal, added, hidden, broken } = form;
-        format!("{of}, {sizes:?}, {causal:?}, masks {added} {hidden}, {broken}")
+        let Form { sizes, causal, added, hidden, dropout, broken } = form;
+        format!("{of}, {sizes:?}, {causal:?}, masks {added} {hidden}, {dropout}, {broken}")
     };
     same(&what("largest"), &got.largest, &expected.largest);
     same(&what("sums"), &got.sums, &expected.sums);
@@ -228,7 +252,9 @@ fn attention_follows_the_written_order() {
                 let (added, hidden) = (kind == 1, kind == 2);
                 let small = form.sizes.queries < 70;
                 if small || kind == 0 {
-                    all.extend(compare(device, Form { added, hidden, broken: kind == 3, ..form }));
+                    let dropout = [0.4, 0.0, 1.0, 0.2][kind];
+                    let broken = kind == 3;
+                    all.extend(compare(device, Form { added, hidden, dropout, broken, ..form }));
                 }
             }
         }
@@ -280,6 +306,7 @@ fn matrices_that_do_not_fit_are_refused() {
             added: None,
             hidden: None,
             causal: None,
+            dropout: None,
         };
         attention(device, &call).unwrap();
         let refused = |call: Call<'_, f32>, expected: &str| {
@@ -290,5 +317,7 @@ fn matrices_that_do_not_fit_are_refused() {
         refused(Call { key: matrix(&[7]), ..call }, "the key (3 x 2");
         refused(Call { value: matrix(&[0, 0]), ..call }, "expected 1 matrices of the value, got 2");
         refused(Call { added: Some(matrix(&[9])), ..call }, "the mask of numbers");
+        let dropout = Some(Dropout { draw: &draw(), p: 1.5 });
+        refused(Call { dropout, ..call }, "expected a probability in [0, 1], got 1.5");
     });
 }

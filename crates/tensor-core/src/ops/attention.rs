@@ -1,8 +1,11 @@
 //! Scaled dot-product attention.
 
+use samebits_rng::Generator;
+
 use super::{expect_dtype, expect_float, expect_shape};
 use crate::geometry::AttentionSizes;
-use crate::{DType, Op, Pass, Result, Tensor};
+use crate::layout::numel;
+use crate::{DType, Error, Op, Pass, Result, Tensor};
 
 /// Attention of queries that are multiplied by the scale already. Returns the averages of the
 /// values, `[batch.., queries, features]`, then for each query the largest score and the sum of
@@ -20,6 +23,27 @@ pub struct Attention {
     pub value: Tensor,
     /// The keys that queries attend to.
     pub masks: AttentionMasks,
+    /// Drops exponentials after they are summed, if there is one.
+    pub dropout: Option<AttentionDropout>,
+}
+
+/// The dropout of an attention: exponential number i, in row-major order of `[batch.., queries, keys]`,
+/// is dropped as element i of [`Dropout`](super::Dropout).
+#[derive(Clone, Debug)]
+pub struct AttentionDropout {
+    /// The probability of dropping an exponential.
+    pub p: f64,
+    /// The generator, at the start of the draw.
+    pub generator: Generator,
+}
+
+impl AttentionDropout {
+    fn check(&self, op: &'static str) -> Result<()> {
+        if (0.0..=1.0).contains(&self.p) {
+            return Ok(());
+        }
+        Err(Error::invalid(op, format!("expected 0 <= p <= 1, got {}", self.p)))
+    }
 }
 
 /// The masks of an attention.
@@ -41,8 +65,12 @@ impl Op for Attention {
     crate::inputs![query, key, value, masks.added, masks.hidden];
     crate::parameters![masks.causal];
 
+    fn generator(&self) -> Option<&Generator> {
+        self.dropout.as_ref().map(|dropout| &dropout.generator)
+    }
+
     fn plan(&self) -> Result<AttentionSizes> {
-        plan(Self::NAME, [&self.query, &self.key, &self.value], &self.masks)
+        plan(Self::NAME, [&self.query, &self.key, &self.value], &self.masks, self.dropout.as_ref())
     }
 }
 
@@ -63,6 +91,8 @@ pub struct AttentionGrad {
     pub value: Tensor,
     /// As in the forward pass.
     pub masks: AttentionMasks,
+    /// As in the forward pass.
+    pub dropout: Option<AttentionDropout>,
 }
 
 impl Op for AttentionGrad {
@@ -74,8 +104,13 @@ impl Op for AttentionGrad {
     crate::inputs![grad, shared, largest, query, key, value, masks.added, masks.hidden];
     crate::parameters![masks.causal];
 
+    fn generator(&self) -> Option<&Generator> {
+        self.dropout.as_ref().map(|dropout| &dropout.generator)
+    }
+
     fn plan(&self) -> Result<AttentionSizes> {
-        let sizes = plan(Self::NAME, [&self.query, &self.key, &self.value], &self.masks)?;
+        let inputs = [&self.query, &self.key, &self.value];
+        let sizes = plan(Self::NAME, inputs, &self.masks, self.dropout.as_ref())?;
         let rank = self.query.rank();
         let rows = &self.query.shape()[..rank - 1];
         let dtype = self.query.dtype();
@@ -98,6 +133,7 @@ fn plan(
     op: &'static str,
     [query, key, value]: [&Tensor; 3],
     masks: &AttentionMasks,
+    dropout: Option<&AttentionDropout>,
 ) -> Result<AttentionSizes> {
     expect_float(op, "the query", query)?;
     expect_dtype(op, "the key", key, query.dtype())?;
@@ -112,6 +148,10 @@ fn plan(
     if let Some(hidden) = &masks.hidden {
         expect_dtype(op, "the mask of truth values", hidden, DType::Bool)?;
         expect_shape(op, "the mask of truth values", hidden, &scores)?;
+    }
+    if let Some(dropout) = dropout {
+        dropout.check(op)?;
+        numel(op, &scores)?;
     }
     Ok(sizes)
 }

@@ -1,6 +1,6 @@
 use samebits::functional::{self as f, AttentionOptions};
 use samebits::ops::*;
-use samebits::{DType, Result, Tensor};
+use samebits::{DType, Generator, Result, Tensor, nn};
 
 use super::sample::{Samples, each, normal};
 use super::{Cases, FLOATS, Make};
@@ -229,6 +229,17 @@ fn attention(samples: &mut Samples) {
         )
         .batch([each(&[2, 6, 40, 8]), each(&[2, 2, 40, 8]), each(&[2, 2, 40, 8])])
         .twice([normal(&[2, 2, 3]), normal(&[1, 2, 3]), normal(&[1, 2, 2])]);
+    samples
+        .add("scaled_dot_product_attention_with, dropout", move |x| {
+            let options = AttentionOptions { dropout_p: 0.3, ..AttentionOptions::default() };
+            let options = AttentionOptions { causal_offset: Some(1), ..options };
+            nn::draw_from(&mut Generator::new(3), || with(x, options))
+        })
+        .digest_as(
+            "attention, dropout",
+            [normal(&[2, 33, 9]), normal(&[2, 270, 9]), normal(&[2, 270, 5])],
+        )
+        .twice([normal(&[2, 3, 4]), normal(&[2, 5, 4]), normal(&[2, 5, 2])]);
     samples
         .add("scaled_dot_product_attention_with, mask of numbers", move |x| {
             with(x, AttentionOptions { attn_mask: Some(&x[3]), ..AttentionOptions::default() })

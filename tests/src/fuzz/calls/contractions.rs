@@ -117,7 +117,9 @@ fn operands(d: &mut Draw, dtype: DType) -> Attention {
         hidden: d.flag().then_some(hidden),
         causal,
     };
-    Attention { query, key, value, masks }
+    let p = d.real(0.5);
+    let dropout = d.flag().then(|| AttentionDropout { p, generator: Generator::new(d.word()) });
+    Attention { query, key, value, masks, dropout }
 }
 
 fn attention_kernels(calls: &mut Calls) {
@@ -127,14 +129,14 @@ fn attention_kernels(calls: &mut Calls) {
     });
     calls.op("scaled_dot_product_attention_grad", |d| {
         let dtype = d.float();
-        let Attention { query, key, value, masks } = operands(d, dtype);
+        let Attention { query, key, value, masks, dropout } = operands(d, dtype);
         let rows = &query.shape()[..query.rank().saturating_sub(1)];
         // Operands that do not fit are refused, whatever the gradient's shape.
         let rows = if small(rows) { rows.to_vec() } else { Vec::new() };
         let features = value.shape().last().copied().filter(|&n| n <= 20);
         let grad = d.tensor(&[&rows[..], &[features.unwrap_or(1)]].concat(), dtype);
         let [shared, largest] = [(); 2].map(|()| d.tensor(&rows, dtype));
-        Ok(AttentionGrad { grad, shared, largest, query, key, value, masks })
+        Ok(AttentionGrad { grad, shared, largest, query, key, value, masks, dropout })
     });
 }
 

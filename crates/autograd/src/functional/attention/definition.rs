@@ -25,12 +25,6 @@ struct Scored {
 }
 
 impl Attention {
-    /// Computes the averages of the values.
-    pub(super) fn composed(&self) -> Result<Tensor> {
-        let scored = self.scored()?;
-        div(&matmul(&self.dropout(&scored.exps)?, &self.value)?, &scored.sum)
-    }
-
     /// Computes the weights of the keys.
     pub(super) fn composed_weights(&self) -> Result<Tensor> {
         let scored = self.scored()?;

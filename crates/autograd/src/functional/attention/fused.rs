@@ -1,6 +1,6 @@
 //! Attention by the kernels of the device, which have the bits of the definition.
 
-use samebits_tensor_core::ops::{self, AttentionGrad, AttentionMasks};
+use samebits_tensor_core::ops::{self, AttentionDropout, AttentionGrad, AttentionMasks};
 use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::Attention;
@@ -9,11 +9,6 @@ use crate::functional::elementwise::{div, mul, times, wanted};
 use crate::{Tensor, is_recording, no_grad, run};
 
 impl Attention {
-    /// Returns true if the devices have kernels for this call.
-    pub(super) fn has_kernel(&self) -> bool {
-        self.dropout.is_none()
-    }
-
     /// Computes the averages of the values.
     pub(super) fn fused(self) -> Result<Tensor> {
         let query = no_grad(|| times(&self.query, self.scale))?;
@@ -33,6 +28,7 @@ impl Attention {
             key: matrices(&self.key, keys)?,
             value: matrices(&self.value, keys)?,
             masks,
+            dropout: self.dropout.clone().map(|(p, generator)| AttentionDropout { p, generator }),
         };
         let (output, largest, sums) = run(&op)?;
         let (inputs, value) = (self.clone(), output.clone());
@@ -50,6 +46,7 @@ impl Attention {
                 key: op.key.clone(),
                 value: op.value.clone(),
                 masks: op.masks.clone(),
+                dropout: op.dropout.clone(),
             })?;
             let own = |of: &Tensor, grad: Value| wanted(of, || sum_to(&grad.into(), of.shape()));
             let of_query = own(&self.query, query)?;

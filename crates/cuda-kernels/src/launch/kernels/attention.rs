@@ -6,7 +6,7 @@ use crate::launch::declared::attention::RawAttention;
 
 pub(crate) const FAMILY: Family =
     Family { name: "attention", ptx: include_str!("../../../ptx/attention.ptx") };
-const _: () = assert!(size_of::<RawAttention>() == 160);
+const _: () = assert!(size_of::<RawAttention>() == 216);
 
 kernels! {
     Portable AttentionLargest<T: Float> [
@@ -23,25 +23,5 @@ kernels! {
             write out: T, write sums: T, write partials: f64, read largest: T, read query: T,
             read key: T, read value: T, read added: T, read hidden: u8, read starts: u64,
             value p: RawAttention,
-        );
-    Portable AttentionKeys<T: Float> [f32 => "attention_keys_f32", f64 => "attention_keys_f64"]
-        (
-            write of_key: T, write of_value: T, read grad: T, read shared: T, read largest: T,
-            read query: T, read key: T, read value: T, read added: T, read hidden: u8,
-            read starts: u64, value p: RawAttention,
-        );
-    Portable AttentionQueries<T: Float> [
-        f32 => "attention_queries_f32", f64 => "attention_queries_f64",
-    ]
-        (
-            write of_query: T, read grad: T, read shared: T, read largest: T, read query: T,
-            read key: T, read value: T, read added: T, read hidden: u8, read starts: u64,
-            value p: RawAttention,
-        );
-    NotGuaranteed AttentionGradsAtomic<T: Float> [f32 => "attention_grads_f32_atomic"]
-        (
-            write of_query: T, write of_key: T, write of_value: T, read grad: T, read shared: T,
-            read largest: T, read query: T, read key: T, read value: T, read added: T,
-            read hidden: u8, read starts: u64, value p: RawAttention,
         );
 }
