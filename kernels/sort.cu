@@ -3,29 +3,15 @@
 //
 // Sorting is a stable merge sort: tiles of 1024 elements in shared memory, then runs merged pair
 // by pair in global memory. Of equal keys the left run's come first, so every element has one
-// place. Short lines share a tile, and elements of different lines never change places.
+// place. Short lines share a tile, and elements of different lines never change places. A few elements of
+// a long line are found by their digits, and only they are sorted.
 
-#include "samebits.cuh"
-#include "declared/sort.cuh"
+#include "select.cuh"
 
 #define SB_SORT_TILE 1024u
 #define SB_SORT_THREADS 256u
 // Elements of one thread.
 #define SB_SORT_EACH 4u
-
-// Keys that ascend as the values do: NaN above all, equal zeros alike.
-__device__ __forceinline__ u32 sb_key(float x) {
-    u32 bits = __float_as_uint(x + 0.0f);
-    return x != x ? ~0u : bits ^ ((u32)((i32)bits >> 31) | 0x80000000u);
-}
-__device__ __forceinline__ u64 sb_key(double x) {
-    i64 bits = __double_as_longlong(x + 0.0);
-    return x != x ? ~0ull : (u64)bits ^ ((u64)(bits >> 63) | 0x8000000000000000ull);
-}
-__device__ __forceinline__ u64 sb_key(i64 x) { return (u64)x ^ 0x8000000000000000ull; }
-
-__device__ __forceinline__ u32 sb_least(u32 a, u32 b) { return a < b ? a : b; }
-__device__ __forceinline__ u64 sb_least(u64 a, u64 b) { return a < b ? a : b; }
 
 // How many of the first `d` elements of two merged runs come from the left one.
 template <typename Before, typename N>
@@ -205,14 +191,49 @@ __device__ __forceinline__ void sb_merge_runs(K* keys_out, u32* places_out, cons
 SB_SORT_MERGE(sort_merge_b32, u32)
 SB_SORT_MERGE(sort_merge_b64, u64)
 
-// The first `k` places of every sorted tile, tile after tile: `kept` of each line.
-// level: Portable - one thread owns one output
-extern "C" __global__ void sort_keep(u32* picks, const u32* places, SbSort p, u64 k, u64 kept) {
-    u64 i = sb_thread();
-    if (i >= p.lines * kept) return;
-    u64 pick = i % kept;
-    picks[i] = places[i / kept * p.n + pick / k * SB_SORT_TILE + pick % k];
-}
+// The first `k` elements of each line, or one of them, found without sorting: see select.cuh.
+#define SB_SELECT_LINES(NAME, T, K)                                                     \
+    extern "C" __global__ void NAME(u32* picks, const T* in, SbSelect p) {              \
+        sb_select_line<T, K>(picks, in, p);                                             \
+    }
+
+// level: Portable - counts commute; picks are in the order of their positions
+SB_SELECT_LINES(select_lines_f32, float, u32)
+SB_SELECT_LINES(select_lines_f64, double, u64)
+SB_SELECT_LINES(select_lines_i64, i64, u64)
+
+#define SB_SELECT_DIGITS(NAME, T, K)                                                    \
+    extern "C" __global__ void NAME(u32* bins, SbChosen* chosen, const T* in, SbSelect p, \
+                                    u32 pass) {                                         \
+        sb_select_digits<T, K>(bins, chosen, in, p, pass);                              \
+    }
+
+// level: Portable - integer atomics commute
+SB_SELECT_DIGITS(select_digits_f32, float, u32)
+SB_SELECT_DIGITS(select_digits_f64, double, u64)
+SB_SELECT_DIGITS(select_digits_i64, i64, u64)
+
+#define SB_SELECT_COUNTS(NAME, T, K)                                                    \
+    extern "C" __global__ void NAME(u32* counts, SbChosen* chosen, const T* in,         \
+                                    const u32* bins, SbSelect p, u32 pass) {            \
+        sb_select_counts<T, K>(counts, chosen, in, bins, p, pass);                      \
+    }
+
+// level: Portable - integer atomics commute
+SB_SELECT_COUNTS(select_counts_f32, float, u32)
+SB_SELECT_COUNTS(select_counts_f64, double, u64)
+SB_SELECT_COUNTS(select_counts_i64, i64, u64)
+
+#define SB_SELECT_WRITE(NAME, T, K)                                                     \
+    extern "C" __global__ void NAME(u32* picks, const T* in, const SbChosen* chosen,    \
+                                    const u32* counts, SbSelect p, u32 pass) {          \
+        sb_select_write<T, K>(picks, in, chosen, counts, p, pass);                      \
+    }
+
+// level: Portable - each pick has one place, after those before it
+SB_SELECT_WRITE(select_write_f32, float, u32)
+SB_SELECT_WRITE(select_write_f64, double, u64)
+SB_SELECT_WRITE(select_write_i64, i64, u64)
 
 #define SB_SORT_TAKE(NAME, T)                                                           \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in,               \
@@ -269,6 +290,22 @@ extern "C" __global__ void sort_median_f64(double* values, i64* indices, const d
                                            u32 ignore_nan) {
     sb_median<double, u64>(values, indices, in, keys, places, p, ignore_nan);
 }
+
+// The same of lines whose medians were found without sorting.
+#define SB_SELECT_MEDIAN(NAME, T)                                                       \
+    extern "C" __global__ void NAME(T* values, i64* indices, const T* in,               \
+                                    const u32* places, SbTake p) {                      \
+        u64 line = sb_thread();                                                         \
+        if (line >= p.outer * p.inner) return;                                          \
+        u64 from = places[line];                                                        \
+        values[line] =                                                                  \
+            sb_clean(in[(line / p.inner * p.source + from) * p.inner + line % p.inner]); \
+        indices[line] = (i64)from;                                                      \
+    }
+
+// level: Portable - one thread owns one line
+SB_SELECT_MEDIAN(select_median_f32, float)
+SB_SELECT_MEDIAN(select_median_f64, double)
 
 // ---- Distinct elements --------------------------------------------------------------------
 

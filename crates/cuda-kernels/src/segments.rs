@@ -94,7 +94,7 @@ impl Segments {
                 .threads(device, op, size)?;
             let mut keys = device.uninitialised::<i64>(op, n)?;
             kernels::RowsKeys { keys: &mut keys, index, n, size }.threads(device, op, n)?;
-            Sorted::new(device, op, &keys, [1, n, 1], false, n)?.places
+            Sorted::new(device, op, &keys, [1, n, 1], false)?.places
         } else {
             let mut positions = device.uninitialised::<u32>(op, n)?;
             kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }

@@ -5,7 +5,7 @@
 //! Portable. NaN is larger than every number and all NaNs are equal; −0 equals +0. Equal elements
 //! keep their order, also in a descending sort, so each element has one place, whatever the
 //! algorithm. Here it is a stable merge sort: tiles of 1024 elements, then runs merged pair by
-//! pair. Values are moved and keep their bits; only a median that is NaN is the canonical NaN.
+//! pair; a few elements of a long line are found by the digits of their keys. Values are moved and keep their bits; only a median that is NaN is the canonical NaN.
 //!
 //! # Examples
 //!
@@ -35,13 +35,11 @@ use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
+mod select;
 mod unique;
 
+use select::{THREADS, TILE, Wanted, short_enough};
 pub use unique::{Unique, UniqueRows, unique, unique_rows};
-
-/// The number of elements that one block sorts, and of its threads.
-const TILE: usize = 1024;
-const THREADS: u32 = 256;
 
 /// Values, and the original index of each.
 pub type Found<T> = (Buffer<T>, Buffer<i64>);
@@ -61,7 +59,7 @@ pub fn sort<T: Sortable>(
     shape: [usize; 3],
     descending: bool,
 ) -> Result<Found<T>> {
-    select(device, "sort", x, shape, descending, 0, shape[1])
+    find(device, "sort", x, shape, descending, Wanted::First(shape[1]))
 }
 
 /// Finds the `k` largest or smallest elements of every line: the first `k` of [`sort`].
@@ -85,7 +83,7 @@ pub fn topk<T: Sortable>(
         let message = format!("k must not exceed the dimension's size of {}, got {k}", shape[1]);
         return Err(CudaError::invalid(op, message));
     }
-    select(device, op, x, shape, largest, 0, k)
+    find(device, op, x, shape, largest, Wanted::First(k))
 }
 
 /// Finds the `k`-th smallest element of every line, counted from 1: element `k − 1` of [`sort`].
@@ -108,7 +106,7 @@ pub fn kthvalue<T: Sortable>(
         let message = format!("k must be from 1 to the dimension's size of {}, got {k}", shape[1]);
         return Err(CudaError::invalid(op, message));
     }
-    select(device, op, x, shape, false, k - 1, 1)
+    find(device, op, x, shape, false, Wanted::Place(k - 1))
 }
 
 /// Finds the median of every line (of two middle elements, the lower one) and its index. If a line
@@ -140,7 +138,22 @@ pub fn median<T: Sortable + Float>(
     if n == 0 {
         return Err(CudaError::invalid(op, "no elements have no median"));
     }
-    let sorted = Sorted::new(device, op, x, shape, false, n)?;
+    let wanted = if ignore_nan { Wanted::NanMedian } else { Wanted::Median };
+    if wanted.is_few_of(n) {
+        let dense = select::dense_lines(device, x, shape)?;
+        let picks =
+            select::picks(device, op, dense.as_ref().unwrap_or(x), [lines, n], false, wanted)?;
+        kernels::SelectMedian {
+            values: &mut values,
+            indices: &mut indices,
+            input: x,
+            places: &picks,
+            p: RawTake::new(shape, 1, 0, 1),
+        }
+        .threads(device, op, lines)?;
+        return Ok((values, indices));
+    }
+    let sorted = Sorted::new(device, op, x, shape, false)?;
     kernels::SortMedian {
         values: &mut values,
         indices: &mut indices,
@@ -203,37 +216,51 @@ pub fn nonzero<T: Countable>(
     Ok((out, count))
 }
 
-/// Finds `k` elements of every line from sorted position `first` on.
-fn select<T: Sortable>(
+/// Finds the elements wanted of every line, which are no medians.
+fn find<T: Sortable>(
     device: &Device,
     op: &'static str,
     x: &Buffer<T>,
     shape: [usize; 3],
     descending: bool,
-    first: usize,
-    k: usize,
+    wanted: Wanted,
 ) -> Result<Found<T>> {
-    let [outer, _, inner] = shape;
+    let [outer, n, inner] = shape;
     expect_len(op, "the input", x, product(op, &shape)?)?;
+    let (first, k) = match wanted {
+        Wanted::First(k) => (0, k),
+        Wanted::Place(place) => (place, 1),
+        Wanted::Median | Wanted::NanMedian => unreachable!("medians have kernels of their own"),
+    };
     let count = product(op, &[outer, k, inner])?;
     let (mut values, mut indices) =
         (device.uninitialised(op, count)?, device.uninitialised(op, count)?);
     if count == 0 {
         return Ok((values, indices));
     }
-    let sorted = Sorted::new(device, op, x, shape, descending, first + k)?;
-    kernels::SortTake {
-        values: &mut values,
-        indices: &mut indices,
-        input: x,
-        places: &sorted.places,
-        p: RawTake::new(shape, k, first, sorted.stride),
-    }
-    .threads(device, op, count)?;
+    let (places, p) = if wanted.is_few_of(n) {
+        let lines = outer * inner;
+        let dense = select::dense_lines(device, x, shape)?;
+        let dense = dense.as_ref().unwrap_or(x);
+        let picks = select::picks(device, op, dense, [lines, n], descending, wanted)?;
+        let places = match wanted {
+            Wanted::First(2..) => {
+                let shape = [lines, n, 1];
+                Sorted::of(device, op, dense, shape, descending, Some((&picks, k)))?.places
+            }
+            _ => picks,
+        };
+        (places, RawTake::new(shape, k, 0, k))
+    } else {
+        let sorted = Sorted::new(device, op, x, shape, descending)?;
+        (sorted.places, RawTake::new(shape, k, first, n))
+    };
+    kernels::SortTake { values: &mut values, indices: &mut indices, input: x, places: &places, p }
+        .threads(device, op, count)?;
     Ok((values, indices))
 }
 
-/// The elements of every line in order; at least the number needed from the start.
+/// The elements of every line in order.
 pub(crate) struct Sorted<T: Sortable> {
     /// The elements as unsigned integers in the same order: the sign bit of an i64 is inverted.
     pub(crate) keys: Buffer<T::Key>,
@@ -244,64 +271,59 @@ pub(crate) struct Sorted<T: Sortable> {
 }
 
 impl<T: Sortable> Sorted<T> {
-    /// Sorts lines that are not empty, up to their first `needed` elements.
+    /// Sorts lines that are not empty.
     pub(crate) fn new(
+        device: &Device,
+        op: &'static str,
+        x: &Buffer<T>,
+        shape: [usize; 3],
+        descending: bool,
+    ) -> Result<Sorted<T>> {
+        Sorted::of(device, op, x, shape, descending, None)
+    }
+
+    /// Sorts lines, or only the elements at some positions: so many of each line, in ascending order.
+    fn of(
         device: &Device,
         op: &'static str,
         x: &Buffer<T>,
         [outer, source, inner]: [usize; 3],
         descending: bool,
-        needed: usize,
+        picks: Option<(&Buffer<u32>, usize)>,
     ) -> Result<Sorted<T>> {
         short_enough(op, source)?;
         let lines = product(op, &[outer, inner])?;
-        let mut raw = RawSort {
+        let n = picks.map_or(source, |(_, n)| n);
+        let none;
+        let (picks, picked) = match picks {
+            Some((picks, _)) => (picks, 1),
+            None => {
+                none = device.uninitialised::<u32>(op, 0)?;
+                (&none, 0)
+            }
+        };
+        let (tiles, per_tile) = (n.div_ceil(TILE), (TILE / n).max(1));
+        let p = RawSort {
             lines,
-            n: 0,
+            n,
             source,
             inner,
-            tiles: 0,
-            per_tile: 0,
+            tiles,
+            per_tile,
             descending: u32::from(descending),
-            picked: 0,
+            picked,
         };
-        let mut picks = device.uninitialised::<u32>(op, 0)?;
-        let mut n = source;
-        loop {
-            let (tiles, per_tile) = (n.div_ceil(TILE), (TILE / n).max(1));
-            (raw.n, raw.tiles, raw.per_tile) = (n, tiles, per_tile);
-            let blocks = grid(op, product(op, &[lines.div_ceil(per_tile), tiles])?)?;
-            let mut keys = device.uninitialised::<T::Key>(op, lines * n)?;
-            let mut places = device.uninitialised::<u32>(op, lines * n)?;
-            kernels::SortTiles {
-                keys: &mut keys,
-                places: &mut places,
-                input: x,
-                picks: &picks,
-                p: raw,
-            }
-            .grid(device, op, (blocks, 1, 1), (THREADS, 1, 1))?;
-            let sorted = Sorted { keys, places, stride: n };
-            if tiles == 1 {
-                return Ok(sorted);
-            }
-            if needed > TILE / 2 {
-                return sorted.merge(device, op, raw, blocks);
-            }
-            // An element that is not among the first of its tile is not among the first of its
-            // line.
-            let kept = (tiles - 1) * needed + needed.min(n - (tiles - 1) * TILE);
-            picks = device.uninitialised(op, lines * kept)?;
-            kernels::SortKeep {
-                picks: &mut picks,
-                places: &sorted.places,
-                p: raw,
-                k: needed,
-                kept,
-            }
-            .threads(device, op, lines * kept)?;
-            (raw.picked, n) = (1, kept);
-        }
+        let blocks = grid(op, product(op, &[lines.div_ceil(per_tile), tiles])?)?;
+        let mut keys = device.uninitialised::<T::Key>(op, lines * n)?;
+        let mut places = device.uninitialised::<u32>(op, lines * n)?;
+        kernels::SortTiles { keys: &mut keys, places: &mut places, input: x, picks, p }.grid(
+            device,
+            op,
+            (blocks, 1, 1),
+            (THREADS, 1, 1),
+        )?;
+        let sorted = Sorted { keys, places, stride: n };
+        if tiles == 1 { Ok(sorted) } else { sorted.merge(device, op, p, blocks) }
     }
 
     /// Merges the tiles of every line.
@@ -332,14 +354,6 @@ impl<T: Sortable> Sorted<T> {
         }
         Ok(Sorted { keys, places, stride })
     }
-}
-
-/// Checks that positions fit 32 bits.
-fn short_enough(op: &'static str, n: usize) -> Result<()> {
-    if n < u32::MAX as usize {
-        return Ok(());
-    }
-    Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 2 elements")))
 }
 
 impl RawTake {

@@ -24,3 +24,25 @@ struct SbTake {
     u64 first;
     u64 stride;
 };
+
+// Lines of `n` neighbouring elements, of which the first `k` are wanted, or one.
+struct SbSelect {
+    u64 lines;
+    u64 n;
+    // Blocks for each line.
+    u64 parts;
+    u64 k;
+    u32 descending;
+    // 0: the first `k`; 1: element `k`; 2: the median; 3: the median of the numbers.
+    u32 mode;
+};
+
+// What is known of the key at a rank: that it begins with `prefix`, above `shift` other bits, and
+// its rank among the keys that begin so.
+struct SbChosen {
+    u64 prefix;
+    u64 rank;
+    u32 shift;
+    // No further digit is needed.
+    u32 done;
+};

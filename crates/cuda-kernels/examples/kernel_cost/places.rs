@@ -13,7 +13,7 @@ use samebits_cuda_kernels::pooling::{
     Average, Pool, PoolParams, avg_pool_grad, max_pool, max_pool_grad,
 };
 use samebits_cuda_kernels::scatter::{Rows, index_add, index_select, scatter_add};
-use samebits_cuda_kernels::sort::{sort, topk};
+use samebits_cuda_kernels::sort::{kthvalue, sort, topk};
 use samebits_cuda_kernels::sparse::{Elements, sparse_mm};
 
 use crate::{BOTH, Case, IMAGES, M, ONE, case};
@@ -139,10 +139,16 @@ pub(crate) fn irregular() -> Vec<Case> {
             sort(&run.device, &x, [1, n, 1], false)?;
             Ok(())
         }),
-        case("topk 10 of 4096 x 4096", 4096, [25, 50], 4 << 24, ONE, |run, rows, _| {
+        case("topk 10 of 4096 x 4096", 4096, [102, 204], 4 << 24, ONE, |run, rows, _| {
             let x = run.floats(rows * 4096)?;
             run.begin()?;
             topk(&run.device, &x, [rows, 4096, 1], 10, true)?;
+            Ok(())
+        }),
+        case("kthvalue of 1M", 1 << 20, [65536, 131072], 4 << 20, ONE, |run, n, _| {
+            let x = run.floats(n)?;
+            run.begin()?;
+            kthvalue(&run.device, &x, [1, n, 1], n / 2)?;
             Ok(())
         }),
         case(

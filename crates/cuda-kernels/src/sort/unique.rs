@@ -49,7 +49,7 @@ pub fn unique<T: Sortable>(
     let order = if consecutive {
         device.uninitialised(op, 0)?
     } else {
-        Sorted::new(device, op, x, [1, n, 1], false, n)?.places
+        Sorted::new(device, op, x, [1, n, 1], false)?.places
     };
     let sorted = u32::from(!consecutive);
     let mut flags = device.uninitialised::<u32>(op, n + 1)?;

@@ -28,3 +28,29 @@ pub(crate) struct RawTake {
     pub(crate) first: usize,
     pub(crate) stride: usize,
 }
+
+/// Lines of `n` neighbouring elements, of which the first `k` are wanted, or one.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct RawSelect {
+    pub(crate) lines: usize,
+    pub(crate) n: usize,
+    /// Blocks for each line.
+    pub(crate) parts: usize,
+    pub(crate) k: usize,
+    pub(crate) descending: u32,
+    /// 0: the first `k`; 1: element `k`; 2: the median; 3: the median of the numbers.
+    pub(crate) mode: u32,
+}
+
+/// What is known of the key at a rank: that it begins with `prefix`, above `shift` other bits, and
+/// its rank among the keys that begin so.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct RawChosen {
+    pub(crate) prefix: u64,
+    pub(crate) rank: u64,
+    pub(crate) shift: u32,
+    /// No further digit is needed.
+    pub(crate) done: u32,
+}

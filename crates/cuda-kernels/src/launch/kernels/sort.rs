@@ -1,11 +1,12 @@
 // Written by `cargo xtask build-kernels` from kernels/sort.cu. Do not edit.
 
-use crate::device::{Number, Sortable, Word};
+use crate::device::{Float, Number, Sortable, Word};
 use crate::launch::Family;
-use crate::launch::declared::sort::{RawSort, RawTake};
+use crate::launch::declared::sort::{RawChosen, RawSelect, RawSort, RawTake};
 
 pub(crate) const FAMILY: Family =
     Family { name: "sort", ptx: include_str!("../../../ptx/sort.ptx") };
+const _: () = assert!(size_of::<RawSelect>() == 40);
 const _: () = assert!(size_of::<RawSort>() == 56);
 const _: () = assert!(size_of::<RawTake>() == 48);
 
@@ -19,8 +20,31 @@ kernels! {
             write keys_out: T, write places_out: u32, read keys: T, read places: u32,
             value p: RawSort, value run: usize,
         );
-    Portable SortKeep [=> "sort_keep"]
-        (write picks: u32, read places: u32, value p: RawSort, value k: usize, value kept: usize);
+    Portable SelectLines<T: Number> [
+        f32 => "select_lines_f32", f64 => "select_lines_f64", i64 => "select_lines_i64",
+    ]
+        (write picks: u32, read input: T, value p: RawSelect);
+    Portable SelectDigits<T: Number> [
+        f32 => "select_digits_f32", f64 => "select_digits_f64", i64 => "select_digits_i64",
+    ]
+        (
+            write bins: u32, write chosen: RawChosen, read input: T, value p: RawSelect,
+            value pass: u32,
+        );
+    Portable SelectCounts<T: Number> [
+        f32 => "select_counts_f32", f64 => "select_counts_f64", i64 => "select_counts_i64",
+    ]
+        (
+            write counts: u32, write chosen: RawChosen, read input: T, read bins: u32,
+            value p: RawSelect, value pass: u32,
+        );
+    Portable SelectWrite<T: Number> [
+        f32 => "select_write_f32", f64 => "select_write_f64", i64 => "select_write_i64",
+    ]
+        (
+            write picks: u32, read input: T, read chosen: RawChosen, read counts: u32,
+            value p: RawSelect, value pass: u32,
+        );
     Portable SortTake<T: Word> [b32 => "sort_take_b32", b64 => "sort_take_b64"]
         (write values: T, write indices: i64, read input: T, read places: u32, value p: RawTake);
     Portable SortMedian<T: Sortable> [f32 => "sort_median_f32", f64 => "sort_median_f64"]
@@ -28,6 +52,8 @@ kernels! {
             write values: T, write indices: i64, read input: T, read keys: T::Key, read places: u32,
             value p: RawTake, value ignore_nan: u32,
         );
+    Portable SelectMedian<T: Float> [f32 => "select_median_f32", f64 => "select_median_f64"]
+        (write values: T, write indices: i64, read input: T, read places: u32, value p: RawTake);
     Portable UniqueFlags<T: Number> [
         f32 => "unique_flags_f32", f64 => "unique_flags_f64", i64 => "unique_flags_i64",
     ]
