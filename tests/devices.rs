@@ -43,7 +43,9 @@ const GOLDEN: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/devices-golden.txt")
 const DRAWS: u64 = 100;
 /// Parts of the names of cases that take the emulated device long. It runs them under the first
 /// schedule only, and smaller cases of the same operations under all.
-const LONG: [&str; 9] = [
+const LONG: [&str; 11] = [
+    "bincount 700001 1000 f64",
+    " f64 [17] 0 [300000]",
     "embedding grad f64 1 1 300000",
     "norm f32 [300007]",
     "norm f64 [300007]",
@@ -57,7 +59,9 @@ const LONG: [&str; 9] = [
 
 /// Parts of the names of cases that take a second or more there. The schedules after the first share
 /// them, so that each runs under two.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 11] = [
+    "[40000] 0 [150000]",
+    "[3, 5000, 7]",
     "300000",
     "700001",
     "100003",

@@ -157,10 +157,14 @@ def steps() -> None:
     sgd = torch.optim.SGD(cnn.parameters(), 0.01, 0.9)
     step("step_cnn", cnn, sgd, lambda: F.cross_entropy(cnn(images), kinds))
 
-    gpt = Gpt(1000, 256, 2, 4, 128)
-    ids, words = below(1000, 8, 128), below(1000, 8 * 128)
-    adam = torch.optim.AdamW(gpt.parameters(), 1e-3, weight_decay=0.0)
-    step("step_gpt", gpt, adam, lambda: F.cross_entropy(gpt(ids).view(-1, 1000), words))
+    def language(name: str, batch: int, length: int) -> None:
+        gpt = Gpt(1000, 256, 2, 4, length)
+        ids, words = below(1000, batch, length), below(1000, batch * length)
+        adam = torch.optim.AdamW(gpt.parameters(), 1e-3, weight_decay=0.0)
+        step(name, gpt, adam, lambda: F.cross_entropy(gpt(ids).view(-1, 1000), words))
+
+    language("step_gpt", 8, 128)
+    language("step_gpt_1x512", 1, 512)
 
     lstm = nn.LSTM(256, 256)
     sequence, grad = leaf(64, 32, 256), torch.randn(64, 32, 256)
@@ -300,6 +304,37 @@ def others() -> None:
     forward("svd_128", lambda: torch.linalg.svd(small))
 
 
+def attention() -> None:
+    """Times attention."""
+
+    def pair(name: str, query: Sequence[int], key: Sequence[int], **options: object) -> None:
+        x = [leaf(*query), leaf(*key), leaf(*key)]
+
+        def call() -> Tensor:
+            return F.scaled_dot_product_attention(*x, **options)
+
+        forward(f"attention_{name}_fwd", call)
+        both(f"attention_{name}_both", call, x)
+
+    for shape in (
+        (4, 8, 256, 64),
+        (1, 4, 1024, 32),
+        (2, 12, 1024, 64),
+        (3, 5, 333, 40),
+        (1, 1, 2048, 128),
+        (32, 4, 48, 16),
+    ):
+        name = "x".join(map(str, shape))
+        pair(name, shape, shape)
+        pair(f"{name}_causal", shape, shape, is_causal=True)
+    pair("groups", (1, 8, 512, 64), (1, 2, 512, 64), is_causal=True, enable_gqa=True)
+    square = (4, 8, 256, 64)
+    pair("mask", square, square, attn_mask=torch.rand(4, 1, 1, 256) < 0.8)
+    pair("bias", square, square, attn_mask=torch.randn(8, 256, 256))
+    pair("cross", (4, 8, 100, 64), (4, 8, 700, 64))
+    pair("cache", (4, 8, 1, 64), (4, 8, 1000, 64))
+
+
 def halves() -> None:
     """Times other cases in bfloat16."""
 
@@ -341,7 +376,7 @@ def main() -> None:
     deterministic = os.environ.get("DETERMINISTIC", "1") == "1"
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     torch.manual_seed(1)
-    groups = (steps, products, convolutions, elements, rows, indices, others, halves)
+    groups = (steps, products, convolutions, elements, rows, indices, others, attention, halves)
     if os.environ.get("REVERSE", "0") == "1":
         for group in reversed(groups):
             backwards(group)

@@ -1,5 +1,8 @@
 //! All functions: those that are also methods, and the names in their errors.
 
+#[path = "functions/halves.rs"]
+mod halves;
+
 use std::collections::BTreeSet;
 
 use samebits_autograd::functional as f;
@@ -107,6 +110,16 @@ struct Hostile {
     dim: i64,
     sizes: Vec<usize>,
     generator: Generator,
+    /// No probability.
+    p: f64,
+    negative: f64,
+    zero: usize,
+    /// More than tensors have.
+    many: usize,
+    /// More than fits into memory.
+    most: usize,
+    /// Outside of all matrices.
+    far: i64,
 }
 
 fn hostile() -> Result<Vec<Hostile>> {
@@ -117,6 +130,12 @@ fn hostile() -> Result<Vec<Hostile>> {
         dim,
         sizes: sizes.to_vec(),
         generator: Generator::new(0),
+        p: 1.5,
+        negative: -1.0,
+        zero: 0,
+        many: 99,
+        most: usize::MAX,
+        far: i64::MIN,
     };
     let zeros = |shape: &[usize], dtype| Tensor::zeros(shape, dtype);
     let far = Tensor::from_slice(&[99i64, -99], &[2])?;
@@ -167,26 +186,26 @@ fn calls() -> Vec<(&'static str, Call)> {
         affine_grid(&h.x, &h.sizes, CORNERS);
         all(&h.x, h.dim, false);
         allclose(&h.x, &h.y, 1e-5, 1e-8, false);
-        alpha_dropout(&h.x, 1.5);
-        alpha_dropout_with(&h.x, 1.5, &mut h.generator);
+        alpha_dropout(&h.x, h.p);
+        alpha_dropout_with(&h.x, h.p, &mut h.generator);
         amax(&h.x, h.dim, false);
         amin(&h.x, h.dim, false);
         any(&h.x, h.dim, false);
         argmax(&h.x, h.dim, false);
         argmin(&h.x, h.dim, false);
         argsort(&h.x, h.dim, false);
-        avg_pool(&h.x, &pool(h), true, Some(0));
-        avg_pool1d(&h.x, &pool(h), true, Some(0));
-        avg_pool2d(&h.x, &pool(h), true, Some(0));
-        avg_pool3d(&h.x, &pool(h), true, Some(0));
+        avg_pool(&h.x, &pool(h), true, Some(h.zero as i64));
+        avg_pool1d(&h.x, &pool(h), true, Some(h.zero as i64));
+        avg_pool2d(&h.x, &pool(h), true, Some(h.zero as i64));
+        avg_pool3d(&h.x, &pool(h), true, Some(h.zero as i64));
         baddbmm(&h.x, &h.y, &h.x, 0.5, 2.0);
         batch_norm(&h.x, Some(&h.y), None, 1e-5);
-        batch_norm_inference(&h.x, Some(&h.y), None, &h.y, &h.x, 1e-5);
-        bernoulli(&h.x.affine(2.0, 2.0).unwrap_or_else(|_| h.y.clone()));
-        bernoulli_with(&h.x.affine(2.0, 2.0).unwrap_or_else(|_| h.y.clone()), &mut h.generator);
+        batch_norm_inference(&h.x, Some(&h.y), None, &h.y, &h.y, 1e-5);
+        bernoulli(&h.x.affine(1.0, 2.0 * h.p - 1.0).unwrap_or_else(|_| h.y.clone()));
+        bernoulli_with(&h.x.affine(1.0, 2.0 * h.p - 1.0).unwrap_or_else(|_| h.y.clone()), &mut h.generator);
         binary_cross_entropy(&h.x, &h.y, None, f::Reduction::Mean);
         binary_cross_entropy_with_logits(&h.x, &h.y, None, Some(&h.y), f::Reduction::Mean);
-        bincount(&h.x, Some(&h.y), 3);
+        bincount(&h.index, Some(&h.y), 3);
         block_diag(&[h.x.clone(), h.y.clone()]);
         bmm(&h.x, &h.y);
         broadcast_tensors(&[h.x.clone(), h.y.clone()]);
@@ -195,21 +214,21 @@ fn calls() -> Vec<(&'static str, Call)> {
         cat(&[h.x.clone(), h.y.clone()], h.dim);
         cdist(&h.x, &h.y, 2.0);
         ceil(&h.x);
-        celu(&h.x, 0.0);
-        channel_shuffle(&h.x, 5);
-        chunk(&h.x, 0, h.dim);
+        celu(&h.x, h.zero as f64);
+        channel_shuffle(&h.x, h.many);
+        chunk(&h.x, h.zero, h.dim);
         clamp(&h.x, Some(0.0), None);
         clamp_max(&h.x, 0.0);
         clamp_min(&h.x, 0.0);
-        conv(&h.x, &h.y, None, &ConvParams::padded(2, 1));
-        conv1d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
-        conv2d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
-        conv3d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
+        conv(&h.x, &h.y, None, &windows(h));
+        conv1d(&h.x, &h.y, None, &windows(h));
+        conv2d(&h.x, &h.y, None, &windows(h));
+        conv3d(&h.x, &h.y, None, &windows(h));
         conv_same(&h.x, &h.y, None, &h.sizes, 1);
-        conv_transpose(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
-        conv_transpose1d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
-        conv_transpose2d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
-        conv_transpose3d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
+        conv_transpose(&h.x, &h.y, None, &windows(h), &h.sizes);
+        conv_transpose1d(&h.x, &h.y, None, &windows(h), &h.sizes);
+        conv_transpose2d(&h.x, &h.y, None, &windows(h), &h.sizes);
+        conv_transpose3d(&h.x, &h.y, None, &windows(h), &h.sizes);
         cos(&h.x);
         cosine_embedding_loss(&h.x, &h.y, &h.index, 0.0, f::Reduction::Mean);
         cosine_similarity(&h.x, &h.y, h.dim, 1e-8);
@@ -222,27 +241,27 @@ fn calls() -> Vec<(&'static str, Call)> {
         cummin(&h.x, h.dim);
         cumprod(&h.x, h.dim);
         cumsum(&h.x, h.dim);
-        diag(&h.x, i64::MIN);
-        diag_embed(&h.x, i64::MAX, h.dim, 0);
-        diagonal(&h.x, i64::MIN, h.dim, h.dim);
+        diag(&h.x, h.far);
+        diag_embed(&h.x, h.far, h.dim, 1);
+        diagonal(&h.x, h.far, h.dim, 1);
         diff(&h.x, 2, h.dim);
         div(&h.x, &h.y);
         dot(&h.x, &h.y);
-        dropout(&h.x, 1.5);
-        dropout1d(&h.x, 1.5);
-        dropout1d_with(&h.x, 1.5, &mut h.generator);
-        dropout2d(&h.x, 1.5);
-        dropout2d_with(&h.x, 1.5, &mut h.generator);
-        dropout3d(&h.x, 1.5);
-        dropout3d_with(&h.x, 1.5, &mut h.generator);
-        dropout_with(&h.x, 1.5, &mut h.generator);
+        dropout(&h.x, h.p);
+        dropout1d(&h.x, h.p);
+        dropout1d_with(&h.x, h.p, &mut h.generator);
+        dropout2d(&h.x, h.p);
+        dropout2d_with(&h.x, h.p, &mut h.generator);
+        dropout3d(&h.x, h.p);
+        dropout3d_with(&h.x, h.p, &mut h.generator);
+        dropout_with(&h.x, h.p, &mut h.generator);
         dstack(&[h.x.clone(), h.y.clone()]);
         einsum("ij,ji->i", &[&h.x, &h.y]);
         elu(&h.x, 1.0);
         embedding(&h.x, &h.index);
         embedding_bag(&h.x, &h.index, Some(&h.index), None, f::BagOptions::default());
-        embedding_renorm(&h.x, &h.index, -1.0, 2.0);
-        embedding_with(&h.x, &h.index, Some(99), true);
+        embedding_renorm(&h.x, &h.index, h.negative, 2.0);
+        embedding_with(&h.x, &h.index, Some(h.many - 2), true);
         eq(&h.x, &h.y);
         equal(&h.x, &h.y);
         erf(&h.x);
@@ -251,19 +270,19 @@ fn calls() -> Vec<(&'static str, Call)> {
         expand(&h.x, &h.sizes);
         expand_as(&h.x, &h.y);
         expm1(&h.x);
-        feature_alpha_dropout(&h.x, 1.5);
-        feature_alpha_dropout_with(&h.x, 1.5, &mut h.generator);
+        feature_alpha_dropout(&h.x, h.p);
+        feature_alpha_dropout_with(&h.x, h.p, &mut h.generator);
         flatten(&h.x, h.dim, 0);
         flip(&h.x, h.dim);
         floor(&h.x);
         floor_divide(&h.x, &h.y);
-        fold(&h.x, [usize::MAX, 3], f::Windows::new([2, 2]));
+        fold(&h.x, [h.most, 3], f::Windows::new([2, 2]));
         frac(&h.x);
         fractional_max_pool(&h.x, &h.sizes, &h.sizes, Some(&h.y));
         fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
         fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
-        fractional_samples(&h.x, 9);
-        fractional_samples_with(&h.x, 9, &mut h.generator);
+        fractional_samples(&h.x, h.many);
+        fractional_samples_with(&h.x, h.many, &mut h.generator);
         gather(&h.x, h.dim, &h.index);
         gaussian_nll_loss(&h.x, &h.y, &h.index, true, 1e-6, f::Reduction::Mean);
         ge(&h.x, &h.y);
@@ -284,10 +303,10 @@ fn calls() -> Vec<(&'static str, Call)> {
         hardswish(&h.x);
         hardtanh(&h.x, -1.0, 1.0);
         hinge_embedding_loss(&h.x, &h.y, 1.0, f::Reduction::Mean);
-        histc(&h.x, 0, 1.0, 0.0);
+        histc(&h.x, h.zero, h.p, 1.0);
         hstack(&[h.x.clone(), h.y.clone()]);
-        huber_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
-        i(&h.x, (9, 9));
+        huber_loss(&h.x, &h.y, h.negative, f::Reduction::Mean);
+        i(&h.x, (h.many as i64 - 2, h.dim));
         index(&h.x, &[h.index.clone(), h.y.clone()]);
         index_add(&h.x, h.dim, &h.index, &h.y, 1.0);
         index_copy(&h.x, h.dim, &h.index, &h.y);
@@ -302,7 +321,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         isin(&h.x, &h.y);
         kl_div(&h.x, &h.y, f::BatchReduction::BatchMean, false);
         kron(&h.x, &h.y);
-        kthvalue(&h.x, 99, h.dim, false);
+        kthvalue(&h.x, h.many, h.dim, false);
         l1_loss(&h.x, &h.y, f::Reduction::Mean);
         layer_norm(&h.x, &h.sizes, Some(&h.y), None, 1e-5);
         le(&h.x, &h.y);
@@ -320,7 +339,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         logical_and(&h.x, &h.y);
         logical_or(&h.x, &h.y);
         logical_xor(&h.x, &h.y);
-        logit(&h.x, Some(0.7));
+        logit(&h.x, Some(0.5 * h.p));
         logsumexp(&h.x, h.dim, false);
         lp_pool(&h.x, 2.0, &pool(h));
         lp_pool1d(&h.x, 2.0, &pool(h));
@@ -358,20 +377,20 @@ fn calls() -> Vec<(&'static str, Call)> {
         multi_margin_loss(&h.x, &h.index, 1, 1.0, Some(&h.y), f::Reduction::Mean);
         multilabel_margin_loss(&h.x, &h.index, f::Reduction::Mean);
         multilabel_soft_margin_loss(&h.x, &h.y, None, f::Reduction::Mean);
-        multinomial(&h.x, 9, false);
-        multinomial_with(&h.x, 9, false, &mut h.generator);
+        multinomial(&h.x, h.many, false);
+        multinomial_with(&h.x, h.many, false, &mut h.generator);
         mv(&h.x, &h.y);
         nan_to_num(&h.x, 0.0, None, None);
         nanmean(&h.x, h.dim, false);
         nanmedian(&h.x);
         nanmedian_dim(&h.x, h.dim, false);
         nansum(&h.x, h.dim, false);
-        narrow(&h.x, h.dim, usize::MAX, usize::MAX);
+        narrow(&h.x, h.dim, h.most - 2, h.zero);
         ne(&h.x, &h.y);
         neg(&h.x);
         nll_loss(&h.x, &h.y);
         nll_loss_with(&h.x, &h.y, &f::ClassLoss::default());
-        norm(&h.x, -1.0, h.dim, false);
+        norm(&h.x, h.negative, h.dim, false);
         normal(&h.x, &h.y);
         normal_scalar(0.0, -1.0, &h.sizes);
         normal_scalar_with(0.0, -1.0, &h.sizes, &mut h.generator);
@@ -381,14 +400,14 @@ fn calls() -> Vec<(&'static str, Call)> {
         outer(&h.x, &h.y);
         pack_padded_sequence(&h.x, &h.sizes, true, true);
         pack_sequence(&[h.x.clone(), h.y.clone()], true);
-        pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
+        pad(&h.x, &vec![1; h.many], PadMode::Reflect, 0.0);
         pad_sequence(&[h.x.clone(), h.y.clone()], true, 0.0, f::PaddingSide::Left);
         pairwise_distance(&h.x, &h.y, 2.0, 1e-6, false);
-        pca_lowrank(&h.x, Some(99), true, 1);
-        pca_lowrank_with(&h.x, Some(99), true, 1, &mut h.generator);
+        pca_lowrank(&h.x, Some(h.many), true, 1);
+        pca_lowrank_with(&h.x, Some(h.many), true, 1, &mut h.generator);
         permute(&h.x, h.dim);
-        pixel_shuffle(&h.x, 99);
-        pixel_unshuffle(&h.x, 99);
+        pixel_shuffle(&h.x, h.many);
+        pixel_unshuffle(&h.x, h.many);
         poisson_nll_loss(&h.x, &h.y, true, true, 1e-8, f::Reduction::Mean);
         pow(&h.x, &h.y);
         pow_scalar(&h.x, 0.5);
@@ -402,8 +421,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         rand_like_with(&h.x, &mut h.generator);
         rand_with(&h.sizes, &mut h.generator);
         randint(5, 3, &h.sizes);
-        randint_like(&h.x, 5, 3);
-        randint_like_with(&h.x, 5, 3, &mut h.generator);
+        randint_like(&h.x, 0, h.negative as i64);
+        randint_like_with(&h.x, 0, h.negative as i64, &mut h.generator);
         randint_with(0, 3, &h.sizes, &mut h.generator);
         randn(&h.sizes);
         randn_like(&h.x);
@@ -417,10 +436,10 @@ fn calls() -> Vec<(&'static str, Call)> {
         remainder(&h.x, &h.y);
         repeat(&h.x, &h.sizes);
         repeat_interleave(&h.x, &h.index, h.dim);
-        repeat_interleave_n(&h.x, usize::MAX, h.dim);
+        repeat_interleave_n(&h.x, h.most, h.dim);
         reshape(&h.x, h.sizes.as_slice());
         rms_norm(&h.x, &h.sizes, Some(&h.y), None);
-        local_response_norm(&h.x, 0, 1.0, 0.5, 1.0);
+        local_response_norm(&h.x, h.zero, 1.0, 0.5, 1.0);
         cov(&h.x, 1, Some(&h.y), None);
         corrcoef(&h.x);
         rnn_relu(&h.x, &h.y, &weights(h), f::Stack::default());
@@ -429,10 +448,10 @@ fn calls() -> Vec<(&'static str, Call)> {
         rnn_tanh_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         roll(&h.x, &[1], h.dim);
         rot90(&h.x, 1, h.dim, 0);
-        rotary_embedding(&h.x, &h.y, &h.x, false);
+        rotary_embedding(&h.x, &h.y, &h.y, false);
         round(&h.x);
-        rrelu(&h.x, 0.5, 0.25);
-        rrelu_with(&h.x, 0.5, 0.25, &mut h.generator);
+        rrelu(&h.x, 0.5, h.negative);
+        rrelu_with(&h.x, 0.5, h.negative, &mut h.generator);
         rsqrt(&h.x);
         scaled_dot_product_attention(&h.x, &h.y, &h.x, Some(&h.index), 0.0, false, None);
         scaled_dot_product_attention_with(&h.x, &h.y, &h.x, &f::AttentionOptions::default());
@@ -441,17 +460,17 @@ fn calls() -> Vec<(&'static str, Call)> {
         scatter_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Prod, true);
         scatter_value(&h.x, h.dim, &h.index, 1.0);
         searchsorted(&h.x, &h.y, false);
-        select(&h.x, h.dim, 99);
+        select(&h.x, h.dim, h.many as i64 - 2);
         selu(&h.x);
         sigmoid(&h.x);
         silu(&h.x);
         sin(&h.x);
-        smooth_l1_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
+        smooth_l1_loss(&h.x, &h.y, h.negative, f::Reduction::Mean);
         soft_margin_loss(&h.x, &h.y, f::Reduction::Mean);
         softmax(&h.x, h.dim);
         softmin(&h.x, h.dim);
         softplus(&h.x, 1.0, 20.0);
-        softshrink(&h.x, -1.0);
+        softshrink(&h.x, h.negative);
         softsign(&h.x);
         sort(&h.x, h.dim, false);
         split(&h.x, &h.sizes, h.dim);
@@ -463,30 +482,30 @@ fn calls() -> Vec<(&'static str, Call)> {
         sub(&h.x, &h.y);
         sum(&h.x, h.dim, false);
         svd(&h.x);
-        svd_lowrank(&h.x, 99, 1, None);
-        svd_lowrank_with(&h.x, 99, 1, None, &mut h.generator);
+        svd_lowrank(&h.x, h.many, 1, None);
+        svd_lowrank_with(&h.x, h.many, 1, None, &mut h.generator);
         t(&h.x);
         take(&h.x, &h.index);
         take_along_dim(&h.x, &h.index, h.dim);
         tanh(&h.x);
         tanhshrink(&h.x);
-        tensor_split(&h.x, &[9, 3], h.dim);
+        tensor_split(&h.x, &[h.many - 2, 1], h.dim);
         tensordot(&h.x, &h.y, h.dim, 0);
         threshold(&h.x, 0.5, 1.0);
         tile(&h.x, &h.sizes);
-        topk(&h.x, 99, h.dim, true);
+        topk(&h.x, h.many, h.dim, true);
         trace(&h.x);
-        transpose(&h.x, h.dim, 9);
-        tril(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        transpose(&h.x, h.dim, h.many as i64 - 2);
+        tril(&h.x, 0);
         tril_indices(usize::MAX, 2, h.dim);
         triplet_margin_loss(&h.x, &h.y, &h.index, 1.0, 2.0, 1e-6, true, f::Reduction::Mean);
         triplet_margin_with_distance_loss(&h.x, &h.y, &h.index, |a, b| f::pairwise_distance(a, b, 2.0, 1e-6, false), 1.0, true, f::Reduction::Mean);
-        triu(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        triu(&h.x, 0);
         triu_indices(1 << 31, 1 << 31, h.dim);
         trunc(&h.x);
         unbind(&h.x, h.dim);
         unflatten(&h.x, h.dim, h.sizes.as_slice());
-        unfold(&h.x, f::Windows::new([usize::MAX, 2]));
+        unfold(&h.x, f::Windows::new([h.most, 2]));
         unique_consecutive_dim(&h.x, h.dim);
         unique_dim(&h.x, h.dim);
         unpad_sequence(&h.x, &h.sizes, true);
@@ -494,8 +513,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         var(&h.x, h.dim, 1.0, false);
         var_mean(&h.x, h.dim, 1.0, false);
         vstack(&[h.x.clone(), h.y.clone()]);
-        where_(&h.x, &h.x, &h.y);
-        windows(&h.x, h.dim, 9, 0);
+        where_(&h.y, &h.x, &h.x);
+        windows(&h.x, h.dim, h.many, h.zero);
     }
 }
 
@@ -504,7 +523,11 @@ const UNREFUSED: &str = "full_like isfinite isinf isnan logical_not nonzero ones
                          to_dtype unique unique_consecutive unpack_sequence zeros_like";
 
 fn pool(h: &Hostile) -> PoolParams {
-    PoolParams::square(if h.dim > 0 { 2 } else { 1 }, 99)
+    PoolParams::square(h.x.rank().clamp(3, 5) - 2, h.many)
+}
+
+fn windows(h: &Hostile) -> ConvParams {
+    ConvParams::padded(h.x.rank().clamp(3, 5) - 2, 1)
 }
 
 fn weights(h: &Hostile) -> Vec<f::Weights> {
@@ -512,9 +535,10 @@ fn weights(h: &Hostile) -> Vec<f::Weights> {
     vec![f::Weights { weight_ih, weight_hh, bias_ih: None, bias_hh: None, weight_hr: None }]
 }
 
-/// Returns two sequences of f32 numbers, without hostile values.
-fn packed(_: &Hostile) -> f::PackedSequence {
-    let x = Tensor::zeros(&[3, 2, 4], DType::F32).unwrap();
+/// Returns two sequences of floats, without hostile values.
+fn packed(h: &Hostile) -> f::PackedSequence {
+    let dtype = if h.x.dtype().is_half() { h.x.dtype() } else { DType::F32 };
+    let x = Tensor::zeros(&[3, 2, 4], dtype).unwrap();
     f::pack_padded_sequence(&x, &[3, 1], false, true).unwrap()
 }
 

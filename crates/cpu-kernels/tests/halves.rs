@@ -149,6 +149,65 @@ fn products_have_the_bits_of_widened_operands() {
     }
 }
 
+/// Returns `x` with subnormal numbers of its type replaced by zeros.
+fn flushed(x: &Tensor) -> Tensor {
+    let least = power(if x.dtype() == DType::F16 { -14 } else { -126 });
+    let values: Vec<f32> = to(x, DType::F32).to_vec().unwrap();
+    let flush = |&x: &f32| if x.abs() < least { 0.0 } else { x };
+    let values: Vec<f32> = values.iter().map(flush).collect();
+    to(&Tensor::from_slice(&values, x.shape()).unwrap(), x.dtype())
+}
+
+fn sum(a: &Tensor, b: &Tensor) -> Tensor {
+    let kind = BinaryKind::Add;
+    dispatch(&Binary { kind, a: to(a, DType::F32), b: to(b, DType::F32) }).unwrap()
+}
+
+/// Definitions that others use give other bits with the arguments of this test: sums rounded after
+/// each block of k, products rounded before the bias is added, and subnormals flushed, of arguments or
+/// of results.
+#[test]
+fn products_by_other_definitions_show() {
+    install();
+    for half in HALVES {
+        let (k, exponent) = (600, if half == DType::F16 { -12 } else { -66 });
+        let op = |exponent| {
+            let [a, b] = [(1, [37, k]), (2, [k, 65])].map(|(seed, shape)| {
+                let x = drawn(&shape, half, exponent, seed);
+                // Without infinities and NaN, which would hide all else.
+                let values: Vec<f32> = to(&x, DType::F32).to_vec().unwrap();
+                let finite = |&x: &f32| if x.is_finite() { x } else { power(exponent) };
+                let values: Vec<f32> = values.iter().map(finite).collect();
+                to(&Tensor::from_slice(&values, &shape).unwrap(), half)
+            });
+            HalfMatmul { a, b, bias: Some(flushed(&drawn(&[65], half, 0, 3))) }
+        };
+        let bytes = |x: &Tensor| x.to_bytes().unwrap();
+        let product = |a: &Tensor, b: &Tensor| {
+            dispatch(&HalfMatmul { a: a.clone(), b: b.clone(), bias: None }).unwrap()
+        };
+        let ordinary = op(0);
+        let right = dispatch(&ordinary).unwrap();
+        assert!(bytes(&right) == bytes(&defined(&ordinary)));
+        let HalfMatmul { a, b, bias } = &ordinary;
+        let bias = bias.as_ref().unwrap();
+        let twice = to(&sum(&product(a, b), bias), half);
+        assert!(bytes(&right) != bytes(&twice), "{half}: rounded before the bias");
+        let blocks = (0..k).step_by(256).map(|start| {
+            let length = 256.min(k - start);
+            product(&a.narrow(1, start, length).unwrap(), &b.narrow(0, start, length).unwrap())
+        });
+        let early = blocks.reduce(|x, y| to(&sum(&x, &y), half)).unwrap();
+        assert!(bytes(&product(a, b)) != bytes(&early), "{half}: rounded after each block");
+        let small = op(exponent);
+        let right = product(&small.a, &small.b);
+        assert!(bytes(&right) != bytes(&flushed(&right)), "{half}: flushed results");
+        let tiny = drawn(&[37, k], half, if half == DType::F16 { -15 } else { -126 }, 4);
+        let finite = |x: &Tensor| product(x, &to(&Tensor::full(&[k, 1], 1.0, half).unwrap(), half));
+        assert!(bytes(&finite(&tiny)) != bytes(&finite(&flushed(&tiny))), "{half}: arguments");
+    }
+}
+
 /// The operands, the result, and everything that the product allocates, on one thread.
 fn held(half: bool) -> usize {
     let shape = [2048, 2048];

@@ -1,15 +1,17 @@
 //! The exchange of tree nodes.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::ops::Range;
 
 use bytemuck::Zeroable;
 use samebits_autograd::Error as Failed;
 use samebits_autograd::optim::{TreeNode, TreeSum};
-use samebits_cpu_kernels::elementwise::{Elementary, Operand, binary};
+use samebits_cpu_kernels::elementwise::{Operand, binary};
 use samebits_numerics::{fpenv, memory};
-use samebits_tensor_core::Element;
 use samebits_tensor_core::ops::BinaryKind;
+use samebits_tensor_core::scalar::cast;
+use samebits_tensor_core::{Element, bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Transport};
@@ -31,18 +33,57 @@ impl Held {
 }
 
 /// An element type that ranks can sum.
-pub trait Scalar: Elementary + Element {
+pub trait Scalar: Element {
     /// A placeholder for an element that a node lacks: adding it to any number leaves that number,
     /// including zeros of both signs.
     const ABSENT: Self;
+
+    /// Adds elementwise, each sum rounded once, as tensors are added.
+    ///
+    /// # Errors
+    ///
+    /// The slices differ in length.
+    fn add(a: &[Self], b: &[Self], out: &mut [Self]) -> samebits_autograd::Result<()>;
 }
 
-impl Scalar for f32 {
-    const ABSENT: f32 = -0.0;
-}
+macro_rules! wide {
+    ($($float:ty),*) => {$(
+        impl Scalar for $float {
+            const ABSENT: $float = -0.0;
 
-impl Scalar for f64 {
-    const ABSENT: f64 = -0.0;
+            fn add(a: &[$float], b: &[$float], out: &mut [$float]) -> samebits_autograd::Result<()> {
+                binary(BinaryKind::Add, Operand::Each(a), Operand::Each(b), out).map_err(failed)
+            }
+        }
+    )*};
+}
+wide!(f32, f64);
+
+macro_rules! halves {
+    ($($half:ty),*) => {$(
+        impl Scalar for $half {
+            const ABSENT: $half = <$half>::NEG_ZERO;
+
+            fn add(a: &[$half], b: &[$half], out: &mut [$half]) -> samebits_autograd::Result<()> {
+                const PIECE: usize = 256;
+                let [mut wide, mut sums] = [[0f32; PIECE]; 2];
+                let parts = a.chunks(PIECE).zip(b.chunks(PIECE)).zip(out.chunks_mut(PIECE));
+                for ((a, b), out) in parts {
+                    let (wide, sums) = (&mut wide[..b.len()], &mut sums[..a.len()]);
+                    cast(b, wide);
+                    cast(a, sums);
+                    sums.iter_mut().zip(wide).for_each(|(sum, b)| *sum += *b);
+                    cast(sums, out);
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+halves!(bf16, f16);
+
+fn failed(error: impl Display) -> Failed {
+    Failed::invalid("ranks", error.to_string())
 }
 
 /// The elements of one slice of a node.
@@ -247,13 +288,14 @@ fn add_into<T: Scalar>(
     b: &Part<'_, T>,
     out: &mut [T],
 ) -> samebits_autograd::Result<()> {
-    let operand = |part| match part {
-        &Part::Own(values) => Operand::Each(values),
-        Part::Received(values) => Operand::Each(values),
-        Part::Placed => Operand::Each(&[]),
-    };
-    fpenv::ieee(|| binary(BinaryKind::Add, operand(a), operand(b), out))
-        .map_err(|error| Failed::invalid("ranks", error.to_string()))
+    fn values<'a, T>(part: &'a Part<'_, T>) -> &'a [T] {
+        match part {
+            Part::Own(values) => values,
+            Part::Received(values) => values,
+            Part::Placed => &[],
+        }
+    }
+    fpenv::ieee(|| T::add(values(a), values(b), out))
 }
 
 pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>> {

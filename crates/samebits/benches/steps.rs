@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::mem;
 use std::time::Instant;
 
-use samebits::functional::{self as f, CtcOptions, Reduction, Resize};
+use samebits::functional::{self as f, AttentionOptions, CtcOptions, Reduction, Resize};
 use samebits::nn::{self, BatchNorm2d};
 use samebits::ops::{ConvParams, PoolParams, QrMode};
 use samebits::prelude::*;
@@ -253,6 +253,45 @@ fn others(bench: &Bench) -> Result<()> {
     bench.forward("svd_128", || f::svd(&y))
 }
 
+/// Attention: of self, without and with a causal mask; of groups of heads; under masks; and of new
+/// queries to a cache.
+fn attention(bench: &Bench) -> Result<()> {
+    let both = |name: &str, x: &[Tensor; 3], options: &AttentionOptions<'_>| {
+        let call = || {
+            let [query, key, value] = x;
+            f::scaled_dot_product_attention_with(query, key, value, options)
+        };
+        bench.forward(&format!("attention_{name}_fwd"), call)?;
+        bench.both(&format!("attention_{name}_both"), call)
+    };
+    let inputs = |query: &[usize], key: &[usize]| -> Result<[Tensor; 3]> {
+        Ok([parameter(query)?, parameter(key)?, parameter(key)?])
+    };
+    let plain = AttentionOptions::default();
+    let causal = AttentionOptions { causal_offset: Some(0), ..plain };
+    for (name, shape) in [
+        ("4x8x256x64", [4, 8, 256, 64]),
+        ("1x4x1024x32", [1, 4, 1024, 32]),
+        ("2x12x1024x64", [2, 12, 1024, 64]),
+        ("3x5x333x40", [3, 5, 333, 40]),
+        ("1x1x2048x128", [1, 1, 2048, 128]),
+        ("32x4x48x16", [32, 4, 48, 16]),
+    ] {
+        let x = inputs(&shape, &shape)?;
+        both(name, &x, &plain)?;
+        both(&format!("{name}_causal"), &x, &causal)?;
+    }
+    let grouped = AttentionOptions { enable_gqa: true, ..causal };
+    both("groups", &inputs(&[1, 8, 512, 64], &[1, 2, 512, 64])?, &grouped)?;
+    let x = inputs(&[4, 8, 256, 64], &[4, 8, 256, 64])?;
+    let shown = f::lt(&rand(&[4, 1, 1, 256])?, 0.8)?;
+    both("mask", &x, &AttentionOptions { attn_mask: Some(&shown), ..plain })?;
+    let added = randn(&[8, 256, 256])?;
+    both("bias", &x, &AttentionOptions { attn_mask: Some(&added), ..plain })?;
+    both("cross", &inputs(&[4, 8, 100, 64], &[4, 8, 700, 64])?, &plain)?;
+    both("cache", &inputs(&[4, 8, 1, 64], &[4, 8, 1000, 64])?, &plain)
+}
+
 /// The same in bf16 as other cases in f32, by name.
 fn halves(bench: &Bench) -> Result<()> {
     let half = DType::BF16;
@@ -270,7 +309,7 @@ fn halves(bench: &Bench) -> Result<()> {
     let (x, w, b) = (parameter(&[4096, 1024])?, parameter(&[1024])?, parameter(&[1024])?);
     bench.both("bf16_layer_norm_both", || f::layer_norm(&x, &[1024], Some(&w), Some(&b), 1e-5))?;
     if bench.runs("step_gpt_bf16") {
-        let mut training = training::gpt_in(half)?;
+        let mut training = training::gpt_in(half, 8, 128)?;
         bench.case("step_gpt_bf16", || training.step().map(|results| drop(black_box(results))))?;
     }
     Ok(())
@@ -285,8 +324,8 @@ fn main() -> Result<()> {
     let wanted = wanted.flat_map(|a| a.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
     let reps = number("REPS", 7).max(1);
     let mut bench = Bench { wanted, reps, turn: Turn::All };
-    let groups: [Group; 8] =
-        [steps, products, convolutions, elements, rows, indices, others, halves];
+    let groups: [Group; 9] =
+        [steps, products, convolutions, elements, rows, indices, others, attention, halves];
     let pool = rayon::ThreadPoolBuilder::new().num_threads(number("THREADS", 2)).build();
     pool.expect("threads can be started").install(|| {
         manual_seed(1);

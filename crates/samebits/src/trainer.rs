@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::distributed::Ranks;
 use crate::ledger::{self, Ledger};
 use crate::nn::Module;
-use crate::optim::{Mode, Optimizer, Optimizers, ReduceLrOnPlateau, Schedule};
+use crate::optim::{GradScaler, Mode, Optimizer, Optimizers, ReduceLrOnPlateau, Schedule};
 use crate::{Generator, Tensor, inherit, io};
 
 use ctrl_c::CtrlC;
@@ -142,6 +142,7 @@ pub struct Trainer<'a, M, O, D: Loader> {
     max_steps: Option<u64>,
     batches_per_step: u64,
     clip: Option<(f64, f64)>,
+    scaler: Option<GradScaler>,
     schedule: Option<(Per, Box<dyn Schedule + Send + 'a>)>,
     plateau: Option<ReduceLrOnPlateau>,
     metric: Option<Measure<'a, M>>,
@@ -237,6 +238,7 @@ where
             max_steps: None,
             batches_per_step: 1,
             clip: None,
+            scaler: None,
             schedule: None,
             plateau: None,
             metric: None,
@@ -336,6 +338,15 @@ where
     #[must_use]
     pub fn clip_grad_norm(mut self, max_norm: f64, p: f64) -> Self {
         self.clip = Some((max_norm, p));
+        self
+    }
+
+    /// Scales the losses, for mixed precision in f16; see [`GradScaler`]. A step whose gradients
+    /// are not finite is counted but changes no parameter, on every rank. The scaler is part of the
+    /// run's state.
+    #[must_use]
+    pub fn grad_scaler(mut self, scaler: GradScaler) -> Self {
+        self.scaler = Some(scaler);
         self
     }
 
@@ -462,8 +473,8 @@ where
     ///
     /// # Errors
     ///
-    /// As for [`fit`](Trainer::fit); [`Error::Invalid`] if the run is set to accumulate or to clip
-    /// gradients, which `step` must do itself.
+    /// As for [`fit`](Trainer::fit); [`Error::Invalid`] if the run is set to accumulate, to clip
+    /// or to scale gradients, which `step` must do itself.
     ///
     /// # Examples
     ///
@@ -509,9 +520,9 @@ where
             let message = "ranks share the batches of a step of `fit`; a step of your own has one";
             return Err(Error::Invalid(message.to_owned()));
         }
-        if self.batches_per_step != 1 || self.clip.is_some() {
-            let message = "`accumulate` and `clip_grad_norm` are of `fit`: a step of your own \
-                           accumulates and clips by itself";
+        if self.batches_per_step != 1 || self.clip.is_some() || self.scaler.is_some() {
+            let message = "`accumulate`, `clip_grad_norm` and `grad_scaler` are of `fit`: a step of \
+                           your own accumulates, clips and scales by itself";
             return Err(Error::Invalid(message.to_owned()));
         }
         self.run_steps(&mut |run, turn| run.call(turn, &mut step))

@@ -1,5 +1,7 @@
 //! A training ends in the bits of one rank, for any number of ranks and after any interruption.
 
+#[path = "training_on_ranks/halves.rs"]
+mod halves;
 mod on_ranks;
 #[path = "training_on_ranks/streams.rs"]
 mod streams;

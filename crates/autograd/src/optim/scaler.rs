@@ -22,8 +22,8 @@ const OP: &str = "GradScaler";
 /// # Determinism
 ///
 /// Portable: which steps are skipped depends on the gradients alone. With factors that are powers of
-/// two, as by default, scaling changes no bit but where a gradient leaves the range. Serialise it
-/// with the state of the optimiser.
+/// two, as by default, scaling changes no bit but where a gradient leaves the range. A `Trainer`
+/// keeps it in its checkpoints; in a loop of your own, serialise it with the state of the optimiser.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The measured training steps: five models, each with one batch. Their names are those of
+//! The measured training steps: five models, each with a batch or two. Their names are those of
 //! `python/benchmarks/steps.py`.
 
 use samebits::functional::{self as f, BagOptions};
@@ -25,10 +25,11 @@ pub(crate) trait Training {
 pub(crate) type Make = fn() -> Result<Box<dyn Training>>;
 
 /// Every training, by the name of its step.
-pub(crate) const ALL: [(&str, Make); 5] = [
+pub(crate) const ALL: [(&str, Make); 6] = [
     ("step_mlp", mlp),
     ("step_cnn", cnn),
     ("step_gpt", gpt),
+    ("step_gpt_1x512", gpt_of_one_text),
     ("step_lstm", lstm),
     ("step_recsys", recommender),
 ];
@@ -120,17 +121,15 @@ impl Block {
         })
     }
 
-    fn forward(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let &[n, t, c] = x.shape() else { unreachable!("[n, t, c]") };
         let width = c / self.heads;
         let qkv = self.qkv.forward(&self.ln1.forward(x)?)?;
         let heads = |x: &Tensor| f::transpose(&f::reshape(x, [n, t, self.heads, width])?, 1, 2);
         let [q, k, v] = &f::split(&qkv, &[c; 3], 2)?[..] else { unreachable!("three parts") };
         let (q, k, v) = (heads(q)?, heads(k)?, heads(v)?);
-        let scores = f::matmul(&q, &f::transpose(&k, 2, 3)?)?;
-        let scores = f::affine(&scores, 1.0 / (width as f64).sqrt(), -0.0)?;
-        let weights = f::softmax(&f::add(&scores, mask)?, 3)?;
-        let found = f::transpose(&f::matmul(&weights, &v)?, 1, 2)?;
+        let found = f::scaled_dot_product_attention(&q, &k, &v, None, 0.0, true, None)?;
+        let found = f::transpose(&found, 1, 2)?;
         let x = (x + self.proj.forward(&f::reshape(&found, [n, t, c])?)?)?;
         let h = self.up.forward(&self.ln2.forward(&x)?)?.gelu()?;
         &x + self.down.forward(&h)?
@@ -157,28 +156,32 @@ impl Gpt {
         })
     }
 
-    fn forward(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    fn forward(&self, ids: &Tensor) -> Result<Tensor> {
         let mut x = (self.emb.forward(ids)? + &self.pos)?;
         for block in &self.blocks {
-            x = block.forward(&x, mask)?;
+            x = block.forward(&x)?;
         }
         self.head.forward(&self.ln.forward(&x)?)
     }
 }
 
 fn gpt() -> Result<Box<dyn Training>> {
-    gpt_in(DType::F32)
+    gpt_in(DType::F32, 8, 128)
 }
 
-/// Makes the training of `step_gpt` with mixed precision of this type.
-pub(crate) fn gpt_in(dtype: DType) -> Result<Box<dyn Training>> {
-    let model = Gpt::new(1000, 256, 2, 4, 128)?;
-    let (ids, y) = (randint(0, 1000, &[8, 128])?, randint(0, 1000, &[8 * 128])?);
-    let mask = Tensor::full(&[128, 128], f64::NEG_INFINITY, DType::F32)?.triu(1)?;
+fn gpt_of_one_text() -> Result<Box<dyn Training>> {
+    gpt_in(DType::F32, 1, 512)
+}
+
+/// Makes the training of a language model with mixed precision of this type, on `batch` texts of
+/// `length` words.
+pub(crate) fn gpt_in(dtype: DType, batch: usize, length: usize) -> Result<Box<dyn Training>> {
+    let model = Gpt::new(1000, 256, 2, 4, length)?;
+    let (ids, y) = (randint(0, 1000, &[batch, length])?, randint(0, 1000, &[batch * length])?);
     let optimizer = AdamW::options(1e-3).weight_decay(0.0).init()?;
     let loss = move |model: &Gpt| {
         autocast(dtype, || {
-            f::cross_entropy(&f::reshape(&model.forward(&ids, &mask)?, [8 * 128, 1000])?, &y)
+            f::cross_entropy(&f::reshape(&model.forward(&ids)?, [batch * length, 1000])?, &y)
         })?
     };
     Ok(Box::new(ByLoss { model, optimizer, loss }))

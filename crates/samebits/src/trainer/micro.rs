@@ -15,7 +15,7 @@ use crate::numerics::memory;
 use crate::optim::{Optimizers, TreeNode, TreeSum};
 use crate::tensor_core::Tensor as Value;
 use crate::tensor_core::observe::Phase;
-use crate::{DType, Device, Generator, Gradients, Tensor, no_grad};
+use crate::{DType, Device, Generator, Gradients, Tensor, bf16, f16, no_grad};
 
 /// Result of one micro-batch, or the sum of several.
 struct Part {
@@ -171,7 +171,8 @@ where
             let mut generator = self.micro_batch_generator(steps, number_in_step);
             let (mut gradients, loss) = recorded(&self.ledger, Phase::Forward, || {
                 let loss = train_with(&mut generator, || loss(&self.model, batch.data))?;
-                Ok::<_, Error>((loss.backward()?, number(&loss)?))
+                let scaled = self.scaler.map(|scaler| scaler.scale(&loss)).transpose()?;
+                Ok::<_, Error>((scaled.as_ref().unwrap_or(&loss).backward()?, number(&loss)?))
             })?;
             gradients.keep_leaves();
             let after = buffers(&self.model);
@@ -264,7 +265,7 @@ where
         let mut buffers: Vec<Tensor> = start.iter().filter(|x| is_float(x)).cloned().collect();
         let is_moved: Vec<bool> =
             start.iter().zip(&changed).filter(|(x, _)| is_float(x)).map(|(_, &c)| c).collect();
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
             let of_type = |tensor: &Tensor| tensor.dtype() == dtype;
             let of_parameters = present.iter().filter(|&&at| of_type(&parameters[at]));
             let moved = (0..buffers.len()).filter(|&at| is_moved[at] && of_type(&buffers[at]));
@@ -284,7 +285,9 @@ where
                 .collect();
             let sums = match dtype {
                 DType::F32 => summed::<f32>(ranks, &held, &places, &parts)?,
-                _ => summed::<f64>(ranks, &held, &places, &parts)?,
+                DType::F64 => summed::<f64>(ranks, &held, &places, &parts)?,
+                DType::BF16 => summed::<bf16>(ranks, &held, &places, &parts)?,
+                _ => summed::<f16>(ranks, &held, &places, &parts)?,
             };
             let mut sums = sums.into_iter();
             for (&at, sum) in of_parameters.iter().zip(&mut sums) {

@@ -10,7 +10,7 @@ use super::{Error, Loader, Result, Trainer};
 use crate::data::LoaderState;
 use crate::io::{Checkpoint, Tensors};
 use crate::nn::Module;
-use crate::optim::Optimizers;
+use crate::optim::{GradScaler, Optimizers};
 use crate::{Generator, Tensor};
 
 /// State of a run without its tensors. `S` is the position of its loader: [`Loader::State`].
@@ -26,6 +26,8 @@ pub struct TrainerState<S = LoaderState> {
     /// The losses as bits, because JSON could change them or lose a NaN.
     losses: Vec<u32>,
     metrics: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scaler: Option<GradScaler>,
 }
 
 const MODEL: &str = "model.";
@@ -61,6 +63,7 @@ where
             loader: self.position.clone(),
             losses: self.losses.iter().map(|loss| loss.to_bits()).collect(),
             metrics: self.metrics.iter().map(|metric| metric.to_bits()).collect(),
+            scaler: self.scaler,
         };
         Ok(Checkpoint { state, tensors })
     }
@@ -76,12 +79,18 @@ where
         if state.run != self.run {
             return Err(Error::OtherRun { expected: self.run.clone(), found: state.run });
         }
+        if state.scaler.is_some() != self.scaler.is_some() {
+            let (own, other) = if self.scaler.is_some() { ("a", "none") } else { ("no", "one") };
+            let message = format!("expected a checkpoint with {own} gradient scaler, got {other}");
+            return Err(Error::Invalid(message));
+        }
         let before = Before::of(&self.model, &self.optimizer)?;
         if let Err(error) = self.load_tensors(tensors) {
             before.restore(&mut self.model, &mut self.optimizer)?;
             return Err(error);
         }
         (self.generator, self.position) = (state.generator, state.loader);
+        self.scaler = state.scaler;
         self.losses = state.losses.into_iter().map(f32::from_bits).collect();
         self.metrics = state.metrics.into_iter().map(f64::from_bits).collect();
         Ok(())

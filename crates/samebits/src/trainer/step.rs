@@ -153,6 +153,7 @@ where
     ) -> Result<Option<Taken>> {
         let steps = self.losses.len() as u64;
         let before = Before::of(&self.model, &self.optimizer)?;
+        let scaler = self.scaler;
         let mut whole = || {
             self.set_rates(epoch, steps)?;
             let turn = Turn { epoch, steps, batches: &mut *batches };
@@ -171,6 +172,7 @@ where
             }
             outcome => {
                 before.restore(&mut self.model, &mut self.optimizer)?;
+                self.scaler = scaler;
                 outcome.map(|_| None)
             }
         }
@@ -217,7 +219,13 @@ where
             let mean = || gradients.scale(1.0 / count as f64);
             recorded(&self.ledger, Phase::Optimizer, mean)?;
         }
-        if self.nan == Nan::Stop {
+        if let Some(scaler) = &self.scaler {
+            let unscaled = || scaler.unscale(&gradients);
+            gradients = recorded(&self.ledger, Phase::Optimizer, unscaled)?;
+        }
+        if self.nan == Nan::Stop && self.scaler.is_some() {
+            self.expect_finite(epoch, &losses, None)?;
+        } else if self.nan == Nan::Stop {
             let named = self.model.named_parameters();
             let named: Vec<_> =
                 named.iter().filter_map(|(n, p)| Some((n, gradients.of(p)?))).collect();
@@ -229,7 +237,12 @@ where
             |(max_norm, p)| clip_grad_norm(&self.model.parameters(), &mut gradients, max_norm, p);
         let clip = || self.clip.map(clip).transpose();
         let norm = recorded(&self.ledger, Phase::Optimizer, clip)?;
-        let step = || self.optimizer.step(&mut self.model, &gradients);
+        let step = || match &mut self.scaler {
+            Some(scaler) => {
+                scaler.step(&mut self.optimizer, &mut self.model, &gradients).map(|_| ())
+            }
+            None => self.optimizer.step(&mut self.model, &gradients),
+        };
         recorded(&self.ledger, Phase::Optimizer, step)?;
         let mean = losses.iter().sum::<f64>() / count as f64;
         let mut sum = TreeSum::default();
