@@ -18,6 +18,12 @@ use crate::error::Result;
 use crate::reduce::grid;
 
 const TILE: usize = 1024;
+/// The threads of a block that combines the totals of a line.
+const CARRY_THREADS: u32 = 128;
+/// The length of dense lines from which on a warp takes a tile, and not a thread.
+const STAGED: usize = 128;
+/// The number of tiles up to which each adds up the totals before it.
+const FOLDED: usize = 16;
 
 /// The computation of [`scan`] for each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +64,22 @@ pub fn scan<T: Float>(
     }
     let tiles = (raw.grid(op)?, 1, 1);
     let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
-    kernels::ScanTotals { totals: &mut carries, input: x, p: raw }.grid(
-        device,
-        op,
-        tiles,
-        (32, 1, 1),
-    )?;
-    kernels::ScanCarries { totals: &mut carries, p: raw }.grid(
-        device,
-        op,
-        (grid(op, raw.lines())?, 1, 1),
-        (32, 1, 1),
-    )?;
+    if raw.tiles > 1 {
+        kernels::ScanTotals { totals: &mut carries, input: x, p: raw }.grid(
+            device,
+            op,
+            tiles,
+            (32, 1, 1),
+        )?;
+    }
+    if raw.carried == 1 {
+        kernels::ScanCarries { totals: &mut carries, p: raw }.grid(
+            device,
+            op,
+            (grid(op, raw.lines())?, 1, 1),
+            (CARRY_THREADS, 1, 1),
+        )?;
+    }
     kernels::ScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
         op,
@@ -101,18 +111,22 @@ pub fn integers(
     }
     let tiles = (raw.grid(op)?, 1, 1);
     let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
-    kernels::IntegerScanTotals { totals: &mut carries, input: x, p: raw }.grid(
-        device,
-        op,
-        tiles,
-        (32, 1, 1),
-    )?;
-    kernels::IntegerScanCarries { totals: &mut carries, p: raw }.grid(
-        device,
-        op,
-        (grid(op, raw.lines())?, 1, 1),
-        (32, 1, 1),
-    )?;
+    if raw.tiles > 1 {
+        kernels::IntegerScanTotals { totals: &mut carries, input: x, p: raw }.grid(
+            device,
+            op,
+            tiles,
+            (32, 1, 1),
+        )?;
+    }
+    if raw.carried == 1 {
+        kernels::IntegerScanCarries { totals: &mut carries, p: raw }.grid(
+            device,
+            op,
+            (grid(op, raw.lines())?, 1, 1),
+            (CARRY_THREADS, 1, 1),
+        )?;
+    }
     kernels::IntegerScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
         op,
@@ -144,18 +158,22 @@ pub fn logcumsumexp<T: Float>(
     }
     let tiles = (raw.grid(op)?, 1, 1);
     let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
-    kernels::LogcumsumexpTotals { totals: &mut carries, input: x, p: raw }.grid(
-        device,
-        op,
-        tiles,
-        (32, 1, 1),
-    )?;
-    kernels::LogcumsumexpCarries { totals: &mut carries, p: raw }.grid(
-        device,
-        op,
-        (grid(op, raw.lines())?, 1, 1),
-        (32, 1, 1),
-    )?;
+    if raw.tiles > 1 {
+        kernels::LogcumsumexpTotals { totals: &mut carries, input: x, p: raw }.grid(
+            device,
+            op,
+            tiles,
+            (32, 1, 1),
+        )?;
+    }
+    if raw.carried == 1 {
+        kernels::LogcumsumexpCarries { totals: &mut carries, p: raw }.grid(
+            device,
+            op,
+            (grid(op, raw.lines())?, 1, 1),
+            (CARRY_THREADS, 1, 1),
+        )?;
+    }
     kernels::LogcumsumexpFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
         op,
@@ -191,18 +209,22 @@ pub fn cumextreme<T: Float>(
     }
     let tiles = (raw.grid(op)?, 1, 1);
     let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
-    kernels::CumextremeTotals { totals: &mut carries, input: x, p: raw }.grid(
-        device,
-        op,
-        tiles,
-        (32, 1, 1),
-    )?;
-    kernels::CumextremeCarries { totals: &mut carries, p: raw }.grid(
-        device,
-        op,
-        (grid(op, raw.lines())?, 1, 1),
-        (32, 1, 1),
-    )?;
+    if raw.tiles > 1 {
+        kernels::CumextremeTotals { totals: &mut carries, input: x, p: raw }.grid(
+            device,
+            op,
+            tiles,
+            (32, 1, 1),
+        )?;
+    }
+    if raw.carried == 1 {
+        kernels::CumextremeCarries { totals: &mut carries, p: raw }.grid(
+            device,
+            op,
+            (grid(op, raw.lines())?, 1, 1),
+            (CARRY_THREADS, 1, 1),
+        )?;
+    }
     kernels::CumextremeFinish {
         values: &mut values,
         indices: &mut indices,
@@ -354,7 +376,10 @@ fn output<T: Number>(
 
 impl RawScan {
     fn new([outer, n, inner]: [usize; 3]) -> RawScan {
-        RawScan { outer, n, inner, tiles: n.div_ceil(TILE), kind: 0, reverse: 0 }
+        let tiles = n.div_ceil(TILE);
+        let staged = u32::from(inner == 1 && n >= STAGED);
+        let carried = u32::from(tiles > FOLDED);
+        RawScan { outer, n, inner, tiles, kind: 0, reverse: 0, staged, carried }
     }
 
     fn of(shape: [usize; 3], kind: Scan) -> RawScan {
@@ -378,8 +403,9 @@ impl RawScan {
         product(op, &[self.lines(), self.tiles])
     }
 
-    /// Returns the number of blocks, one per tile.
+    /// Returns the number of blocks: a warp or a thread for each tile.
     fn grid(&self, op: &'static str) -> Result<u32> {
-        grid(op, self.tiles(op)?)
+        let tiles = self.tiles(op)?;
+        grid(op, if self.staged == 1 { tiles } else { tiles.div_ceil(32) })
     }
 }

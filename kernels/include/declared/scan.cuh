@@ -22,4 +22,8 @@ struct SbScan {
     u64 tiles;
     u32 kind;
     u32 reverse;
+    // A warp takes a tile through shared memory; otherwise a thread takes one.
+    u32 staged;
+    // Carries are ready; otherwise totals are.
+    u32 carried;
 };

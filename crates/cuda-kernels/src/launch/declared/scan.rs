@@ -28,4 +28,8 @@ pub(crate) struct RawScan {
     pub(crate) tiles: usize,
     pub(crate) kind: u32,
     pub(crate) reverse: u32,
+    /// A warp takes a tile through shared memory; otherwise a thread takes one.
+    pub(crate) staged: u32,
+    /// Carries are ready; otherwise totals are.
+    pub(crate) carried: u32,
 }

@@ -6,7 +6,7 @@ use crate::launch::declared::scan::{RawBest, RawLogState, RawScan};
 
 pub(crate) const FAMILY: Family =
     Family { name: "scan", ptx: include_str!("../../../ptx/scan.ptx") };
-const _: () = assert!(size_of::<RawScan>() == 40);
+const _: () = assert!(size_of::<RawScan>() == 48);
 
 kernels! {
     Portable ScanTotals<T: Float> [f32 => "scan_totals_f32", f64 => "scan_totals_f64"]
