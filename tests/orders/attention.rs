@@ -146,6 +146,7 @@ fn calls(dtype: DType) -> Vec<Call> {
         [2, 3, 3, 64, 64, 32, 64],
         [1, 1, 1, 600, 600, 8, 16],
         [1, 1, 1, 3, 4200, 4, 4],
+        [2, 4, 2, 1, 77, 300, 8],
     ];
     let mut calls = Vec::new();
     for (number, [n, heads, shared, queries, keys, width, features]) in

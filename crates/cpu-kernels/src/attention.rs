@@ -11,6 +11,7 @@ mod forward;
 mod products;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
@@ -240,13 +241,13 @@ impl<T: Number> Call<'_, T> {
     }
 
     /// Computes `exp(score − largest)` of a query for the keys from `key` on, in place, and +0 for
-    /// excluded keys. The masks have been applied to the scores.
+    /// excluded keys and for scores after the first `seen`. The masks have been applied to the scores.
     #[inline(always)]
     fn exponentials(
         &self,
         (matrix, query, key): (usize, usize, usize),
         largest: T,
-        scores: &mut [T],
+        (scores, seen): (&mut [T], usize),
         differences: &mut [T],
     ) {
         let differences = &mut differences[..scores.len()];
@@ -254,10 +255,50 @@ impl<T: Number> Call<'_, T> {
             *difference = score - largest;
         }
         T::exp_each(differences, scores);
+        let (scores, rest) = scores.split_at_mut(seen);
+        rest.fill(T::ZERO);
+        self.clear_spoilt((matrix, query, key), largest, scores);
+    }
+
+    /// Replaces the exponentials of excluded keys with +0, where `exp(−∞ − largest)` is none.
+    #[inline(always)]
+    fn clear_spoilt(
+        &self,
+        (matrix, query, key): (usize, usize, usize),
+        largest: T,
+        exponentials: &mut [T],
+    ) {
         // The exponential of −∞ less a number is 0 already; less NaN or −∞ it is NaN.
         if self.is_masked() && largest.partial_cmp(&T::LOWEST) != Some(Ordering::Greater) {
-            self.clear(matrix, query, key, scores);
+            self.clear(matrix, query, key, exponentials);
         }
+    }
+}
+
+/// The number of scores of a row that are computed together: lengths are rounded up to a multiple,
+/// because what a vector does at once takes many steps one by one.
+const fn whole<T>(length: usize) -> usize {
+    length.next_multiple_of(64 / size_of::<T>())
+}
+
+/// Returns true if no element of some rows of a matrix is infinite or NaN.
+fn finite<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, rows: Range<usize>) -> bool {
+    rows.into_iter().all(|i| finite_row(matrices, matrix, i))
+}
+
+fn finite_row<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, row: usize) -> bool {
+    let columns = matrices.sizes[1];
+    if columns == 0 {
+        return true;
+    }
+    match matrices.strides[1] {
+        // Blocks have no early exit, so the compiler can vectorise them.
+        1 => {
+            let row = &matrices.from(matrix, row)[..columns];
+            let block = |block: &[T]| block.iter().fold(true, |all, &x| all & x.finite());
+            row.chunks(256).all(block)
+        }
+        _ => (0..columns).all(|j| matrices.at(matrix, row, j).finite()),
     }
 }
 

@@ -12,6 +12,7 @@ mod thin;
 
 pub use real::Real;
 pub(crate) use source::Source;
+pub(crate) use thin::Row;
 
 /// The number of steps of `k` in one chain of fused multiply-adds.
 ///

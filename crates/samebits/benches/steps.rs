@@ -101,7 +101,8 @@ impl Bench {
         if !self.runs(name) {
             return Ok(());
         }
-        let grad = no_grad(&call)?.randn_like()?;
+        let result = no_grad(&call)?;
+        let grad = randn(result.shape())?.to_dtype(result.dtype())?;
         self.case(name, || {
             black_box(call()?.backward_from(grad.clone(), false)?);
             Ok(())

@@ -7,7 +7,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::products::{InPlace, Panels, block_in_place, pack, packed_len, rows_by_columns};
-use super::{ATTENTION, Call, Matrices, Number, expect_matrices};
+use super::{ATTENTION, Call, Matrices, Number, expect_matrices, finite, whole};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_len, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -145,7 +145,7 @@ impl<T: Number> Plan<T> {
             product(&[block, width.max(features).min(K_BLOCK)]),
             product(&[block, self.stride]),
             product(&[block, self.stride]),
-            Some(keys.min(BLOCK)),
+            Some(whole::<T>(keys.min(BLOCK))),
             product(&[block, width.next_multiple_of(wide)]),
             product(&[keys, width.next_multiple_of(wide)]),
             product(&[keys, features.next_multiple_of(featured)]),
@@ -338,12 +338,6 @@ impl<T: Number> Plan<T> {
     }
 }
 
-/// Returns true if no element of some rows is infinite or NaN.
-fn finite<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, rows: Range<usize>) -> bool {
-    let columns = matrices.sizes[1];
-    rows.into_iter().all(|i| (0..columns).all(|j| matrices.at(matrix, i, j).finite()))
-}
-
 /// Adds +0 to a sum, or begins it.
 fn add_zero<T: Number>(sums: &mut [T], begun: bool) {
     if begun {
@@ -398,20 +392,23 @@ impl<T: Number> Kernel for Weigh<'_, T> {
         for ((row, (weights, scores)), (&largest, &shared)) in rows.enumerate().zip(numbers) {
             let query = first + row;
             let seen = call.seen(query).saturating_sub(key).min(count);
-            let (weights, rest) = weights[..count].split_at_mut(seen);
-            rest.fill(T::ZERO);
-            let (scores, rest) = scores[..count].split_at_mut(seen);
-            rest.fill(T::ZERO);
-            call.mask(matrix, query, key, weights);
-            call.exponentials((matrix, query, key), largest, weights, differences);
+            let all = whole::<T>(seen);
+            let (weights, rest) = weights.split_at_mut(all);
+            rest.iter_mut().take(count.saturating_sub(all)).for_each(|weight| *weight = T::ZERO);
+            let (scores, rest) = scores.split_at_mut(all);
+            rest.iter_mut().take(count.saturating_sub(all)).for_each(|score| *score = T::ZERO);
+            call.mask(matrix, query, key, &mut weights[..seen]);
+            call.exponentials((matrix, query, key), largest, (weights, seen), differences);
             let kept = &mut kept[..call.kept_len(seen)];
             call.keep((matrix, query, key), kept);
-            call.drop_some(kept, scores);
+            call.drop_some(kept, &mut scores[..seen]);
             for (score, &weight) in scores.iter_mut().zip(&*weights) {
                 *score = weight * (*score - shared);
             }
+            let (scores, rest) = scores.split_at_mut(seen);
+            rest.fill(T::ZERO);
             call.clear(matrix, query, key, scores);
-            call.drop_some(kept, weights);
+            call.drop_some(kept, &mut weights[..seen]);
         }
     }
 }

@@ -7,9 +7,10 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::products::{InPlace, Panels, block_in_place, pack, packed_len, rows_by_columns};
-use super::{ATTENTION, Call, Groups, Number};
+use super::{ATTENTION, Call, Groups, Number, finite_row, whole};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
+use crate::gemm::Row;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, Real, even_parts};
 use crate::{memory, parallel};
@@ -25,6 +26,8 @@ const PRODUCTS: usize = 1 << 18;
 /// The largest number of queries whose products read keys and values in place, if tiles can: more
 /// repay a copy in the order of the tiles.
 const FEW: usize = 8;
+/// The largest number of queries whose products read keys row by row, where tiles would need a copy.
+const THIN: usize = 3;
 
 /// Computes attention: the averages of the values, count by queries by features; the largest score
 /// of each query; and the sum of its exponentials.
@@ -59,12 +62,13 @@ pub fn attention<T: Number>(
     let (of_keys, of_values) = (plan.scores.columns(), plan.averages.columns());
     let few = queries <= FEW;
     let keys_in_place = few && call.key.in_tiles(0, of_keys);
+    let keys_by_rows = !keys_in_place && queries <= THIN && call.key.strides[1] == 1;
     let values_in_place = few && call.value.in_tiles(1, of_values);
     let len = |in_place: bool, lanes, steps, width| match in_place {
         true => Some(0),
         false => packed_len(lanes, steps, width),
     };
-    let lens = len(keys_in_place, keys, width, of_keys).zip(len(
+    let lens = len(keys_in_place || keys_by_rows, keys, width, of_keys).zip(len(
         values_in_place,
         features,
         keys,
@@ -108,11 +112,12 @@ pub fn attention<T: Number>(
                 keys: match keys_in_place {
                     true => {
                         let data = call.key.from(strip.matrix, 0);
-                        Panels::in_place(data, (keys, of_keys), (width, key_step))
+                        Some(Panels::in_place(data, (keys, of_keys), (width, key_step)))
                     }
+                    false if keys_by_rows => None,
                     false => {
                         let data = &packed_keys[group * key_len..][..key_len];
-                        Panels::packed(data, width, of_keys)
+                        Some(Panels::packed(data, width, of_keys))
                     }
                 },
                 values: match values_in_place {
@@ -135,10 +140,8 @@ pub fn attention<T: Number>(
 
 /// Returns the number of the first keys after which all values are finite.
 fn finite_from<T: Number>(call: &Call<'_, T>, matrix: usize) -> usize {
-    let AttentionSizes { keys, features, .. } = call.sizes;
-    let value = &call.value;
-    let finite = |key: usize| (0..features).all(|i| value.at(matrix, key, i).finite());
-    (0..keys).rev().find(|&key| !finite(key)).map_or(0, |key| key + 1)
+    let (keys, value) = (call.sizes.keys, &call.value);
+    (0..keys).rev().find(|&key| !finite_row(value, matrix, key)).map_or(0, |key| key + 1)
 }
 
 struct Plan<T: 'static> {
@@ -182,7 +185,8 @@ struct Strip<'a, T> {
 /// The keys and values of a matrix.
 #[derive(Clone, Copy)]
 struct Operands<'a, T> {
-    keys: Panels<'a, T>,
+    /// The keys in tiles; without, they are read row by row.
+    keys: Option<Panels<'a, T>>,
     values: Panels<'a, T>,
     /// From this key on all values are finite.
     finite_from: usize,
@@ -248,12 +252,13 @@ impl<T: Number> Plan<T> {
         let Scratch { a, b, tile, source, .. } = scratch;
         let (rows, first) = (strip.sums.len(), strip.first);
         let scores = source.slice(&[rows, self.stride]).map_err(named)?;
-        let differences = b.slice(&[keys]).map_err(named)?;
+        let (together, longest) = rows_together::<T>(keys);
+        let buffer = b.slice(&[2, together, longest]).map_err(named)?;
         let found = tile.slice(&[rows, self.out_stride]).map_err(named)?;
         let seen = call.seen(first + rows - 1);
         if width == 0 {
             scores.fill(T::ZERO);
-        } else if keys > 0 {
+        } else if let (true, Some(panels)) = (keys > 0, operands.keys) {
             let packed = a.slice(&[rows, width.min(K_BLOCK)]).map_err(named)?;
             let parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
             let query = call.query.rows(strip.matrix, first);
@@ -262,12 +267,19 @@ impl<T: Number> Plan<T> {
                 self.scores,
                 query,
                 &parts,
-                operands.keys,
+                panels,
                 &tables.steps,
                 packed,
                 &mut to,
                 |part, key| key < call.seen(first + part.end - 1),
             );
+        } else if keys > 0 {
+            for (row, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
+                let a = call.query.rows(strip.matrix, first + row);
+                let b = call.key.rows(strip.matrix, 0);
+                let out = &mut scores[..call.seen(first + row)];
+                simd::dispatch(Row { a, b, k: width, out });
+            }
         }
         let mut used = if call.causal.is_some() { seen.max(operands.finite_from) } else { keys };
         let mut kept = memory::filled(ATTENTION, call.kept_len(keys), 0)?;
@@ -276,7 +288,7 @@ impl<T: Number> Plan<T> {
             strip: &mut strip,
             scores,
             stride: self.stride,
-            differences,
+            buffer,
             used,
             kept: &mut kept,
         });
@@ -326,7 +338,8 @@ struct Weigh<'a, 'b, T> {
     strip: &'a mut Strip<'b, T>,
     scores: &'a mut [T],
     stride: usize,
-    differences: &'a mut [T],
+    /// Twice as many elements as rows together have.
+    buffer: &'a mut [T],
     /// The number of keys of which the exponentials are used.
     used: usize,
     /// Other than 0 for the keys that dropout keeps, for one query at a time.
@@ -338,25 +351,69 @@ impl<T: Number> Kernel for Weigh<'_, '_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { call, strip, scores, stride, differences, used, kept } = self;
+        let Weigh { call, strip, scores, stride, buffer, used, kept } = self;
         let matrix = strip.matrix;
-        let results = strip.largest.iter_mut().zip(strip.sums.iter_mut());
-        for ((row, scores), (largest, sum)) in
-            scores.chunks_exact_mut(stride).enumerate().zip(results)
+        let (together, longest) = rows_together::<T>(call.sizes.keys);
+        let (differences, exponentials) = buffer.split_at_mut(together * longest);
+        let results = strip.largest.chunks_mut(together).zip(strip.sums.chunks_mut(together));
+        for ((group, scores), (largest, sums)) in
+            scores.chunks_mut(together * stride).enumerate().zip(results)
         {
-            let query = strip.first + row;
-            let (scores, rest) = scores[..used].split_at_mut(call.seen(query));
-            rest.fill(T::ZERO);
-            call.mask(matrix, query, 0, scores);
-            *largest = extrema::max(scores).unwrap_or(T::LOWEST);
-            call.exponentials((matrix, query, 0), *largest, scores, differences);
-            let total = T::from_f64(reduce::sum_of(scores, |x: T| x.into()));
-            *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
-            let kept = &mut kept[..call.kept_len(scores.len())];
-            call.keep((matrix, query, 0), kept);
-            call.drop_some(kept, scores);
+            let first = strip.first + group * together;
+            let mut end = 0;
+            for ((query, scores), largest) in
+                (first..).zip(scores.chunks_exact_mut(stride)).zip(&mut *largest)
+            {
+                let seen = call.seen(query);
+                let scores = &mut scores[..whole::<T>(seen)];
+                call.mask(matrix, query, 0, &mut scores[..seen]);
+                scores[seen..].fill(T::LOWEST);
+                *largest = extrema::max(scores).unwrap_or(T::LOWEST);
+                let differences = &mut differences[end..][..scores.len()];
+                for (difference, &score) in differences.iter_mut().zip(&*scores) {
+                    *difference = score - *largest;
+                }
+                end += scores.len();
+            }
+            if together > 1 {
+                T::exp_each(&differences[..end], &mut exponentials[..end]);
+            } else {
+                T::exp_each(&differences[..end], &mut scores[..end]);
+            }
+            let mut start = 0;
+            let results = largest.iter().zip(sums);
+            for ((query, scores), (&largest, sum)) in
+                (first..).zip(scores.chunks_exact_mut(stride)).zip(results)
+            {
+                let seen = call.seen(query);
+                let (scores, rest) = scores.split_at_mut(whole::<T>(seen));
+                if together > 1 {
+                    scores.copy_from_slice(&exponentials[start..][..scores.len()]);
+                }
+                start += scores.len();
+                if let Some(rest) = rest.get_mut(..used.saturating_sub(scores.len())) {
+                    rest.fill(T::ZERO);
+                }
+                scores[seen..].fill(T::ZERO);
+                call.clear_spoilt((matrix, query, 0), largest, &mut scores[..seen]);
+                // Zeros at the end leave the bits of a sum.
+                let total = T::from_f64(reduce::sum_of(scores, |x: T| x.into()));
+                *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
+                let scores = &mut scores[..seen];
+                let kept = &mut kept[..call.kept_len(seen)];
+                call.keep((matrix, query, 0), kept);
+                call.drop_some(kept, scores);
+            }
         }
     }
+}
+
+/// Returns the number of rows whose exponentials are computed together, since short ones do not fill
+/// the blocks of that function; and the most elements of a row.
+fn rows_together<T>(keys: usize) -> (usize, usize) {
+    const TOGETHER: usize = 512;
+    let longest = whole::<T>(keys);
+    ((TOGETHER / longest.max(1)).max(1), longest)
 }
 
 /// Divides averages by the sums of their weights; returns true if one is zero before.

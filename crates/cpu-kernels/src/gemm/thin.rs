@@ -40,12 +40,12 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     });
 }
 
-/// Computes some columns of one row.
-struct Row<'a, T, S> {
-    a: Lanes<'a, S>,
-    b: Lanes<'a, S>,
-    k: usize,
-    out: &'a mut [T],
+/// Computes some columns of one row over `k` steps.
+pub(crate) struct Row<'a, T, S> {
+    pub(crate) a: Lanes<'a, S>,
+    pub(crate) b: Lanes<'a, S>,
+    pub(crate) k: usize,
+    pub(crate) out: &'a mut [T],
 }
 
 impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
