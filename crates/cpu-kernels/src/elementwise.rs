@@ -48,9 +48,9 @@ pub trait Elementary: Float {
     /// lengths.
     fn exp_each(x: &[Self], out: &mut [Self]);
 
-    /// Returns the natural logarithm.
-    #[must_use]
-    fn log(self) -> Self;
+    /// Computes the natural logarithm of each element of a slice, inside a kernel; the slices have
+    /// equal lengths.
+    fn log_each(x: &[Self], out: &mut [Self]);
 
     /// Returns the hyperbolic tangent.
     #[must_use]
@@ -92,8 +92,8 @@ impl Elementary for f32 {
     }
 
     #[inline(always)]
-    fn log(self) -> f32 {
-        math::log(self)
+    fn log_each(x: &[f32], out: &mut [f32]) {
+        math::Log.each(x, out);
     }
 
     #[inline(always)]
@@ -163,8 +163,10 @@ impl Elementary for f64 {
     }
 
     #[inline(always)]
-    fn log(self) -> f64 {
-        math::f64::log(self)
+    fn log_each(x: &[f64], out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = math::f64::log(x);
+        }
     }
 
     #[inline(always)]

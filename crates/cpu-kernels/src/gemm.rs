@@ -8,6 +8,7 @@ pub(crate) mod real;
 pub(crate) mod reused;
 pub(crate) mod scratch;
 mod source;
+pub(crate) mod split_k;
 mod thin;
 
 pub use real::Real;

@@ -23,12 +23,13 @@
 
 mod taps;
 
+use crate::arch::{TileGrid, TileMut};
 use crate::error::{Result, expect_len};
 use crate::scatter::Sums;
 use crate::scatter::{Checked, Stored};
 use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
-use taps::{ListTaps, Taps, find_taps};
+use taps::{Four, ListTaps, TOGETHER, Taps, find_taps, four_taps, have_four};
 
 pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
 
@@ -74,6 +75,17 @@ pub fn grid_sample<T: Float>(
         return Ok(());
     }
     let inputs = channels * sampling.plane();
+    if have_four(sampling) && channels <= FEW {
+        let (batch, tile) = (out.len() / (channels * points), (1, channels, PIECE));
+        return TileGrid::new(out, batch, (channels, points), tile).try_for_each(
+            |n, _, first, out| {
+                let (planes, grid) = (&input[n * inputs..][..inputs], &grid[n * points * dims..]);
+                let grid = &grid[first * dims..][..out.columns * dims];
+                simd::dispatch(SamplePlanes { sampling, planes, grid, out });
+                Ok(())
+            },
+        );
+    }
     let images = parallel::chunks_mut(out, channels * points).enumerate();
     images.try_for_each(|(n, out)| {
         let grid = &grid[n * points * dims..][..points * dims];
@@ -208,6 +220,50 @@ fn planes<T: Float>(sampling: &Sampling, pixels: &[T], places: usize, planes: &m
 
 /// The number of channels computed together.
 const GROUP: usize = 16;
+
+/// The largest number of channels that are sampled one after the other.
+const FEW: usize = 8;
+
+/// The number of points of a task then.
+const PIECE: usize = 4096;
+
+/// Arguments of a kernel: the values of consecutive points of an image, channel by channel.
+struct SamplePlanes<'a, T> {
+    sampling: &'a Sampling,
+    planes: &'a [T],
+    grid: &'a [T],
+    out: TileMut<'a, T>,
+}
+
+impl<T: Float> Kernel for SamplePlanes<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let SamplePlanes { sampling, planes, grid, mut out } = self;
+        for (number, at) in grid.chunks(2 * TOGETHER).enumerate() {
+            let Four { places, weights } = four_taps::<T>(sampling, at);
+            let first = number * TOGETHER;
+            let count = at.len() / 2;
+            for (channel, plane) in planes.chunks_exact(sampling.plane()).enumerate() {
+                let mut sums = [T::ZERO; TOGETHER];
+                for (places, weights) in places.iter().zip(&weights).take(sampling.most_taps()) {
+                    let mut x = [T::ZERO; TOGETHER];
+                    for (x, &place) in x.iter_mut().zip(places) {
+                        *x = plane[place];
+                    }
+                    for (sum, (x, &weight)) in sums.iter_mut().zip(x.into_iter().zip(weights)) {
+                        let next = x.mul_add(weight, *sum);
+                        *sum = if weight == T::ZERO { *sum } else { next };
+                    }
+                }
+                let to = out.row(0, channel, first, first + count);
+                for (to, sum) in to.iter_mut().zip(sums) {
+                    *to = sum.canonical();
+                }
+            }
+        }
+    }
+}
 
 /// Arguments of a kernel: the values of consecutive points, all channels of each.
 struct SamplePoints<'a, T> {

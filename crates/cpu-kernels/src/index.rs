@@ -60,15 +60,42 @@ pub fn index_select<T: Copy + Send + Sync>(
         return Ok(());
     }
     let n = index.len();
-    parallel::rows(inner, out, |start, out| {
-        let first = start / inner;
-        for (offset, out) in out.chunks_exact_mut(inner).enumerate() {
-            let row = first + offset;
-            let from = (row / n * dim + index[row % n] as usize) * inner;
-            out.copy_from_slice(&input[from..from + inner]);
+    let backwards = inner == 1 && index.windows(2).all(|pair| pair[0] - 1 == pair[1]);
+    parallel::rows(inner, out, |start, mut out| {
+        let (mut o, mut k) = (start / inner / n, start / inner % n);
+        while !out.is_empty() {
+            let count = (n - k).min(out.len() / inner);
+            let (now, later) = out.split_at_mut(count * inner);
+            let (slab, index) = (&input[o * dim * inner..][..dim * inner], &index[k..k + count]);
+            match inner {
+                1 if backwards => {
+                    let values = slab[index[count - 1] as usize..=index[0] as usize].iter().rev();
+                    now.iter_mut().zip(values).for_each(|(out, &value)| *out = value);
+                }
+                1 => select::<1, _>(now, slab, index),
+                2 => select::<2, _>(now, slab, index),
+                3 => select::<3, _>(now, slab, index),
+                4 => select::<4, _>(now, slab, index),
+                8 => select::<8, _>(now, slab, index),
+                16 => select::<16, _>(now, slab, index),
+                _ => {
+                    for (out, &i) in now.chunks_exact_mut(inner).zip(index) {
+                        out.copy_from_slice(&slab[i as usize * inner..][..inner]);
+                    }
+                }
+            }
+            (o, k, out) = (o + 1, 0, later);
         }
     });
     Ok(())
+}
+
+/// Copies the rows of `N` elements that an index names.
+fn select<const N: usize, T: Copy>(out: &mut [T], rows: &[T], index: &[i64]) {
+    let (rows, _) = rows.as_chunks::<N>();
+    for (out, &i) in out.as_chunks_mut::<N>().0.iter_mut().zip(index) {
+        *out = rows[i as usize];
+    }
 }
 
 /// Computes the gradient of [`index_select`]: the sum of the slices that were read from each place.

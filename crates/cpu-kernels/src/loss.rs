@@ -321,15 +321,26 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             T::exp_each(out, exps);
             reduce::rows(exps, width, |_| |x: T| x.into(), sums);
             let logs = maxima;
-            for (log, &sum) in logs.iter_mut().zip(&*sums) {
-                *log = T::from_f64(sum).log();
-            }
+            logs_of(sums, logs);
             for (out, &log) in out.chunks_exact_mut(width).zip(&*logs) {
                 for out in out {
                     *out = (*out - log).canonical();
                 }
             }
         }
+    }
+}
+
+/// Computes the logarithms of sums, which are rounded first.
+#[inline(always)]
+fn logs_of<T: Elementary>(sums: &[f64], logs: &mut [T]) {
+    const SOME: usize = 64;
+    for (sums, logs) in sums.chunks(SOME).zip(logs.chunks_mut(SOME)) {
+        let mut rounded = [T::ZERO; SOME];
+        for (rounded, &sum) in rounded.iter_mut().zip(sums) {
+            *rounded = T::from_f64(sum);
+        }
+        T::log_each(&rounded[..sums.len()], logs);
     }
 }
 

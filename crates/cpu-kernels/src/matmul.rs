@@ -2,7 +2,7 @@
 
 use crate::elementwise::halves::Half;
 use crate::gemm::pack::{Factors, Lanes};
-use crate::gemm::{Source, driver, halves};
+use crate::gemm::{Source, halves, split_k};
 use samebits_numerics::memory::{OutOfMemory, product};
 use thiserror::Error;
 
@@ -279,7 +279,7 @@ pub fn matmul_batched<T: Real>(
     check(&a, a_offsets, &b, b_offsets, out.len())?;
     let factors =
         |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
-    Ok(driver::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out)?)
+    Ok(split_k::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out)?)
 }
 
 /// Computes many products of halves as [`matmul_batched`] does those of the same numbers in f32,

@@ -31,8 +31,10 @@ mod lines;
 
 pub use lines::{cumextreme, cumprod_backward, cumprod_backward_backward, logcumsumexp_backward};
 
+use crate::arch::{TileGrid, TileMut};
 use crate::error::{Result, expect_size};
-use crate::{Float, memory, parallel};
+use crate::parallel::{self, CHUNK};
+use crate::{Float, memory};
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Kernel};
@@ -311,18 +313,30 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     }
     if inner > 1 {
         let slab = dim * inner;
-        let slabs = parallel::chunks_mut(out, slab).zip(parallel::chunks(input, slab));
-        return slabs.try_for_each(|(out, input)| {
-            let states = || memory::filled(op, inner, O::IDENTITY);
-            let states = [states()?, states()?, states()?];
-            simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, states, PhantomData));
+        let tile = ((CHUNK / slab).max(1), dim, (CHUNK / dim).max(LANES));
+        let columns = |matrix: usize, _, column, out: TileMut<'_, T>| {
+            let input = &input[matrix * slab + column..];
+            let stride = inner;
+            if out.columns <= FEW {
+                let scan =
+                    ScanColumns::<_, O, FEW, REVERSE> { input, stride, out, of: PhantomData };
+                simd::dispatch(scan);
+            } else {
+                let scan =
+                    ScanColumns::<_, O, LANES, REVERSE> { input, stride, out, of: PhantomData };
+                simd::dispatch(scan);
+            }
             Ok(())
-        });
+        };
+        return TileGrid::new(out, outer, (dim, inner), tile).try_for_each(columns);
     }
     if dim <= TILE * TASK {
         parallel::rows(dim, out, |start, out| {
-            for (input, out) in input[start..].chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
-                simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, O::IDENTITY, PhantomData));
+            let (input, carry) = (&input[start..][..out.len()], O::IDENTITY);
+            if dim <= RUN {
+                simd::dispatch(ScanRuns::<T, O, REVERSE>(input, dim, out, PhantomData));
+            } else {
+                simd::dispatch(ScanTiles::<T, O, REVERSE>(input, dim, out, carry, PhantomData));
             }
         });
         return Ok(());
@@ -356,7 +370,7 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     let task = TASK * TILE;
     let run = |(number, (out, input)): (usize, (&mut [T], &[T]))| {
         let carry = carries[number * TASK];
-        simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
+        simd::dispatch(ScanTiles::<T, O, REVERSE>(input, input.len(), out, carry, PhantomData));
     };
     if REVERSE {
         parallel::rchunks_mut(out, task)
@@ -378,10 +392,36 @@ fn place<const REVERSE: bool>(n: usize, i: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// Arguments of a kernel: some tiles of a row, all whole except the last of the row. The carry is
-/// the total of the tiles before.
+/// Arguments of a kernel: rows of at most one run, and their length.
+struct ScanRuns<'a, T, O: Operation, const REVERSE: bool>(
+    &'a [T],
+    usize,
+    &'a mut [T],
+    PhantomData<fn() -> O>,
+);
+
+impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanRuns<'_, T, O, REVERSE> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanRuns(input, n, out, _) = self;
+        for (input, out) in input.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            let mut local = O::IDENTITY;
+            for i in 0..n {
+                let at = place::<REVERSE>(n, i);
+                local = O::apply(local, O::element(input[at].into()));
+                let sum = O::apply(O::IDENTITY, O::apply(O::IDENTITY, local));
+                out[at] = T::from_f64(O::result(sum)).canonical();
+            }
+        }
+    }
+}
+
+/// Arguments of a kernel: rows of a length, or some tiles of a row, all whole except the last of
+/// the row. The carry is the total of the tiles before.
 struct ScanTiles<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
+    usize,
     &'a mut [T],
     O::State,
     PhantomData<fn() -> O>,
@@ -391,79 +431,128 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ScanTiles(input, out, mut carry, _) = self;
-        let n = input.len();
+        let ScanTiles(input, n, out, carry, _) = self;
         let mut locals = [O::IDENTITY; TILE];
-        for start in (0..n).step_by(TILE) {
-            let length = TILE.min(n - start);
-            // Four runs at a time: each is a chain of dependent additions.
-            let whole = length - length % (4 * RUN);
-            for run in (0..whole).step_by(4 * RUN) {
-                let mut local = [O::IDENTITY; 4];
-                for i in 0..RUN {
-                    for (k, local) in local.iter_mut().enumerate() {
-                        let at = run + k * RUN + i;
-                        let x = input[place::<REVERSE>(n, start + at)];
-                        *local = O::apply(*local, O::element(x.into()));
-                        locals[at] = *local;
-                    }
-                }
-            }
-            for run in (whole..length).step_by(RUN) {
-                let mut local = O::IDENTITY;
-                for at in run..length.min(run + RUN) {
-                    let x = input[place::<REVERSE>(n, start + at)];
-                    local = O::apply(local, O::element(x.into()));
-                    locals[at] = local;
-                }
-            }
-            let mut before = O::IDENTITY;
-            for run in (0..length).step_by(RUN) {
-                let end = length.min(run + RUN);
-                for at in run..end {
-                    let sum = O::apply(carry, O::apply(before, locals[at]));
-                    out[place::<REVERSE>(n, start + at)] = T::from_f64(O::result(sum)).canonical();
-                }
-                before = O::apply(before, locals[end - 1]);
-            }
-            carry = O::apply(carry, before);
+        for (input, out) in input.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            scan_tiles::<T, O, REVERSE>(input, out, carry, &mut locals);
         }
     }
 }
 
-/// Arguments of a kernel: all columns of an (n, width) matrix, with three states per column.
-struct ScanColumns<'a, T, O: Operation, const REVERSE: bool>(
-    &'a [T],
-    &'a mut [T],
-    [Vec<O::State>; 3],
-    PhantomData<fn() -> O>,
-);
+#[inline(always)]
+fn scan_tiles<T: Float, O: Operation, const REVERSE: bool>(
+    input: &[T],
+    out: &mut [T],
+    mut carry: O::State,
+    locals: &mut [O::State; TILE],
+) {
+    let n = input.len();
+    for start in (0..n).step_by(TILE) {
+        let length = TILE.min(n - start);
+        // Four runs at a time: each is a chain of dependent additions.
+        let whole = length - length % (4 * RUN);
+        for run in (0..whole).step_by(4 * RUN) {
+            let mut local = [O::IDENTITY; 4];
+            for i in 0..RUN {
+                for (k, local) in local.iter_mut().enumerate() {
+                    let at = run + k * RUN + i;
+                    let x = input[place::<REVERSE>(n, start + at)];
+                    *local = O::apply(*local, O::element(x.into()));
+                    locals[at] = *local;
+                }
+            }
+        }
+        for run in (whole..length).step_by(RUN) {
+            let mut local = O::IDENTITY;
+            for at in run..length.min(run + RUN) {
+                let x = input[place::<REVERSE>(n, start + at)];
+                local = O::apply(local, O::element(x.into()));
+                locals[at] = local;
+            }
+        }
+        let mut before = O::IDENTITY;
+        for run in (0..length).step_by(RUN) {
+            let end = length.min(run + RUN);
+            for at in run..end {
+                let sum = O::apply(carry, O::apply(before, locals[at]));
+                out[place::<REVERSE>(n, start + at)] = T::from_f64(O::result(sum)).canonical();
+            }
+            before = O::apply(before, locals[end - 1]);
+        }
+        carry = O::apply(carry, before);
+    }
+}
 
-impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, O, REVERSE> {
+/// The number of columns that are scanned together, and for matrices of fewer columns.
+const LANES: usize = 16;
+const FEW: usize = 4;
+
+/// Arguments of a kernel: all columns of a tile, `N` at a time.
+struct ScanColumns<'a, T, O, const N: usize, const REVERSE: bool> {
+    input: &'a [T],
+    /// The distance between rows.
+    stride: usize,
+    out: TileMut<'a, T>,
+    of: PhantomData<fn() -> O>,
+}
+
+impl<T: Float, O: Operation, const N: usize, const REVERSE: bool> Kernel
+    for ScanColumns<'_, T, O, N, REVERSE>
+{
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ScanColumns(input, out, [mut carry, mut before, mut local], _) = self;
-        let width = carry.len();
-        let n = input.len() / width;
-        for k in 0..n {
-            let row = place::<REVERSE>(n, k) * width;
-            let pairs = input[row..row + width].iter().zip(&mut out[row..row + width]);
-            let states = carry.iter().zip(&before).zip(&mut local);
-            for ((&x, y), ((&carry, &before), local)) in pairs.zip(states) {
-                *local = O::apply(*local, O::element(x.into()));
-                let sum = O::apply(carry, O::apply(before, *local));
-                *y = T::from_f64(O::result(sum)).canonical();
+        let ScanColumns { input, stride, mut out, .. } = self;
+        let (n, columns) = (out.rows, out.columns);
+        for matrix in 0..out.matrices {
+            let input = &input[matrix * n * stride..];
+            let mut out = out.matrix(matrix);
+            for group in 0..columns.div_ceil(N) {
+                // The last columns overlap those before, and the same values are written again.
+                let first = (group * N).min(columns.saturating_sub(N));
+                let count = N.min(columns - first);
+                scan_columns::<T, O, N, REVERSE>(input, stride, &mut out, first..first + count);
             }
-            if (k + 1) % RUN == 0 {
-                for (before, local) in before.iter_mut().zip(&mut local) {
-                    *before = O::apply(*before, std::mem::replace(local, O::IDENTITY));
-                }
+        }
+    }
+}
+
+/// Scans at most `N` columns. Lanes without a column scan zeros.
+#[inline(always)]
+fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
+    input: &[T],
+    stride: usize,
+    out: &mut TileMut<'_, T>,
+    columns: std::ops::Range<usize>,
+) {
+    let [mut carry, mut before, mut local] = [[O::IDENTITY; N]; 3];
+    for k in 0..out.rows {
+        let row = place::<REVERSE>(out.rows, k);
+        let values = &input[row * stride..][columns.clone()];
+        let mut x = [T::ZERO; N];
+        match values.first_chunk::<N>() {
+            Some(values) => x = *values,
+            None => x[..values.len()].copy_from_slice(values),
+        }
+        let mut y = [T::ZERO; N];
+        for j in 0..N {
+            local[j] = O::apply(local[j], O::element(x[j].into()));
+            let sum = O::apply(carry[j], O::apply(before[j], local[j]));
+            y[j] = T::from_f64(O::result(sum)).canonical();
+        }
+        let to = out.row(0, row, columns.start, columns.end);
+        match to.first_chunk_mut::<N>() {
+            Some(to) => *to = y,
+            None => to.copy_from_slice(&y[..to.len()]),
+        }
+        if (k + 1) % RUN == 0 {
+            for j in 0..N {
+                before[j] = O::apply(before[j], std::mem::replace(&mut local[j], O::IDENTITY));
             }
-            if (k + 1) % TILE == 0 {
-                for (carry, before) in carry.iter_mut().zip(&mut before) {
-                    *carry = O::apply(*carry, std::mem::replace(before, O::IDENTITY));
-                }
+        }
+        if (k + 1) % TILE == 0 {
+            for j in 0..N {
+                carry[j] = O::apply(carry[j], std::mem::replace(&mut before[j], O::IDENTITY));
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
 
 pub(crate) use addends::{Addends, Stored, picked, rows};
-pub(crate) use destinations::{Checked, Destinations, Elements, Rows, check};
+pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, check};
 
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
@@ -107,20 +107,27 @@ pub(crate) fn index_add_to<T: Sums>(
     if out.is_empty() {
         return Ok(());
     }
+    let add = |out: &mut [T], destinations: &dyn Destinations, source: &[T]| {
+        if alpha == T::ONE {
+            return T::add_rows(out, fresh, inner, destinations, &rows(source, inner));
+        }
+        let place = |i: usize| i * inner;
+        let addends = Stored { data: source, place, form: |_, x| alpha * x };
+        T::add_rows(out, fresh, inner, destinations, &addends)
+    };
+    if outer > 1 && dim * inner <= SMALL_SLAB && !index.is_empty() {
+        return add(out, &Slabs { op: OP, index, size: dim, count: outer }, source);
+    }
     let slab = index.len() * inner;
     for (o, out) in out.chunks_mut(dim * inner).enumerate() {
-        let source = &source[o * slab..(o + 1) * slab];
         let destinations = Rows { op: OP, index, size: dim, base: 0 };
-        if alpha == T::ONE {
-            T::add_rows(out, fresh, inner, &destinations, &rows(source, inner))?;
-        } else {
-            let place = |i: usize| i * inner;
-            let addends = Stored { data: source, place, form: |_, x| alpha * x };
-            T::add_rows(out, fresh, inner, &destinations, &addends)?;
-        }
+        add(out, &destinations, &source[o * slab..(o + 1) * slab])?;
     }
     Ok(())
 }
+
+/// The number of elements up to which slabs of the output share a call.
+const SMALL_SLAB: usize = 1 << 12;
 
 /// Adds each element of `source` to the element of `out` that its index names.
 ///

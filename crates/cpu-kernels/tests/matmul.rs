@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 29] = [
+const SHAPES: [(usize, usize, usize); 37] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -136,6 +136,16 @@ const SHAPES: [(usize, usize, usize); 29] = [
     (1, 1029, 300),
     (2051, 1, 257),
     (1, 33, 31),
+    // Few outputs, whose blocks of steps are computed apart.
+    (1, 1, 9000),
+    (3, 1, 4096),
+    (1, 3, 8200),
+    (3, 5, 12345),
+    (4, 4, 8704),
+    (7, 9, 4200),
+    // Few columns, many steps or few: computed transposed or not.
+    (700, 17, 3),
+    (130, 6, 90),
 ];
 
 fn products_match_the_oracle<T: Sample>(draw: fn(&mut Xorshift) -> T) {
@@ -247,6 +257,13 @@ fn batches_match_single_products() {
         (100, 3, 4, 15),
         (700, 5, 13, 16),
         (8, 2, 1, 1),
+        (50, 29, 1, 11),
+        (40, 7, 1, 16),
+        (30, 1, 3, 5),
+        (30, 1, 13, 5),
+        // Few outputs of many steps.
+        (3, 2, 3, 4500),
+        (1, 6, 11, 5000),
     ] {
         let a: Vec<f32> = (0..count * m * k).map(|_| f32::any(&mut rng)).collect();
         let b: Vec<f32> = (0..2 * n * k).map(|_| f32::any(&mut rng)).collect();

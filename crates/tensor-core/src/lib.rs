@@ -19,6 +19,7 @@ pub mod determinism;
 pub mod device;
 pub mod dtype;
 pub mod error;
+mod gather;
 pub mod geometry;
 pub mod layout;
 pub mod observe;

@@ -9,6 +9,7 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
+use crate::gather::gather;
 use crate::scalar::{Exact, Scalar};
 use crate::{
     DType, Determinism, Device, Element, Error, Layout, Result, determinism, with_element,
@@ -343,10 +344,10 @@ impl Tensor {
                 Tensor::made("contiguous", self.shape(), self.dtype, |bytes| {
                     let mut out = Buffer::scratch(bytes)?;
                     match self.dtype.size() {
-                        1 => gather::<u8>(buffer, &self.layout, &mut out),
-                        2 => gather::<u16>(buffer, &self.layout, &mut out),
-                        4 => gather::<u32>(buffer, &self.layout, &mut out),
-                        _ => gather::<u64>(buffer, &self.layout, &mut out),
+                        1 => gather(buffer.as_slice::<u8>(), &self.layout, out.as_mut_slice()),
+                        2 => gather(buffer.as_slice::<u16>(), &self.layout, out.as_mut_slice()),
+                        4 => gather(buffer.as_slice::<u32>(), &self.layout, out.as_mut_slice()),
+                        _ => gather(buffer.as_slice::<u64>(), &self.layout, out.as_mut_slice()),
                     }
                     Ok(out)
                 })
@@ -586,91 +587,6 @@ fn fill_unread(bytes: &mut [u8], dtype: DType) {
         DType::U32 => bytemuck::cast_slice_mut(bytes).fill(u32::MAX),
         DType::U8 => bytes.fill(u8::MAX),
         DType::Bool => bytes.fill(1),
-    }
-}
-
-/// Copies the elements that `layout` selects, in logical order.
-fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
-    let (from, to) = (from.as_slice::<T>(), to.as_mut_slice::<T>());
-    let rank = layout.rank();
-    let (Some(&n), Some(&stride)) = (layout.shape().last(), layout.strides().last()) else {
-        to[0] = from[layout.offset()];
-        return;
-    };
-    if to.is_empty() {
-        return;
-    }
-    if let Some(dim) = (0..rank - 1).find(|&dim| layout.strides()[dim] == 1 && stride > 1) {
-        return gather_across(from, layout, dim, to);
-    }
-    // The innermost dimension is a plain loop, so the general stepping costs once per row.
-    let rows = Layout::strided(
-        &layout.shape()[..rank - 1],
-        &layout.strides()[..rank - 1],
-        layout.offset(),
-    )
-    .expect("as many sizes as strides");
-    for (row, start) in to.chunks_exact_mut(n).zip(rows.positions()) {
-        if stride == 1 {
-            row.copy_from_slice(&from[start..start + n]);
-        } else {
-            for (i, out) in row.iter_mut().enumerate() {
-                *out = from[start + i * stride];
-            }
-        }
-    }
-}
-
-/// Copies as [`gather`] if neighbours in the storage lie along `dim` and not along the last
-/// dimension.
-fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: &mut [T]) {
-    let last = layout.rank() - 1;
-    let (shape, strides) = (layout.shape(), layout.strides());
-    let distance: usize = shape[dim + 1..].iter().product();
-    let others = |strides: &[usize], offset: usize| {
-        let without = |sizes: &[usize]| [&sizes[..dim], &sizes[dim + 1..last]].concat();
-        Layout::strided(&without(shape), &without(strides), offset).expect("part of a layout")
-    };
-    let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
-    let (sources, targets) = (others(strides, layout.offset()), others(dense.strides(), 0));
-    for (source, target) in sources.positions().zip(targets.positions()) {
-        let (from, to) = (&from[source..], &mut to[target..]);
-        transpose(from, strides[last], to, distance, [shape[dim], shape[last]]);
-    }
-}
-
-/// Computes `to[i · distance + j] = from[i + j · stride]` in tiles, each read whole before it is
-/// written: lines a power of two apart share sets of the cache. Neighbouring tiles in storage
-/// follow each other, so that one page serves many of them.
-fn transpose<T: bytemuck::Pod>(
-    from: &[T],
-    stride: usize,
-    to: &mut [T],
-    distance: usize,
-    [rows, columns]: [usize; 2],
-) {
-    const SIDE: usize = 16;
-    const STRIP: usize = 128;
-    let mut tile = [[T::zeroed(); SIDE]; SIDE];
-    for strip in (0..rows).step_by(STRIP) {
-        for j in (0..columns).step_by(SIDE) {
-            for i in (strip..rows.min(strip + STRIP)).step_by(SIDE) {
-                let (height, width) = (SIDE.min(rows - i), SIDE.min(columns - j));
-                for (along, line) in tile[..width].iter_mut().enumerate() {
-                    let from = &from[i + (j + along) * stride..];
-                    match from.first_chunk() {
-                        Some(whole) if height == SIDE => *line = *whole,
-                        _ => line[..height].copy_from_slice(&from[..height]),
-                    }
-                }
-                for across in 0..height {
-                    let to = &mut to[(i + across) * distance + j..][..width];
-                    for (to, line) in to.iter_mut().zip(&tile) {
-                        *to = line[across];
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::cases::{Scale, cases};
+use super::random::report::{Round, mean};
 use super::random::{ROUND_MS, Side};
 use super::{Args, Ratio, build, facts, median};
 use crate::bench::random::draw::Case;
@@ -23,17 +24,32 @@ const CPU: Scale = Scale(16);
 /// The families with variants of several levels on the CPU, and training steps.
 const FAMILIES: [&str; 3] = ["index", "conv", "models"];
 
-/// A case with its milliseconds: of each level, the rounds.
+/// A case with the rounds of each level.
 struct Measured {
     case: Case,
-    ms: [Vec<f64>; 3],
+    rounds: [Vec<Round>; 3],
 }
 
 impl Measured {
-    /// Returns the time at `Portable` divided by that at another level.
-    fn over(&self, level: usize) -> Ratio {
-        Ratio::new(&self.ms[0], &self.ms[level])
+    /// Returns a figure of all rounds of a level.
+    fn of(&self, level: usize, figure: fn(&Round) -> f64) -> Vec<f64> {
+        self.rounds[level].iter().map(figure).collect()
     }
+
+    /// Returns a figure at `Portable` divided by that at another level.
+    fn over(&self, level: usize, figure: fn(&Round) -> f64) -> Ratio {
+        Ratio::new(&self.of(0, figure), &self.of(level, figure))
+    }
+}
+
+/// The time of a call.
+fn ms(round: &Round) -> f64 {
+    round.ms
+}
+
+/// The processor time of a call, which other programs of the machine disturb least.
+fn busy(round: &Round) -> f64 {
+    round.busy
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -47,8 +63,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             && (args.filters.is_empty() || args.filters.iter().any(|part| title.contains(part)))
     };
     println!(
-        "| case | Portable, ms | RunToRun, ms | NotGuaranteed, ms | Portable / RunToRun | Portable / \
-         NotGuaranteed |\n|---|---|---|---|---|---|"
+        "| case | Portable, ms | RunToRun, ms | NotGuaranteed, ms | Portable / RunToRun | processor \
+         time | Portable / NotGuaranteed | processor time |\n|---|---|---|---|---|---|---|---|"
     );
     let mut all = Vec::new();
     for case in cases(CPU).into_iter().filter(wanted) {
@@ -59,12 +75,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     ensure!(!all.is_empty(), "no case has a name with any of {:?}", args.filters);
     println!();
     for (level, name) in [(1, "RunToRun"), (2, "NotGuaranteed")] {
-        let ratios: Vec<f64> = all.iter().map(|case| case.over(level).middle).collect();
-        let worst = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
-            "Portable over {name}: geometric mean {:.3}, at most {worst:.2}",
-            super::random::report::mean(&ratios)
-        );
+        for (figure, of) in [(ms as fn(&Round) -> f64, "time"), (busy, "processor time")] {
+            let ratios: Vec<f64> = all.iter().map(|case| case.over(level, figure).middle).collect();
+            let worst = ratios.iter().copied().fold(0.0, f64::max);
+            println!(
+                "Portable over {name}, {of}: geometric mean {:.3}, at most {worst:.2}",
+                mean(&ratios)
+            );
+        }
     }
     let write = |path: &std::path::Path, text: &str| {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -89,12 +107,12 @@ fn measure(case: Case, rounds: usize, sides: &mut [Side]) -> Result<Measured> {
     }
     // As many calls at each level, so that a ratio compares equal work.
     let calls = (ROUND_MS / slowest).clamp(1.0, 2000.0) as usize;
-    let mut measured = Measured { case, ms: Default::default() };
+    let mut measured = Measured { case, rounds: Default::default() };
     for round in 0..rounds {
         for turn in 0..sides.len() {
             let level = (round + turn) % sides.len();
             match sides[level].ask(&json!({ "run": calls }))? {
-                Ok(reply) => measured.ms[level].push(reply["ms"].as_f64().unwrap_or(f64::NAN)),
+                Ok(reply) => measured.rounds[level].push(Round::read(&reply)),
                 Err(error) => bail!("{title}: {error}"),
             }
         }
@@ -103,19 +121,21 @@ fn measure(case: Case, rounds: usize, sides: &mut [Side]) -> Result<Measured> {
 }
 
 fn print(measured: &Measured) {
-    let ms = |level: usize| median(measured.ms[level].clone());
-    let ratio = |level: usize| {
-        let Ratio { middle, low, high } = measured.over(level);
+    let middle = |level: usize| median(measured.of(level, ms));
+    let ratio = |level: usize, figure| {
+        let Ratio { middle, low, high } = measured.over(level, figure);
         format!("{middle:.2} ({low:.2} to {high:.2})")
     };
     println!(
-        "| {} | {:.3} | {:.3} | {:.3} | {} | {} |",
+        "| {} | {:.3} | {:.3} | {:.3} | {} | {} | {} | {} |",
         measured.case.title(),
-        ms(0),
-        ms(1),
-        ms(2),
-        ratio(1),
-        ratio(2)
+        middle(0),
+        middle(1),
+        middle(2),
+        ratio(1, ms),
+        ratio(1, busy),
+        ratio(2, ms),
+        ratio(2, busy),
     );
 }
 
@@ -123,13 +143,13 @@ fn print(measured: &Measured) {
 fn record(args: &Args, all: &[Measured]) -> Result<String> {
     let cases: Vec<Value> = all
         .iter()
-        .map(|Measured { case, ms: [portable, run_to_run, not_guaranteed] }| {
+        .map(|Measured { case, rounds: [portable, run_to_run, not_guaranteed] }| {
             json!({
                 "name": case.title(),
                 "case": case,
-                "portable_ms": portable,
-                "run_to_run_ms": run_to_run,
-                "not_guaranteed_ms": not_guaranteed,
+                "portable": portable,
+                "run_to_run": run_to_run,
+                "not_guaranteed": not_guaranteed,
             })
         })
         .collect();
@@ -162,7 +182,7 @@ fn chart(all: &[Measured]) -> String {
     }
     for (row, measured) in all.iter().enumerate() {
         let y = ROW * (row as f64 + 1.5);
-        let Ratio { middle, low, high } = measured.over(2);
+        let Ratio { middle, low, high } = measured.over(2, ms);
         let color = if low > 1.0 {
             "#c0504d"
         } else if high < 1.0 {
@@ -199,14 +219,18 @@ mod tests {
 
     fn measured(ms: [f64; 3]) -> Measured {
         let case = cases(CPU).remove(0);
-        Measured { case, ms: ms.map(|ms| vec![ms; 3]) }
+        let rounds = |ms| {
+            let reply = json!({ "ms": ms, "busy": 2.0 * ms });
+            (0..3).map(|_| Round::read(&reply)).collect()
+        };
+        Measured { case, rounds: ms.map(rounds) }
     }
 
     #[test]
     fn ratios_are_those_of_portable_to_the_other_level() {
         let one = measured([3.0, 2.0, 1.5]);
-        assert_eq!(one.over(1).middle, 1.5);
-        assert_eq!(one.over(2).middle, 2.0);
+        assert_eq!(one.over(1, ms).middle, 1.5);
+        assert_eq!(one.over(2, busy).middle, 2.0);
     }
 
     #[test]

@@ -47,8 +47,9 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();
     // Vector lanes run along the dimension that fits better: a product with few columns is computed
-    // transposed.
-    let transpose = m.div_ceil(lanes) * n < n.div_ceil(lanes) * m;
+    // transposed. Each vector then costs its steps and what it takes to write it.
+    let cost = |vectors: usize, write: usize| vectors.saturating_mul(k + write);
+    let transpose = cost(m.div_ceil(lanes) * n, 2 * lanes) < cost(n.div_ceil(lanes) * m, 4);
     let shape = if transpose { (n, m, k) } else { (m, n, k) };
     let get = |index: usize| {
         let Factors { a, b } = factors(index);
@@ -362,6 +363,9 @@ impl<T: Real> Plan<T> {
     }
 }
 
+/// The number of elements of a tile that are transposed together: at least a row of any tile.
+const TILE: usize = 512;
+
 /// Merges a tile that was computed in scratch memory into the output.
 fn merge<T: Real>(
     from: &[T],
@@ -379,9 +383,13 @@ fn merge<T: Real>(
         *to = if finish.last { value.canonical() } else { value };
     };
     if transpose {
-        for j in 0..columns {
-            for (i, to) in out.row(0, column + j, row, row + rows).iter_mut().enumerate() {
-                put(to, from[i * stride + j]);
+        let mut turned = [T::default(); TILE];
+        for first in (0..columns).step_by(TILE / rows) {
+            let count = (columns - first).min(TILE / rows);
+            T::pack_transposed(&from[first..], stride, (rows, count), &mut turned, rows);
+            for (j, values) in turned.chunks_exact(rows).take(count).enumerate() {
+                let to = out.row(0, column + first + j, row, row + rows);
+                to.iter_mut().zip(values).for_each(|(to, &value)| put(to, value));
             }
         }
     } else {

@@ -1,8 +1,8 @@
 //! Products of halves: computed in f32 from operands that packing widens, and rounded once.
 
-use super::driver::products;
 use super::pack::{Factors, Lanes};
 use super::real::sealed::Sealed as _;
+use super::split_k::products;
 use super::{Source, even_parts};
 use crate::elementwise::halves::Half;
 use crate::parallel;

@@ -104,7 +104,7 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
 /// The largest number of columns, and of steps, of a small product.
 const SMALL: usize = 16;
 
-/// The number of rows of a small product that are computed together.
+/// The number of rows of a small product that are computed together, unless it has one.
 const ROWS: usize = 4;
 
 /// Returns true for many products so small that starting a tile costs more than computing it.
@@ -120,18 +120,27 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
 ) {
     let product = rows * columns;
     let size = (TASK_WORK / (product * k)).max(1) * product;
+    // One column is the row of the product of the transposes.
+    let swap = columns == 1;
+    let (rows, columns) = if swap { (1, rows) } else { (rows, columns) };
     parallel::pieces_of(size, out, |start, out| {
-        let factors = |index: usize| factors(start / product + index);
-        match columns {
-            ..=4 => simd::dispatch(Small::<4, _, _> { rows, columns, k, factors, out }),
-            5..=8 => simd::dispatch(Small::<8, _, _> { rows, columns, k, factors, out }),
-            _ => simd::dispatch(Small::<16, _, _> { rows, columns, k, factors, out }),
+        let factors = |index: usize| {
+            let Factors { a, b } = factors(start / product + index);
+            if swap { Factors { a: b, b: a } } else { Factors { a, b } }
+        };
+        match (rows, columns) {
+            (1, ..=4) => simd::dispatch(Small::<4, 1, _, _> { rows, columns, k, factors, out }),
+            (1, 5..=16) => simd::dispatch(Small::<16, 1, _, _> { rows, columns, k, factors, out }),
+            (1, _) => simd::dispatch(Small::<32, 1, _, _> { rows, columns, k, factors, out }),
+            (_, ..=4) => simd::dispatch(Small::<4, ROWS, _, _> { rows, columns, k, factors, out }),
+            (_, 5..=8) => simd::dispatch(Small::<8, ROWS, _, _> { rows, columns, k, factors, out }),
+            _ => simd::dispatch(Small::<16, ROWS, _, _> { rows, columns, k, factors, out }),
         }
     });
 }
 
-/// Computes small products of at most `N` columns.
-struct Small<'a, const N: usize, T, F> {
+/// Computes small products of at most `N` columns, `R` rows at a time.
+struct Small<'a, const N: usize, const R: usize, T, F> {
     rows: usize,
     columns: usize,
     k: usize,
@@ -139,7 +148,7 @@ struct Small<'a, const N: usize, T, F> {
     out: &'a mut [T],
 }
 
-impl<'a, const N: usize, T, S, F> Kernel for Small<'_, N, T, F>
+impl<'a, const N: usize, const R: usize, T, S, F> Kernel for Small<'_, N, R, T, F>
 where
     T: Real,
     S: Source<T>,
@@ -159,10 +168,8 @@ where
                     Some(row) if b.lane_stride == 1 => S::copy(row, padded),
                     _ => {
                         let values = values.iter().step_by(b.lane_stride.max(1));
-                        for (column, (to, &value)) in padded.iter_mut().zip(values).enumerate() {
-                            if column < columns {
-                                *to = value.widen();
-                            }
+                        for (to, &value) in padded[..columns].iter_mut().zip(values) {
+                            *to = value.widen();
                         }
                         if b.lane_stride == 0 {
                             padded.fill(b.data[step * b.step_stride].widen());
@@ -170,9 +177,9 @@ where
                     }
                 }
             }
-            for first in (0..rows).step_by(ROWS) {
-                let count = ROWS.min(rows - first);
-                let mut sums = [[T::default(); N]; ROWS];
+            for first in (0..rows).step_by(R) {
+                let count = R.min(rows - first);
+                let mut sums = [[T::default(); N]; R];
                 for (step, values) in padded[..k].iter().enumerate() {
                     for (r, sums) in sums.iter_mut().enumerate() {
                         // A missing row repeats the last one.

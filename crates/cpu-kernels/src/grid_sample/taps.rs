@@ -68,6 +68,23 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
             weights: memory::with_capacity(op, most)?,
             points: memory::with_capacity(op, most)?,
         };
+        if have_four(self.sampling) {
+            for (number, at) in self.grid.chunks(2 * TOGETHER).enumerate() {
+                let Four { places, weights } = four_taps::<T>(self.sampling, at);
+                for point in 0..at.len() / 2 {
+                    for (places, weights) in
+                        places.iter().zip(&weights).take(self.sampling.most_taps())
+                    {
+                        if weights[point] != T::ZERO {
+                            list.places.push(places[point]);
+                            list.weights.push(weights[point]);
+                            list.points.push(number * TOGETHER + point);
+                        }
+                    }
+                }
+            }
+            return Ok(list);
+        }
         let mut taps = Taps::new();
         for (point, at) in self.grid.chunks_exact(dims).enumerate() {
             find_taps(self.sampling, at, &mut taps);
@@ -79,6 +96,70 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
         }
         Ok(list)
     }
+}
+
+/// The number of points whose taps are found together.
+pub(super) const TOGETHER: usize = 16;
+
+/// The four taps of each of several points in an image, in row-major order. A weight of 0 means
+/// that there is no such tap; the nearest element is the first one.
+pub(super) struct Four<T> {
+    pub(super) places: [[usize; TOGETHER]; 4],
+    pub(super) weights: [[T; TOGETHER]; 4],
+}
+
+/// Returns true if [`four_taps`] finds the taps that [`find_taps`] finds.
+pub(super) fn have_four(sampling: &Sampling) -> bool {
+    let GridParams { mode, padding, .. } = sampling.params();
+    sampling.dims() == 2 && mode != GridMode::Cubic && padding != GridPadding::Reflection
+}
+
+/// Finds the taps of up to [`TOGETHER`] points, given by their coordinates.
+#[inline(always)]
+pub(super) fn four_taps<T: Float>(sampling: &Sampling, points: &[T]) -> Four<T> {
+    let [_, height, width] = sampling.input();
+    // Points that are missing have no taps.
+    let [mut x, mut y] = [[f64::NAN; TOGETHER]; 2];
+    for (point, (x, y)) in points.as_chunks::<2>().0.iter().zip(x.iter_mut().zip(&mut y)) {
+        (*x, *y) = (point[0].into(), point[1].into());
+    }
+    let across = two_taps(sampling.params(), x, width);
+    let down = two_taps(sampling.params(), y, height);
+    let mut four = Four { places: [[0; TOGETHER]; 4], weights: [[T::ZERO; TOGETHER]; 4] };
+    for tap in 0..sampling.most_taps() {
+        let ((x, wx), (y, wy)) = (&across[tap % 2], &down[tap / 2]);
+        for point in 0..TOGETHER {
+            four.places[tap][point] = y[point] * width + x[point];
+            four.weights[tap][point] = T::from_f64(wy[point] * wx[point]);
+        }
+    }
+    four
+}
+
+/// Returns the two taps in a dimension, as [`axis`]: places, and weights that are 0 outside.
+#[inline(always)]
+fn two_taps(
+    params: GridParams,
+    coordinates: [f64; TOGETHER],
+    size: usize,
+) -> [([usize; TOGETHER], [f64; TOGETHER]); 2] {
+    let length = size as f64;
+    let mut taps = [([0; TOGETHER], [0.0; TOGETHER]); 2];
+    for (point, coordinate) in coordinates.into_iter().enumerate() {
+        let (at, _) = position(params, coordinate, size);
+        let at = if params.padding == GridPadding::Border { clip(at, size).0 } else { at };
+        let nearest = params.mode == GridMode::Nearest;
+        let left = if nearest { at.round_ties_even() } else { at.floor() };
+        let part = if nearest { 0.0 } else { at - left };
+        for (tap, (place, weight)) in
+            [(left, 1.0 - part), (left + 1.0, part)].into_iter().enumerate()
+        {
+            let inside = place >= 0.0 && place < length;
+            taps[tap].0[point] = if inside { place } else { 0.0 } as usize;
+            taps[tap].1[point] = if inside { weight } else { 0.0 };
+        }
+    }
+    taps
 }
 
 /// The taps in one dimension: place, weight, derivative of the weight.
@@ -116,12 +197,7 @@ pub(super) fn find_taps<T: Float>(sampling: &Sampling, at: &[T], taps: &mut Taps
 #[inline(always)]
 fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
     const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
-    let (at, scale) = if params.align_corners {
-        let half = (size as f64 - 1.0) / 2.0;
-        ((coordinate + 1.0) * half, half)
-    } else {
-        (((coordinate + 1.0) * size as f64 - 1.0) / 2.0, size as f64 / 2.0)
-    };
+    let (at, scale) = position(params, coordinate, size);
     let inside = |place: f64| (place >= 0.0 && place < size as f64).then_some(place as usize);
     match params.mode {
         GridMode::Nearest => {
@@ -147,6 +223,17 @@ fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
             }
             ((taps, 4), scale)
         }
+    }
+}
+
+/// Returns the position of a coordinate among `size` elements, and its derivative.
+#[inline(always)]
+fn position(params: GridParams, coordinate: f64, size: usize) -> (f64, f64) {
+    if params.align_corners {
+        let half = (size as f64 - 1.0) / 2.0;
+        ((coordinate + 1.0) * half, half)
+    } else {
+        (((coordinate + 1.0) * size as f64 - 1.0) / 2.0, size as f64 / 2.0)
     }
 }
 

@@ -8,7 +8,7 @@ use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Split;
 
-use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward, softmax_backward};
+use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward, logs_of, softmax_backward};
 use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
@@ -76,9 +76,7 @@ fn large<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
             simd::dispatch(Exponentials { x, inner, column, block, maxima, out });
         })?;
         parallel::pieces(logs, |start, logs| {
-            for (log, &sum) in logs.iter_mut().zip(&sums[start..]) {
-                *log = T::from_f64(sum).log();
-            }
+            simd::dispatch(Logs { sums: &sums[start..][..logs.len()], logs })
         });
     }
     in_rows(inner, out, |first, out| {
@@ -349,15 +347,27 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             T::exp_each(out, exps);
             SlabSums { x: exps, size, inner, sums }.run();
             let logs = best;
-            for (log, &sum) in logs.iter_mut().zip(&*sums) {
-                *log = T::from_f64(sum).log();
-            }
+            logs_of(sums, logs);
             runs((0, x.len()), (size, inner), [&*logs], |at, [logs]| {
                 for (out, &log) in out[at].iter_mut().zip(logs) {
                     *out = (*out - log).canonical();
                 }
             });
         }
+    }
+}
+
+/// Computes the logarithms of sums.
+struct Logs<'a, T> {
+    sums: &'a [f64],
+    logs: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Logs<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        logs_of(self.sums, self.logs);
     }
 }
 

@@ -58,6 +58,46 @@ impl Destinations for Rows<'_> {
     }
 }
 
+/// Sources of several slabs, each sent to the rows of its slab that one `index` names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slabs<'a> {
+    /// The operation, for errors.
+    pub op: &'static str,
+    /// One index per source of a slab; not empty.
+    pub index: &'a [i64],
+    /// The number of output rows of a slab.
+    pub size: usize,
+    /// The number of slabs.
+    pub count: usize,
+}
+
+impl Destinations for Slabs<'_> {
+    fn op(&self) -> &'static str {
+        self.op
+    }
+
+    fn count(&self) -> usize {
+        self.count * self.index.len()
+    }
+
+    fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
+        let Slabs { op, index, size, .. } = *self;
+        let (mut slab, mut at) = (start / index.len(), start % index.len());
+        let mut done = 0;
+        while done < rows.len() {
+            let length = (index.len() - at).min(rows.len() - done);
+            let (base, index) = (slab * size, &index[at..at + length]);
+            Rows { op, index, size, base }.fill(0, &mut rows[done..done + length])?;
+            (slab, at, done) = (slab + 1, 0, done + length);
+        }
+        Ok(())
+    }
+
+    fn slab(&self) -> Option<[usize; 2]> {
+        Some([self.index.len(), self.size])
+    }
+}
+
 /// Elements of an (outer, n, inner) tensor, sent along the middle dimension of an (outer, size,
 /// inner) tensor, each to the place that its own index names.
 #[derive(Clone, Copy, Debug)]

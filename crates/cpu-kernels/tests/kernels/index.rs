@@ -8,7 +8,7 @@ use samebits_cpu_kernels::index::{
     repeat_interleave_index, scatter, take,
 };
 
-const SHAPES: [([usize; 3], usize); 8] = [
+const SHAPES: [([usize; 3], usize); 12] = [
     ([1, 3, 1], 8),
     ([2, 5, 3], 7),
     ([3, 70, 17], 300),
@@ -17,6 +17,10 @@ const SHAPES: [([usize; 3], usize); 8] = [
     ([4, 1, 30_000], 2),
     ([4000, 13, 1], 5),
     ([3000, 3, 2], 8),
+    ([700, 7, 3], 9),
+    ([300, 5, 4], 6),
+    ([200, 9, 8], 4),
+    ([110, 6, 16], 15),
 ];
 
 #[test]
@@ -46,6 +50,22 @@ fn index_select_and_index_copy_equal_the_loops() {
             (out, copy)
         });
         assert!(got == (selected, copied), "{shape:?}, {n}");
+    }
+}
+
+#[test]
+fn an_index_that_counts_down_reverses() {
+    for (outer, dim, from, to) in [(1, 5, 0, 5), (3000, 13, 2, 11), (2, 40_000, 1, 39_999)] {
+        let input: Vec<u32> = (0..(outer * dim) as u32).collect();
+        let index: Vec<i64> = (from..to).rev().collect();
+        let row = |o: usize| input[o * dim..][from as usize..to as usize].iter().rev().copied();
+        let reversed: Vec<u32> = (0..outer).flat_map(row).collect();
+        let got = everywhere(|| {
+            let mut out = vec![0; reversed.len()];
+            index_select("select", &mut out, &input, [outer, dim, 1], &index).unwrap();
+            out
+        });
+        assert!(got == reversed, "{outer} rows of {dim}");
     }
 }
 

@@ -28,8 +28,21 @@ fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
 
 fn check<T: Float>(seed: u64) {
     let mut random = Random(seed);
-    for shape in [[3, 7, 1], [2, 33, 5], [1, 5000, 1], [1, 2050, 3], [1, 100_000, 1], [40, 1100, 1]]
-    {
+    // Short rows and tiles of rows; few columns, groups of them and a rest, slabs cut by columns.
+    for shape in [
+        [3, 7, 1],
+        [70, 32, 1],
+        [5, 33, 1],
+        [1, 5000, 1],
+        [1, 100_000, 1],
+        [40, 1100, 1],
+        [2, 33, 5],
+        [1, 2050, 3],
+        [300, 40, 4],
+        [3, 1030, 16],
+        [2, 70, 37],
+        [1, 1100, 130],
+    ] {
         let [outer, dim, inner] = shape;
         let x: Vec<T> = random.wide(outer * dim * inner);
         // Near one, so that products neither underflow nor overflow.

@@ -36,7 +36,9 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
 /// slabs, slabs of which tasks have whole ones.
-const SHAPES: [([usize; 3], usize); 12] = [
+const SHAPES: [([usize; 3], usize); 14] = [
+    ([853, 7, 1], 6),
+    ([500, 9, 2], 40),
     ([1, 3, 1], 8),
     ([2, 5, 3], 7),
     ([1, 10, 17], 300),

@@ -11,15 +11,15 @@ use crate::bench::median;
 
 /// What one program needed for a call, in milliseconds.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub(super) struct Round {
+pub(in crate::bench) struct Round {
     /// The median of the calls of a round.
-    ms: f64,
+    pub(in crate::bench) ms: f64,
     /// Processor time, of all threads.
-    busy: f64,
+    pub(in crate::bench) busy: f64,
 }
 
 impl Round {
-    pub(super) fn read(reply: &Value) -> Round {
+    pub(in crate::bench) fn read(reply: &Value) -> Round {
         let number = |name: &str| reply[name].as_f64().unwrap_or(f64::NAN);
         Round { ms: number("ms"), busy: number("busy") }
     }

@@ -1,0 +1,206 @@
+//! Copies of strided elements into dense memory.
+
+use crate::Layout;
+use crate::layout::PerDim;
+
+/// Copies the elements that `layout` selects, in logical order.
+pub(crate) fn gather<T: bytemuck::Pod>(from: &[T], layout: &Layout, to: &mut [T]) {
+    if to.is_empty() {
+        return;
+    }
+    let layout = &merged(layout);
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let (Some((&n, outer)), Some((&stride, outer_strides))) =
+        (shape.split_last(), strides.split_last())
+    else {
+        to[0] = from[layout.offset()];
+        return;
+    };
+    if stride > 1
+        && let Some(dim) = outer_strides.iter().position(|&stride| stride == 1)
+    {
+        return gather_across(from, layout, dim, to);
+    }
+    // The two innermost dimensions are plain loops, so the general stepping costs once per block.
+    let (rows, distance, dims) = match outer.split_last() {
+        Some((&rows, before)) => (rows, outer_strides[before.len()], before.len()),
+        None => (1, 0, 0),
+    };
+    let blocks = Layout::strided(&shape[..dims], &strides[..dims], layout.offset())
+        .expect("as many sizes as strides");
+    for (block, start) in to.chunks_exact_mut(rows * n).zip(blocks.positions()) {
+        let from = &from[start..];
+        match (n, stride) {
+            (_, 0) => {
+                for (i, row) in block.chunks_exact_mut(n).enumerate() {
+                    row.fill(from[i * distance]);
+                }
+            }
+            (2, 1) => short_rows::<2, T>(from, distance, block),
+            (3, 1) => short_rows::<3, T>(from, distance, block),
+            (4, 1) => short_rows::<4, T>(from, distance, block),
+            (5, 1) => short_rows::<5, T>(from, distance, block),
+            (6, 1) => short_rows::<6, T>(from, distance, block),
+            (7, 1) => short_rows::<7, T>(from, distance, block),
+            (8, 1) => short_rows::<8, T>(from, distance, block),
+            (_, 1) => {
+                for (i, row) in block.chunks_exact_mut(n).enumerate() {
+                    row.copy_from_slice(&from[i * distance..][..n]);
+                }
+            }
+            _ => {
+                for (i, row) in block.chunks_exact_mut(n).enumerate() {
+                    let from = from[i * distance..].iter().step_by(stride);
+                    row.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                }
+            }
+        }
+    }
+}
+
+/// Returns a layout of the same elements in the same order, without dimensions of one element and
+/// with neighbouring dimensions as one where a single stride serves both.
+fn merged(layout: &Layout) -> Layout {
+    let (mut shape, mut strides) = (PerDim::new(), PerDim::new());
+    for (&n, &stride) in layout.shape().iter().zip(layout.strides()).filter(|(n, _)| **n != 1) {
+        match (shape.last_mut(), strides.last_mut()) {
+            (Some(size), Some(last)) if Some(*last) == n.checked_mul(stride) => {
+                *size *= n;
+                *last = stride;
+            }
+            _ => {
+                shape.push(n);
+                strides.push(stride);
+            }
+        }
+    }
+    Layout::strided(&shape, &strides, layout.offset()).expect("the elements of a layout")
+}
+
+/// Copies rows of `N` neighbours, which begin `distance` apart.
+fn short_rows<const N: usize, T: Copy>(from: &[T], distance: usize, to: &mut [T]) {
+    for (i, row) in to.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        row.copy_from_slice(&from[i * distance..][..N]);
+    }
+}
+
+/// Copies as [`gather`] if neighbours in the storage lie along `dim` and not along the last
+/// dimension.
+fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: &mut [T]) {
+    let last = layout.rank() - 1;
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let distance: usize = shape[dim + 1..].iter().product();
+    let others = |strides: &[usize], offset: usize| {
+        let without = |sizes: &[usize]| [&sizes[..dim], &sizes[dim + 1..last]].concat();
+        Layout::strided(&without(shape), &without(strides), offset).expect("part of a layout")
+    };
+    let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
+    let (sources, targets) = (others(strides, layout.offset()), others(dense.strides(), 0));
+    for (source, target) in sources.positions().zip(targets.positions()) {
+        let (from, to) = (&from[source..], &mut to[target..]);
+        transpose(from, strides[last], to, distance, [shape[dim], shape[last]]);
+    }
+}
+
+/// Computes `to[i · distance + j] = from[i + j · stride]` in tiles, each read whole before it is
+/// written: lines a power of two apart share sets of the cache. Neighbouring tiles in storage
+/// follow each other, so that one page serves many of them.
+fn transpose<T: bytemuck::Pod>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    [rows, columns]: [usize; 2],
+) {
+    const SIDE: usize = 16;
+    const STRIP: usize = 128;
+    let mut tile = [[T::zeroed(); SIDE]; SIDE];
+    for strip in (0..rows).step_by(STRIP) {
+        for j in (0..columns).step_by(SIDE) {
+            for i in (strip..rows.min(strip + STRIP)).step_by(SIDE) {
+                let (height, width) = (SIDE.min(rows - i), SIDE.min(columns - j));
+                for (along, line) in tile[..width].iter_mut().enumerate() {
+                    let from = &from[i + (j + along) * stride..];
+                    match from.first_chunk() {
+                        Some(whole) if height == SIDE => *line = *whole,
+                        _ => line[..height].copy_from_slice(&from[..height]),
+                    }
+                }
+                for across in 0..height {
+                    let to = &mut to[(i + across) * distance + j..][..width];
+                    for (to, line) in to.iter_mut().zip(&tile) {
+                        *to = line[across];
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Draws numbers below a bound.
+    struct Draws(u64);
+
+    impl Draws {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % bound
+        }
+
+        /// Draws a view of a dense tensor of up to five dimensions.
+        fn layout(&mut self) -> Layout {
+            let rank = self.below(6);
+            let sizes = [1, 1, 2, 3, 5, 8, 9, 17, 40];
+            let mut shape: Vec<usize> = (0..rank).map(|_| sizes[self.below(sizes.len())]).collect();
+            while shape.iter().product::<usize>() > 5000 {
+                shape.pop();
+            }
+            let rank = shape.len();
+            let mut layout = Layout::contiguous("test", &shape).unwrap();
+            for _ in 0..self.below(4) {
+                let dim = self.below(rank.max(1));
+                layout = match self.below(4) {
+                    _ if rank == 0 => layout,
+                    0 => {
+                        let mut order: Vec<usize> = (0..rank).collect();
+                        order.rotate_left(dim);
+                        layout.permute(&order).unwrap()
+                    }
+                    1 => {
+                        let size = layout.shape()[dim];
+                        let start = self.below(size);
+                        let length = 1 + self.below(size - start);
+                        layout.narrow(dim, start, length).unwrap()
+                    }
+                    2 => {
+                        let start = self.below(layout.shape()[dim]);
+                        layout.stepped(dim, start, 2).unwrap()
+                    }
+                    _ => {
+                        let one = layout.narrow(dim, 0, 1).unwrap();
+                        let mut wide = one.shape().to_vec();
+                        wide[dim] = 1 + self.below(6);
+                        one.expand("test", &wide).unwrap()
+                    }
+                };
+            }
+            layout
+        }
+    }
+
+    #[test]
+    fn copies_are_those_of_single_steps() {
+        let mut draws = Draws(7);
+        for _ in 0..4000 {
+            let layout = draws.layout();
+            let from: Vec<u32> = (0..layout.extent().max(1) as u32).collect();
+            let mut to = vec![u32::MAX; layout.shape().iter().product()];
+            gather(&from, &layout, &mut to);
+            let steps: Vec<u32> = layout.positions().map(|at| from[at]).collect();
+            assert_eq!(to, steps, "{layout:?}");
+        }
+    }
+}
