@@ -67,12 +67,13 @@ pub(crate) struct Args {
     filters: Vec<String>,
 }
 
-/// The median times of a program's cases in milliseconds, one per round, and the order of the
-/// cases.
+/// The median times of a program's cases in milliseconds and their processor times, one per round,
+/// and the order of the cases.
 #[derive(Default)]
 struct Times {
     order: Vec<String>,
     rounds: BTreeMap<String, Vec<f64>>,
+    busy: BTreeMap<String, Vec<f64>>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -137,8 +138,9 @@ impl Times {
             bail!("{program:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
         }
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let mut fields = line.split('\t');
-            let (Some(name), Some(Ok(median))) = (fields.next(), fields.next().map(str::parse))
+            let fields: Vec<&str> = line.split('\t').collect();
+            let numbers = |i: usize| fields.get(i).and_then(|field| field.parse::<f64>().ok());
+            let (Some(&name), Some(median), Some(busy)) = (fields.first(), numbers(1), numbers(3))
             else {
                 bail!("{program:?} printed {line:?}, expected a name and times");
             };
@@ -146,6 +148,7 @@ impl Times {
                 self.order.push(name.to_owned());
             }
             self.rounds.entry(name.to_owned()).or_default().push(median);
+            self.busy.entry(name.to_owned()).or_default().push(busy);
         }
         Ok(())
     }
@@ -199,17 +202,20 @@ fn ratios<'a>(mine: &'a Times, theirs: &'a Times) -> impl Iterator<Item = (&'a s
 
 fn report(mine: &Times, theirs: &Times) {
     let ratios: BTreeMap<&str, Ratio> = ratios(mine, theirs).collect();
-    println!("| case | samebits, ms | PyTorch, ms | ratio | |\n|---|---|---|---|---|");
+    println!("| case | samebits, ms | PyTorch, ms | ratio | of processor time | |");
+    println!("|---|---|---|---|---|---|");
     for name in &mine.order {
         let ours = mine.median(name).unwrap_or(f64::NAN);
         let (Some(ratio), Some(peer)) = (ratios.get(name.as_str()), theirs.median(name)) else {
-            println!("| {name} | {ours:.3} | | | |");
+            println!("| {name} | {ours:.3} | | | | |");
             continue;
         };
         let Ratio { middle, low, high } = ratio;
         let remark = if ratio.is_conclusive() { "" } else { "inconclusive" };
+        let busy = Ratio::new(&mine.busy[name], &theirs.busy[name]).middle;
         println!(
-            "| {name} | {ours:.3} | {peer:.3} | {middle:.2} ({low:.2} to {high:.2}) | {remark} |"
+            "| {name} | {ours:.3} | {peer:.3} | {middle:.2} ({low:.2} to {high:.2}) | {busy:.2} | \
+             {remark} |"
         );
     }
     if !ratios.is_empty() {

@@ -46,6 +46,24 @@ fn the_digest_is_golden_at_every_simd_level() {
 }
 
 #[test]
+fn mixed_precision_has_the_same_bits_and_resumes() {
+    let golden = include_str!("train-bf16.digest").trim_ascii();
+    let run = Run::new("train");
+    let mixed = ["--precision", "bf16", "--max-steps", STEPS];
+    for threads in ["1", "3"] {
+        let digest = run.digest(&[], &[&mixed[..], &["--threads", threads]].concat());
+        assert_eq!(digest[..16], *golden, "{threads} threads");
+    }
+    for level in ["portable", "avx2", "avx512"] {
+        let digest = run.digest(&[("SAMEBITS_SIMD", level)], &mixed);
+        assert_eq!(digest[..16], *golden, "{level}");
+    }
+    run.digest(&[], &["--precision", "bf16", "--max-steps", "3", "--save", "cut"]);
+    let rest = ["--resume", "cut", "--max-steps", STEPS];
+    assert_eq!(run.digest(&[("RAYON_NUM_THREADS", "2")], &rest)[..16], *golden, "resumed");
+}
+
+#[test]
 fn ranks_share_a_step_and_change_no_bit() {
     let run = Run::new("train");
     let common = ["--max-steps", STEPS, "--micro-batches", "8", "--save"];
