@@ -1,6 +1,7 @@
 // Each element on its own: functions of one and two elements, comparisons, selection, copies of
 // strided views, casts.
 
+#include "fours.cuh"
 #include "integer.cuh"
 #include "pow.cuh"
 #include "declared/elementwise.cuh"
@@ -15,9 +16,15 @@
         out[i] = STORE(VALUE);                                                          \
     }
 
-// level: Portable - one thread owns one output
-SB_UNARY(neg_f32, float, sb_canonical, -x)
-SB_UNARY(abs_f32, float, sb_canonical, x < 0.0f ? -x : x + 0.0f)
+// The same of functions of a few instructions, which only move data: four elements a thread.
+#define SB_UNARY_FOURS(NAME, T, STORE, VALUE)                                           \
+    extern "C" __global__ void NAME(T* out, const T* in, u64 n) {                       \
+        sb_map(out, in, n, [](T x) { return STORE(VALUE); });                           \
+    }
+
+// level: Portable - one thread owns one output, or four
+SB_UNARY_FOURS(neg_f32, float, sb_canonical, -x)
+SB_UNARY_FOURS(abs_f32, float, sb_canonical, x < 0.0f ? -x : x + 0.0f)
 SB_UNARY(exp_f32, float, sb_canonical, sb_exp(x))
 SB_UNARY(exp2_f32, float, sb_canonical, sb_exp2(x))
 SB_UNARY(expm1_f32, float, sb_canonical, sb_expm1(x))
@@ -30,16 +37,16 @@ SB_UNARY(sin_f32, float, sb_canonical, sb_sin(x))
 SB_UNARY(cos_f32, float, sb_canonical, sb_cos(x))
 SB_UNARY(erf_f32, float, sb_canonical, sb_erf(x))
 SB_UNARY(erfc_f32, float, sb_canonical, sb_erfc(x))
-SB_UNARY(sqrt_f32, float, sb_canonical, sb_sqrt(x))
+SB_UNARY_FOURS(sqrt_f32, float, sb_canonical, sb_sqrt(x))
 SB_UNARY(tanh_f32, float, sb_canonical, sb_tanh(x))
 SB_UNARY(sigmoid_f32, float, sb_canonical, sb_sigmoid(x))
 SB_UNARY(sinpi_f32, float, sb_canonical, sb_sinpi(x))
 SB_UNARY(cospi_f32, float, sb_canonical, sb_cospi(x))
-SB_UNARY(relu_f32, float, sb_canonical, x <= 0.0f ? 0.0f : x)
-SB_UNARY(reciprocal_f32, float, sb_canonical, 1.0f / x)
-SB_UNARY(square_f32, float, sb_canonical, x * x)
-SB_UNARY(neg_f64, double, sb_canonical64, -x)
-SB_UNARY(abs_f64, double, sb_canonical64, x < 0.0 ? -x : x + 0.0)
+SB_UNARY_FOURS(relu_f32, float, sb_canonical, x <= 0.0f ? 0.0f : x)
+SB_UNARY_FOURS(reciprocal_f32, float, sb_canonical, 1.0f / x)
+SB_UNARY_FOURS(square_f32, float, sb_canonical, x * x)
+SB_UNARY_FOURS(neg_f64, double, sb_canonical64, -x)
+SB_UNARY_FOURS(abs_f64, double, sb_canonical64, x < 0.0 ? -x : x + 0.0)
 SB_UNARY(exp_f64, double, sb_canonical64, sb_exp(x))
 SB_UNARY(exp2_f64, double, sb_canonical64, sb_exp2(x))
 SB_UNARY(expm1_f64, double, sb_canonical64, sb_expm1(x))
@@ -51,31 +58,29 @@ SB_UNARY(rsqrt_f64, double, sb_canonical64, sb_rsqrt(x))
 SB_UNARY(sin_f64, double, sb_canonical64, sb_sin(x))
 SB_UNARY(cos_f64, double, sb_canonical64, sb_cos(x))
 SB_UNARY(erf_f64, double, sb_canonical64, sb_erf(x))
-SB_UNARY(sqrt_f64, double, sb_canonical64, sb_sqrt(x))
+SB_UNARY_FOURS(sqrt_f64, double, sb_canonical64, sb_sqrt(x))
 SB_UNARY(tanh_f64, double, sb_canonical64, sb_tanh(x))
 SB_UNARY(sigmoid_f64, double, sb_canonical64, sb_sigmoid(x))
 SB_UNARY(sinpi_f64, double, sb_canonical64, sb_sinpi(x))
 SB_UNARY(cospi_f64, double, sb_canonical64, sb_cospi(x))
-SB_UNARY(relu_f64, double, sb_canonical64, x <= 0.0 ? 0.0 : x)
-SB_UNARY(reciprocal_f64, double, sb_canonical64, 1.0 / x)
-SB_UNARY(square_f64, double, sb_canonical64, x * x)
-SB_UNARY(neg_i64, i64, sb_wrapped, 0 - (u64)x)
-SB_UNARY(abs_i64, i64, sb_wrapped, sb_size(x))
-SB_UNARY(relu_i64, i64, sb_wrapped, x < 0 ? 0 : x)
-SB_UNARY(square_i64, i64, sb_wrapped, (u64)x * (u64)x)
+SB_UNARY_FOURS(relu_f64, double, sb_canonical64, x <= 0.0 ? 0.0 : x)
+SB_UNARY_FOURS(reciprocal_f64, double, sb_canonical64, 1.0 / x)
+SB_UNARY_FOURS(square_f64, double, sb_canonical64, x * x)
+SB_UNARY_FOURS(neg_i64, i64, sb_wrapped, 0 - (u64)x)
+SB_UNARY_FOURS(abs_i64, i64, sb_wrapped, sb_size(x))
+SB_UNARY_FOURS(relu_i64, i64, sb_wrapped, x < 0 ? 0 : x)
+SB_UNARY_FOURS(square_i64, i64, sb_wrapped, (u64)x * (u64)x)
 
-// level: Portable - one thread owns one output; two roundings
+// level: Portable - one thread owns four outputs; two roundings
 extern "C" __global__ void affine_f32(float* out, const float* in, u64 n, float scale,
                                       float shift) {
-    u64 i = sb_thread();
-    if (i < n) out[i] = sb_canonical(in[i] * scale + shift);
+    sb_map(out, in, n, [=](float x) { return sb_canonical(x * scale + shift); });
 }
 
-// level: Portable - one thread owns one output; two roundings
+// level: Portable - one thread owns four outputs; two roundings
 extern "C" __global__ void affine_f64(double* out, const double* in, u64 n, double scale,
                                       double shift) {
-    u64 i = sb_thread();
-    if (i < n) out[i] = sb_canonical64(in[i] * scale + shift);
+    sb_map(out, in, n, [=](double x) { return sb_canonical64(x * scale + shift); });
 }
 
 // ---- Two elements, with broadcasting -----------------------------------------------------
@@ -88,11 +93,25 @@ __device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) 
     }
     i64 at_a = p.offset_a;
     i64 at_b = p.offset_b;
-    for (u64 d = p.rank - 1; d > 0; --d) {
-        i64 place = (i64)(i % p.shape[d]);
-        i /= p.shape[d];
-        at_a += place * p.stride_a[d];
-        at_b += place * p.stride_b[d];
+    if (p.n >> 32 == 0) {
+        u32 rest = (u32)i;
+#pragma unroll 1
+        for (u32 d = (u32)p.rank - 1; d > 0; --d) {
+            u32 size = (u32)p.shape[d];
+            i64 place = (i64)(rest % size);
+            rest /= size;
+            at_a += place * p.stride_a[d];
+            at_b += place * p.stride_b[d];
+        }
+        i = rest;
+    } else {
+#pragma unroll 1
+        for (u64 d = p.rank - 1; d > 0; --d) {
+            i64 place = (i64)(i % p.shape[d]);
+            i /= p.shape[d];
+            at_a += place * p.stride_a[d];
+            at_b += place * p.stride_b[d];
+        }
     }
     // What is left is below the first size.
     *a = at_a + (i64)i * p.stride_a[0];
@@ -110,6 +129,39 @@ __device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) 
         out[i] = STORE(VALUE);                                                          \
     }
 
+// The same of functions of a few instructions: four elements a thread, side by side in a row.
+template <typename R, typename T, typename F>
+__device__ __forceinline__ void sb_map_pairs(R* out, const T* left, const T* right,
+                                             const SbPair& p, F f) {
+    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+    u64 last = p.rank > 0 ? p.rank - 1 : 0;
+    bool dense = p.rank == 0;
+    bool in_row = dense ? sb_packed<W>(left) && sb_packed<W>(right) : p.shape[last] % W == 0;
+    if (sb_whole_block(p.n) && sb_packed<W>(out) && in_row) {
+        sb_packs<W>([=, &p](u64 at) {
+            i64 at_a, at_b;
+            sb_pair(p, at, &at_a, &at_b);
+            SbPack<T, W> a = sb_pack_of_row<W>(left + at_a, dense ? 1 : p.stride_a[last]);
+            SbPack<T, W> b = sb_pack_of_row<W>(right + at_b, dense ? 1 : p.stride_b[last]);
+            SbPack<R, W> y;
+#pragma unroll
+            for (u32 k = 0; k < W; ++k) y.of[k] = f(a.of[k], b.of[k]);
+            sb_pack_at<W>(out, at) = y;
+        });
+        return;
+    }
+    sb_singles(p.n, [=](u64 i) {
+        i64 at_a, at_b;
+        sb_pair(p, i, &at_a, &at_b);
+        out[i] = f(left[at_a], right[at_b]);
+    });
+}
+
+#define SB_BINARY_FOURS(NAME, T, R, STORE, VALUE)                                       \
+    extern "C" __global__ void NAME(R* out, const T* left, const T* right, SbPair p) {  \
+        sb_map_pairs(out, left, right, p, [](T a, T b) { return STORE(VALUE); });       \
+    }
+
 // a * b; a b of 0 makes a zero of any number, also of an infinite one.
 template <typename T>
 __device__ __forceinline__ T sb_weighed(T a, T b) {
@@ -119,61 +171,61 @@ __device__ __forceinline__ T sb_weighed(T a, T b) {
 
 #define SB_TRUTH(x) ((unsigned char)((x) ? 1 : 0))
 
-// level: Portable - one thread owns one output
-SB_BINARY(add_f32, float, float, sb_canonical, a + b)
-SB_BINARY(sub_f32, float, float, sb_canonical, a - b)
-SB_BINARY(mul_f32, float, float, sb_canonical, a * b)
-SB_BINARY(div_f32, float, float, sb_canonical, a / b)
-SB_BINARY(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
-SB_BINARY(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
+// level: Portable - one thread owns one output, or four
+SB_BINARY_FOURS(add_f32, float, float, sb_canonical, a + b)
+SB_BINARY_FOURS(sub_f32, float, float, sb_canonical, a - b)
+SB_BINARY_FOURS(mul_f32, float, float, sb_canonical, a * b)
+SB_BINARY_FOURS(div_f32, float, float, sb_canonical, a / b)
+SB_BINARY_FOURS(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
+SB_BINARY_FOURS(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
 SB_BINARY(pow_f32, float, float, sb_canonical, sb_pow(a, b))
-SB_BINARY(weigh_f32, float, float, sb_canonical, sb_weighed(a, b))
-SB_BINARY(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : (b <= 0.0f ? 0.0f : b))
-SB_BINARY(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
-SB_BINARY(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
-SB_BINARY(add_f64, double, double, sb_canonical64, a + b)
-SB_BINARY(sub_f64, double, double, sb_canonical64, a - b)
-SB_BINARY(mul_f64, double, double, sb_canonical64, a * b)
-SB_BINARY(div_f64, double, double, sb_canonical64, a / b)
-SB_BINARY(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
-SB_BINARY(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY_FOURS(weigh_f32, float, float, sb_canonical, sb_weighed(a, b))
+SB_BINARY_FOURS(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : (b <= 0.0f ? 0.0f : b))
+SB_BINARY_FOURS(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
+SB_BINARY_FOURS(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
+SB_BINARY_FOURS(add_f64, double, double, sb_canonical64, a + b)
+SB_BINARY_FOURS(sub_f64, double, double, sb_canonical64, a - b)
+SB_BINARY_FOURS(mul_f64, double, double, sb_canonical64, a * b)
+SB_BINARY_FOURS(div_f64, double, double, sb_canonical64, a / b)
+SB_BINARY_FOURS(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
+SB_BINARY_FOURS(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
 SB_BINARY(pow_f64, double, double, sb_canonical64, sb_pow(a, b))
-SB_BINARY(weigh_f64, double, double, sb_canonical64, sb_weighed(a, b))
-SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : (b <= 0.0 ? 0.0 : b))
-SB_BINARY(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
-SB_BINARY(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
-SB_BINARY(add_i64, i64, i64, sb_wrapped, (u64)a + (u64)b)
-SB_BINARY(sub_i64, i64, i64, sb_wrapped, (u64)a - (u64)b)
-SB_BINARY(mul_i64, i64, i64, sb_wrapped, (u64)a * (u64)b)
-SB_BINARY(maximum_i64, i64, i64, sb_wrapped, a > b ? a : b)
-SB_BINARY(minimum_i64, i64, i64, sb_wrapped, a < b ? a : b)
+SB_BINARY_FOURS(weigh_f64, double, double, sb_canonical64, sb_weighed(a, b))
+SB_BINARY_FOURS(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : (b <= 0.0 ? 0.0 : b))
+SB_BINARY_FOURS(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
+SB_BINARY_FOURS(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
+SB_BINARY_FOURS(add_i64, i64, i64, sb_wrapped, (u64)a + (u64)b)
+SB_BINARY_FOURS(sub_i64, i64, i64, sb_wrapped, (u64)a - (u64)b)
+SB_BINARY_FOURS(mul_i64, i64, i64, sb_wrapped, (u64)a * (u64)b)
+SB_BINARY_FOURS(maximum_i64, i64, i64, sb_wrapped, a > b ? a : b)
+SB_BINARY_FOURS(minimum_i64, i64, i64, sb_wrapped, a < b ? a : b)
 SB_BINARY(pow_i64, i64, i64, sb_wrapped, sb_power(a, b))
 SB_BINARY(floor_divide_i64, i64, i64, sb_wrapped, sb_floor_divide(a, b))
 SB_BINARY(remainder_i64, i64, i64, sb_wrapped, sb_remainder(a, b))
-SB_BINARY(eq_f32, float, unsigned char, SB_TRUTH, a == b)
-SB_BINARY(ne_f32, float, unsigned char, SB_TRUTH, a != b)
-SB_BINARY(lt_f32, float, unsigned char, SB_TRUTH, a < b)
-SB_BINARY(le_f32, float, unsigned char, SB_TRUTH, a <= b)
-SB_BINARY(gt_f32, float, unsigned char, SB_TRUTH, a > b)
-SB_BINARY(ge_f32, float, unsigned char, SB_TRUTH, a >= b)
-SB_BINARY(eq_f64, double, unsigned char, SB_TRUTH, a == b)
-SB_BINARY(ne_f64, double, unsigned char, SB_TRUTH, a != b)
-SB_BINARY(lt_f64, double, unsigned char, SB_TRUTH, a < b)
-SB_BINARY(le_f64, double, unsigned char, SB_TRUTH, a <= b)
-SB_BINARY(gt_f64, double, unsigned char, SB_TRUTH, a > b)
-SB_BINARY(ge_f64, double, unsigned char, SB_TRUTH, a >= b)
-SB_BINARY(eq_i64, i64, unsigned char, SB_TRUTH, a == b)
-SB_BINARY(ne_i64, i64, unsigned char, SB_TRUTH, a != b)
-SB_BINARY(lt_i64, i64, unsigned char, SB_TRUTH, a < b)
-SB_BINARY(le_i64, i64, unsigned char, SB_TRUTH, a <= b)
-SB_BINARY(gt_i64, i64, unsigned char, SB_TRUTH, a > b)
-SB_BINARY(ge_i64, i64, unsigned char, SB_TRUTH, a >= b)
-SB_BINARY(eq_b8, unsigned char, unsigned char, SB_TRUTH, a == b)
-SB_BINARY(ne_b8, unsigned char, unsigned char, SB_TRUTH, a != b)
-SB_BINARY(lt_b8, unsigned char, unsigned char, SB_TRUTH, a < b)
-SB_BINARY(le_b8, unsigned char, unsigned char, SB_TRUTH, a <= b)
-SB_BINARY(gt_b8, unsigned char, unsigned char, SB_TRUTH, a > b)
-SB_BINARY(ge_b8, unsigned char, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY_FOURS(eq_f32, float, unsigned char, SB_TRUTH, a == b)
+SB_BINARY_FOURS(ne_f32, float, unsigned char, SB_TRUTH, a != b)
+SB_BINARY_FOURS(lt_f32, float, unsigned char, SB_TRUTH, a < b)
+SB_BINARY_FOURS(le_f32, float, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY_FOURS(gt_f32, float, unsigned char, SB_TRUTH, a > b)
+SB_BINARY_FOURS(ge_f32, float, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY_FOURS(eq_f64, double, unsigned char, SB_TRUTH, a == b)
+SB_BINARY_FOURS(ne_f64, double, unsigned char, SB_TRUTH, a != b)
+SB_BINARY_FOURS(lt_f64, double, unsigned char, SB_TRUTH, a < b)
+SB_BINARY_FOURS(le_f64, double, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY_FOURS(gt_f64, double, unsigned char, SB_TRUTH, a > b)
+SB_BINARY_FOURS(ge_f64, double, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY_FOURS(eq_i64, i64, unsigned char, SB_TRUTH, a == b)
+SB_BINARY_FOURS(ne_i64, i64, unsigned char, SB_TRUTH, a != b)
+SB_BINARY_FOURS(lt_i64, i64, unsigned char, SB_TRUTH, a < b)
+SB_BINARY_FOURS(le_i64, i64, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY_FOURS(gt_i64, i64, unsigned char, SB_TRUTH, a > b)
+SB_BINARY_FOURS(ge_i64, i64, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY_FOURS(eq_b8, unsigned char, unsigned char, SB_TRUTH, a == b)
+SB_BINARY_FOURS(ne_b8, unsigned char, unsigned char, SB_TRUTH, a != b)
+SB_BINARY_FOURS(lt_b8, unsigned char, unsigned char, SB_TRUTH, a < b)
+SB_BINARY_FOURS(le_b8, unsigned char, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY_FOURS(gt_b8, unsigned char, unsigned char, SB_TRUTH, a > b)
+SB_BINARY_FOURS(ge_b8, unsigned char, unsigned char, SB_TRUTH, a >= b)
 
 // Notes the first divisor that is 0, or the first exponent that is negative.
 // level: Portable - an integer minimum
@@ -186,11 +238,25 @@ extern "C" __global__ void refused_operand(const i64* operand, u64 n, u32 expone
 #define SB_SELECT(NAME, T)                                                              \
     extern "C" __global__ void NAME(T* out, const unsigned char* condition, const T* a, \
                                     const T* b, u64 n) {                                \
-        u64 i = sb_thread();                                                            \
-        if (i < n) out[i] = condition[i] != 0 ? a[i] : b[i];                            \
+        constexpr u32 W = SB_PER_ACCESS(sizeof(T));                                     \
+        bool packed = sb_packed<W>(out) && sb_packed<W>(condition) && sb_packed<W>(a) &&  \
+                      sb_packed<W>(b);                                                  \
+        if (sb_whole_block(n) && packed) {                                              \
+            sb_packs<W>([=](u64 at) {                                                   \
+                SbPack<unsigned char, W> c = sb_pack_at<W>(condition, at);              \
+                SbPack<T, W> y = sb_pack_at<W>(a, at);                                  \
+                SbPack<T, W> others = sb_pack_at<W>(b, at);                             \
+                _Pragma("unroll") for (u32 k = 0; k < W; ++k) {                         \
+                    if (c.of[k] == 0) y.of[k] = others.of[k];                           \
+                }                                                                       \
+                sb_pack_at<W>(out, at) = y;                                             \
+            });                                                                         \
+            return;                                                                     \
+        }                                                                               \
+        sb_singles(n, [=](u64 i) { out[i] = condition[i] != 0 ? a[i] : b[i]; });        \
     }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns four outputs
 SB_SELECT(select_b8, unsigned char)
 SB_SELECT(select_b16, unsigned short)
 SB_SELECT(select_b32, u32)
@@ -200,9 +266,21 @@ SB_SELECT(select_b64, u64)
 
 __device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
     i64 at = p.offset;
-    for (u64 d = p.rank; d > 1; --d) {
-        at += (i64)(i % p.shape[d - 1]) * p.stride[d - 1];
-        i /= p.shape[d - 1];
+    if (p.n >> 32 == 0) {
+        u32 rest = (u32)i;
+#pragma unroll 1
+        for (u32 d = (u32)p.rank; d > 1; --d) {
+            u32 size = (u32)p.shape[d - 1];
+            at += (i64)(rest % size) * p.stride[d - 1];
+            rest /= size;
+        }
+        i = rest;
+    } else {
+#pragma unroll 1
+        for (u64 d = p.rank; d > 1; --d) {
+            at += (i64)(i % p.shape[d - 1]) * p.stride[d - 1];
+            i /= p.shape[d - 1];
+        }
     }
     // What is left is below the first size, or 0 without dimensions.
     return at + (i64)i * p.stride[0];
@@ -210,11 +288,20 @@ __device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
 
 #define SB_COPY(NAME, T)                                                                \
     extern "C" __global__ void NAME(T* out, const T* in, SbView p) {                    \
-        u64 i = sb_thread();                                                            \
-        if (i < p.n) out[i] = in[sb_place(p, i)];                                       \
+        u64 last = p.rank > 0 ? p.rank - 1 : 0;                                         \
+        constexpr u32 W = SB_PER_ACCESS(sizeof(T));                                     \
+        bool in_row = p.rank > 0 && p.shape[last] % W == 0;                             \
+        if (sb_whole_block(p.n) && sb_packed<W>(out) && in_row) {                       \
+            sb_packs<W>([=, &p](u64 at) {                                               \
+                sb_pack_at<W>(out, at) =                                                \
+                    sb_pack_of_row<W>(in + sb_place(p, at), p.stride[last]);            \
+            });                                                                         \
+            return;                                                                     \
+        }                                                                               \
+        sb_singles(p.n, [=](u64 i) { out[i] = in[sb_place(p, i)]; });                   \
     }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns four outputs
 SB_COPY(copy_b8, unsigned char)
 SB_COPY(copy_b16, unsigned short)
 SB_COPY(copy_b32, u32)
@@ -281,11 +368,22 @@ SB_TRANSPOSE(transpose_b64, u64)
 #define SB_JOIN(NAME, T)                                                                \
     extern "C" __global__ void NAME(T* out, const T* in, u64 n, u64 width, u64 row,     \
                                     u64 first) {                                        \
-        u64 i = sb_thread();                                                            \
-        if (i < n) out[i / width * row + first + i % width] = in[i];                    \
+        auto place = [=](u64 i) {                                                       \
+            if (n >> 32 != 0) return i / width * row + first + i % width;               \
+            return (u32)i / (u32)width * row + first + (u32)i % (u32)width;             \
+        };                                                                              \
+        constexpr u32 W = SB_PER_ACCESS(sizeof(T));                                     \
+        bool in_row = (width | row | first) % W == 0;                                   \
+        if (sb_whole_block(n) && sb_packed<W>(out) && sb_packed<W>(in) && in_row) {     \
+            sb_packs<W>([=](u64 at) {                                                   \
+                sb_pack_at<W>(out, place(at)) = sb_pack_at<W>(in, at);                  \
+            });                                                                         \
+            return;                                                                     \
+        }                                                                               \
+        sb_singles(n, [=](u64 i) { out[place(i)] = in[i]; });                           \
     }
 
-// level: Portable - one thread owns one element
+// level: Portable - one thread owns four elements
 SB_JOIN(join_b8, unsigned char)
 SB_JOIN(join_b16, unsigned short)
 SB_JOIN(join_b32, u32)
@@ -293,11 +391,19 @@ SB_JOIN(join_b64, u64)
 
 #define SB_FILL(NAME, T)                                                                \
     extern "C" __global__ void NAME(T* out, u64 n, T value) {                           \
-        u64 i = sb_thread();                                                            \
-        if (i < n) out[i] = value;                                                      \
+        constexpr u32 W = SB_PER_ACCESS(sizeof(T));                                     \
+        if (sb_whole_block(n) && sb_packed<W>(out)) {                                   \
+            sb_packs<W>([=](u64 at) {                                                   \
+                SbPack<T, W> pack;                                                      \
+                _Pragma("unroll") for (u32 k = 0; k < W; ++k) pack.of[k] = value;       \
+                sb_pack_at<W>(out, at) = pack;                                          \
+            });                                                                         \
+            return;                                                                     \
+        }                                                                               \
+        sb_singles(n, [=](u64 i) { out[i] = value; });                                  \
     }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns four outputs
 SB_FILL(fill_b16, unsigned short)
 SB_FILL(fill_b32, u32)
 SB_FILL(fill_b64, u64)
@@ -380,13 +486,10 @@ __device__ __forceinline__ double sb_odd(i64 x) {
 
 #define SB_CAST(NAME, T, R, VALUE)                                                      \
     extern "C" __global__ void NAME(R* out, const T* in, u64 n) {                       \
-        u64 i = sb_thread();                                                            \
-        if (i >= n) return;                                                             \
-        T x = in[i];                                                                    \
-        out[i] = VALUE;                                                                 \
+        sb_map(out, in, n, [](T x) -> R { return VALUE; });                             \
     }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns four outputs
 SB_CAST(cast_f32_f64, float, double, sb_canonical64((double)x))
 SB_CAST(cast_f64_f32, double, float, sb_canonical((float)x))
 SB_CAST(cast_f32_i64, float, i64, sb_to_i64((double)x))

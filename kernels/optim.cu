@@ -1,7 +1,7 @@
 // Optimiser steps: one pass over memory each, from the old values to new ones, every operation rounded as
 // written.
 
-#include "samebits.cuh"
+#include "fours.cuh"
 
 // Constants rounded to the element type by the caller. `kind` bits: 1 weight decay, 2 momentum, 4 a velocity
 // from the last step, 8 Nesterov.
@@ -13,22 +13,57 @@ struct SbSgd {
     T rate;
 };
 
+template <typename T>
+struct SbSgdStep {
+    T param;
+    T velocity;
+};
+
+template <typename T>
+__device__ __forceinline__ SbSgdStep<T> sb_sgd_one(T param, T velocity, T grad, const SbSgd<T>& p,
+                                                   u32 kind) {
+    T g = kind & 1u ? sb_fma(p.decay, param, grad) : grad;
+    bool kept = (kind & 6u) == 6u;
+    T v = sb_clean(kept ? sb_fma(p.fresh, g, p.momentum * velocity) : g);
+    T d = (kind & 10u) == 10u ? sb_fma(p.momentum, v, g) : v;
+    return {sb_clean(sb_fma(p.rate, d, param)), v};
+}
+
 // Reads the velocity only if there was a step before, and writes it only with momentum.
 template <typename T>
 __device__ __forceinline__ void sb_sgd(T* new_param, T* new_velocity, const T* param,
                                        const T* velocity, const T* grad, u64 n, SbSgd<T> p,
                                        u32 kind) {
-    u64 i = sb_thread();
-    if (i >= n) return;
-    T g = kind & 1u ? sb_fma(p.decay, param[i], grad[i]) : grad[i];
     bool kept = (kind & 6u) == 6u;
-    T v = sb_clean(kept ? sb_fma(p.fresh, g, p.momentum * velocity[i]) : g);
-    T d = (kind & 10u) == 10u ? sb_fma(p.momentum, v, g) : v;
-    new_param[i] = sb_clean(sb_fma(p.rate, d, param[i]));
-    if (kind & 2u) new_velocity[i] = v;
+    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+    bool packed = sb_packed<W>(new_param) && sb_packed<W>(new_velocity) && sb_packed<W>(param) &&
+                  sb_packed<W>(velocity) && sb_packed<W>(grad);
+    if (sb_whole_block(n) && packed) {
+        sb_packs<W>([=](u64 at) {
+            SbPack<T, W> x = sb_pack_at<W>(param, at);
+            SbPack<T, W> g = sb_pack_at<W>(grad, at);
+            SbPack<T, W> v = g;
+            if (kept) v = sb_pack_at<W>(velocity, at);
+#pragma unroll
+            for (u32 k = 0; k < W; ++k) {
+                SbSgdStep<T> step = sb_sgd_one(x.of[k], v.of[k], g.of[k], p, kind);
+                x.of[k] = step.param;
+                v.of[k] = step.velocity;
+            }
+            sb_pack_at<W>(new_param, at) = x;
+            if (kind & 2u) sb_pack_at<W>(new_velocity, at) = v;
+        });
+        return;
+    }
+    sb_singles(n, [=](u64 i) {
+        SbSgdStep<T> step =
+            sb_sgd_one(param[i], kept ? velocity[i] : (T)0, grad[i], p, kind);
+        new_param[i] = step.param;
+        if (kind & 2u) new_velocity[i] = step.velocity;
+    });
 }
 
-// level: Portable - one thread owns one element
+// level: Portable - one thread owns four elements
 extern "C" __global__ void sgd_f32(float* new_param, float* new_velocity, const float* param,
                                    const float* velocity, const float* grad, u64 n, float decay,
                                    float momentum, float fresh, float rate, u32 kind) {
@@ -36,7 +71,7 @@ extern "C" __global__ void sgd_f32(float* new_param, float* new_velocity, const 
                   kind);
 }
 
-// level: Portable - one thread owns one element
+// level: Portable - one thread owns four elements
 extern "C" __global__ void sgd_f64(double* new_param, double* new_velocity, const double* param,
                                    const double* velocity, const double* grad, u64 n, double decay,
                                    double momentum, double fresh, double rate, u32 kind) {
@@ -58,21 +93,59 @@ struct SbAdam {
 };
 
 template <typename T>
+struct SbAdamStep {
+    T param;
+    T mean;
+    T square;
+};
+
+template <typename T>
+__device__ __forceinline__ SbAdamStep<T> sb_adam_one(T param, T mean, T square, T grad,
+                                                     const SbAdam<T>& c) {
+    T p = param * c.keep;
+    T g = sb_fma(c.decay, param, grad);
+    T m = sb_fma(c.fresh1, g, c.beta1 * mean);
+    T v = sb_fma(c.fresh2 * g, g, c.beta2 * square);
+    return {sb_clean(sb_fma(c.rate, m / (sb_root(v) / c.root + c.eps), p)), sb_clean(m),
+            sb_clean(v)};
+}
+
+template <typename T>
 __device__ __forceinline__ void sb_adam(T* new_param, T* new_mean, T* new_square, const T* param,
                                         const T* mean, const T* square, const T* grad, u64 n,
                                         SbAdam<T> c) {
-    u64 i = sb_thread();
-    if (i >= n) return;
-    T p = param[i] * c.keep;
-    T g = sb_fma(c.decay, param[i], grad[i]);
-    T m = sb_fma(c.fresh1, g, c.beta1 * mean[i]);
-    T v = sb_fma(c.fresh2 * g, g, c.beta2 * square[i]);
-    new_param[i] = sb_clean(sb_fma(c.rate, m / (sb_root(v) / c.root + c.eps), p));
-    new_mean[i] = sb_clean(m);
-    new_square[i] = sb_clean(v);
+    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+    bool packed = sb_packed<W>(new_param) && sb_packed<W>(new_mean) && sb_packed<W>(new_square) &&
+                  sb_packed<W>(param) && sb_packed<W>(mean) && sb_packed<W>(square) &&
+                  sb_packed<W>(grad);
+    if (sb_whole_block(n) && packed) {
+        sb_packs<W>([=](u64 at) {
+            SbPack<T, W> x = sb_pack_at<W>(param, at);
+            SbPack<T, W> m = sb_pack_at<W>(mean, at);
+            SbPack<T, W> v = sb_pack_at<W>(square, at);
+            SbPack<T, W> g = sb_pack_at<W>(grad, at);
+#pragma unroll
+            for (u32 k = 0; k < W; ++k) {
+                SbAdamStep<T> step = sb_adam_one(x.of[k], m.of[k], v.of[k], g.of[k], c);
+                x.of[k] = step.param;
+                m.of[k] = step.mean;
+                v.of[k] = step.square;
+            }
+            sb_pack_at<W>(new_param, at) = x;
+            sb_pack_at<W>(new_mean, at) = m;
+            sb_pack_at<W>(new_square, at) = v;
+        });
+        return;
+    }
+    sb_singles(n, [=](u64 i) {
+        SbAdamStep<T> step = sb_adam_one(param[i], mean[i], square[i], grad[i], c);
+        new_param[i] = step.param;
+        new_mean[i] = step.mean;
+        new_square[i] = step.square;
+    });
 }
 
-// level: Portable - one thread owns one element
+// level: Portable - one thread owns four elements
 extern "C" __global__ void adam_f32(float* new_param, float* new_mean, float* new_square,
                                     const float* param, const float* mean, const float* square,
                                     const float* grad, u64 n, float keep, float decay, float beta1,
@@ -82,7 +155,7 @@ extern "C" __global__ void adam_f32(float* new_param, float* new_mean, float* ne
                    {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
 }
 
-// level: Portable - one thread owns one element
+// level: Portable - one thread owns four elements
 extern "C" __global__ void adam_f64(double* new_param, double* new_mean, double* new_square,
                                     const double* param, const double* mean, const double* square,
                                     const double* grad, u64 n, double keep, double decay, double beta1,

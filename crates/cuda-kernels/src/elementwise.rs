@@ -68,18 +68,18 @@ pub fn unary<T: Float>(device: &Device, kind: UnaryKind, x: &Buffer<T>) -> Resul
     let (op, n) = ("unary", x.len());
     let mut out = device.uninitialised(op, n)?;
     macro_rules! launch {
-        ($($kernel:ident)*) => {
+        ($($how:ident: $($kernel:ident)*;)*) => {
             match kind {
-                $(UnaryKind::$kernel => {
-                    kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
-                })*
+                $($(UnaryKind::$kernel => {
+                    kernels::$kernel { out: &mut out, input: x, n }.$how(device, op, n)?;
+                })*)*
                 _ => return Err(without_kernel(op, kind)),
             }
         };
     }
     launch! {
-        Neg Abs Sqrt Relu Reciprocal Square Exp Exp2 Expm1 Log Log2 Log10 Log1p Rsqrt Sin Cos Erf
-        Tanh Sigmoid
+        fours: Neg Abs Sqrt Relu Reciprocal Square;
+        threads: Exp Exp2 Expm1 Log Log2 Log10 Log1p Rsqrt Sin Cos Erf Tanh Sigmoid;
     }
     Ok(out)
 }
@@ -118,7 +118,7 @@ fn without_kernel(op: &'static str, kind: impl std::fmt::Debug) -> CudaError {
 pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> Result<Buffer<T>> {
     let op = "affine";
     let mut out = device.uninitialised(op, x.len())?;
-    kernels::Affine { out: &mut out, input: x, n: x.len(), scale, shift }.threads(
+    kernels::Affine { out: &mut out, input: x, n: x.len(), scale, shift }.fours(
         device,
         op,
         x.len(),
@@ -143,17 +143,19 @@ pub fn binary<T: Float>(
     let (p, n) = pair(op, a, b, pairing)?;
     let mut out = device.uninitialised(op, n)?;
     macro_rules! launch {
-        ($($kernel:ident)*) => {
+        ($($how:ident: $($kernel:ident)*;)*) => {
             match kind {
-                $(BinaryKind::$kernel => {
-                    kernels::$kernel { out: &mut out, left: a, right: b, p }
-                        .threads(device, op, n)?;
-                })*
+                $($(BinaryKind::$kernel => {
+                    kernels::$kernel { out: &mut out, left: a, right: b, p }.$how(device, op, n)?;
+                })*)*
                 _ => return Err(without_kernel(op, kind)),
             }
         };
     }
-    launch! { Add Sub Mul Div Maximum Minimum Pow Weigh ReluGrad TanhGrad SigmoidGrad }
+    launch! {
+        fours: Add Sub Mul Div Maximum Minimum Weigh ReluGrad TanhGrad SigmoidGrad;
+        threads: Pow;
+    }
     Ok(out)
 }
 
@@ -176,8 +178,7 @@ pub fn compare<T: Comparable>(
         ($($kernel:ident)*) => {
             match kind {
                 $(CompareKind::$kernel => {
-                    kernels::$kernel { out: &mut out, left: a, right: b, p }
-                        .threads(device, op, n)?;
+                    kernels::$kernel { out: &mut out, left: a, right: b, p }.fours(device, op, n)?;
                 })*
             }
         };
@@ -209,7 +210,7 @@ pub fn select<T: Word>(
     expect_len(op, "the first choice", a, n)?;
     expect_len(op, "the second choice", b, n)?;
     let mut out = device.uninitialised(op, n)?;
-    kernels::Select { out: &mut out, condition, a, b, n }.threads(device, op, n)?;
+    kernels::Select { out: &mut out, condition, a, b, n }.fours(device, op, n)?;
     Ok(out)
 }
 
@@ -243,7 +244,7 @@ pub fn copy<T: Word>(
                 (block, 1, 1),
             )?;
         }
-        None => kernels::Copy { out: &mut out, input: x, p: raw }.threads(device, op, n)?,
+        None => kernels::Copy { out: &mut out, input: x, p: raw }.fours(device, op, n)?,
     }
     Ok(out)
 }
@@ -301,7 +302,7 @@ pub fn cat<T: Word>(
     for (&input, &width) in inputs.iter().zip(widths) {
         let n = outer * width;
         expect_len(op, "an input", input, n)?;
-        kernels::Join { out: &mut out, input, n, width, row, first }.threads(device, op, n)?;
+        kernels::Join { out: &mut out, input, n, width, row, first }.fours(device, op, n)?;
         first += width;
     }
     Ok(out)
@@ -317,7 +318,7 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     let mut out = device.uninitialised::<T>(op, n)?;
     match bytemuck::bytes_of(&value) {
         &[byte] => out.set(op, byte)?,
-        _ => kernels::Fill { out: &mut out, n, value }.threads(device, op, n)?,
+        _ => kernels::Fill { out: &mut out, n, value }.fours(device, op, n)?,
     }
     Ok(out)
 }
@@ -377,7 +378,7 @@ pub fn narrow<T: Widest, R: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Bu
 fn convert<T: Word, R: Word>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
     let (op, n) = ("cast", x.len());
     let mut out = device.uninitialised(op, n)?;
-    kernels::Cast { out: &mut out, input: x, n }.threads(device, op, n)?;
+    kernels::Cast { out: &mut out, input: x, n }.fours(device, op, n)?;
     Ok(out)
 }
 
@@ -389,7 +390,7 @@ fn convert<T: Word, R: Word>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>
 pub fn truth<T: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<u8>> {
     let (op, n) = ("cast", x.len());
     let mut out = device.uninitialised(op, n)?;
-    kernels::Truth { out: &mut out, input: x, n }.threads(device, op, n)?;
+    kernels::Truth { out: &mut out, input: x, n }.fours(device, op, n)?;
     Ok(out)
 }
 

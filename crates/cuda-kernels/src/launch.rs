@@ -221,6 +221,14 @@ pub(crate) trait Launch {
         threads(&self, device, op, n)
     }
 
+    /// Launches one thread for every four of `n` elements.
+    fn fours(self, device: &Device, op: &'static str, n: usize) -> Result<()>
+    where
+        Self: Sized,
+    {
+        threads(&self, device, op, n.div_ceil(4))
+    }
+
     /// Launches a grid of this shape; a grid without blocks does nothing.
     fn grid(
         self,

@@ -85,7 +85,7 @@ pub fn sgd_step<T: Float>(
         rate: T::from_f64(-settings.lr),
         kind,
     }
-    .threads(device, op, n)?;
+    .fours(device, op, n)?;
     Ok((new_param, has_momentum.then_some(new_velocity)))
 }
 
@@ -142,6 +142,6 @@ pub fn adam_step<T: Float>(
         eps: T::from_f64(settings.eps),
         rate: T::from_f64(-settings.lr / (1.0 - powi(settings.beta1, step))),
     }
-    .threads(device, op, n)?;
+    .fours(device, op, n)?;
     Ok([new_param, new_mean, new_square])
 }

@@ -35,7 +35,7 @@ pub fn unary(device: &Device, kind: UnaryKind, x: &Buffer<i64>) -> Result<Buffer
         ($($kernel:ident)*) => {
             match kind {
                 $(UnaryKind::$kernel => {
-                    kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
+                    kernels::$kernel { out: &mut out, input: x, n }.fours(device, op, n)?;
                 })*
                 _ => return Err(without_kernel(op, kind)),
             }
@@ -62,17 +62,19 @@ pub fn binary(
     let (p, n) = pair(op, a, b, pairing)?;
     let mut out = device.uninitialised(op, n)?;
     macro_rules! launch {
-        ($($kernel:ident)*) => {
+        ($($how:ident: $($kernel:ident)*;)*) => {
             match kind {
-                $(BinaryKind::$kernel => {
-                    kernels::$kernel { out: &mut out, left: a, right: b, p }
-                        .threads(device, op, n)?;
-                })*
+                $($(BinaryKind::$kernel => {
+                    kernels::$kernel { out: &mut out, left: a, right: b, p }.$how(device, op, n)?;
+                })*)*
                 _ => return Err(without_kernel(op, kind)),
             }
         };
     }
-    launch! { Add Sub Mul Maximum Minimum FloorDivide Remainder Pow }
+    launch! {
+        fours: Add Sub Mul Maximum Minimum;
+        threads: FloorDivide Remainder Pow;
+    }
     Ok(out)
 }
 

@@ -23,6 +23,7 @@ mod matmul;
 mod norm;
 mod numbers;
 mod optim;
+mod packs;
 mod padding;
 mod pooling;
 mod random;
