@@ -22,7 +22,7 @@ pub(crate) struct Config {
     /// True if freed addresses are reused.
     pub(crate) reuse: bool,
     pub(crate) statistics: bool,
-    /// A file to which each launch appends a line with its counts.
+    /// A file to which each launch, fill and copy to a device appends a line with its counts.
     pub(crate) counts: Option<PathBuf>,
     /// True if a call completes its work before it returns.
     pub(crate) blocking: bool,

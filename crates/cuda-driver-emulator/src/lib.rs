@@ -26,7 +26,8 @@
 //! * `SAMEBITS_EMULATOR_REGISTERS`: a file with one line per kernel whose number of registers is
 //!   known: its name, a space, the number. Blocks that need more registers are rejected.
 //! * `SAMEBITS_EMULATOR_STATISTICS`: if set, each launch reports its instruction counts.
-//! * `SAMEBITS_EMULATOR_COUNTS`: a file to which each launch appends a line with its counts.
+//! * `SAMEBITS_EMULATOR_COUNTS`: a file to which each launch, fill and copy to a device appends a line with
+//!   its counts.
 //! * `CUDA_LAUNCH_BLOCKING`: if `1`, a call completes its work before it returns, and a launch
 //!   itself returns the error of its kernel.
 //!

@@ -260,6 +260,22 @@ impl Driver {
         }
     }
 
+    /// Appends the counts of work that is no launch: bytes of device memory read and written.
+    fn note_moved(&self, name: &str, read: u64, written: u64) -> Outcome {
+        let Some(path) = &self.config.counts else {
+            return Ok(());
+        };
+        let blocks = read.max(written).div_ceil(SECTOR * 256);
+        let mut line = format!("{name} blocks={blocks} threads=256");
+        for (what, bytes) in [("loads", read), ("stores", written)] {
+            let sectors = bytes.div_ceil(SECTOR);
+            // Writing to a string does not fail.
+            let _ = write!(line, " {what}_needed={bytes} {what}_asked={sectors}");
+            let _ = write!(line, " {what}_fetched={sectors} {what}_touched={sectors}");
+        }
+        append(path, line)
+    }
+
     fn perform(&mut self, stream: Handle, context: Handle, work: Work) -> Outcome {
         // The call has checked the addresses, so an address that is wrong now became wrong since.
         let late = |error: Error| {
@@ -302,8 +318,12 @@ impl Driver {
                     _ => Ok(()),
                 }
             }
-            Work::Upload { to, bytes } => self.owner(to)?.write(to, &bytes).map_err(late),
+            Work::Upload { to, bytes } => {
+                self.note_moved("memcpy", 0, bytes.len() as u64)?;
+                self.owner(to)?.write(to, &bytes).map_err(late)
+            }
             Work::UploadPinned { to, from, size } => {
+                self.note_moved("memcpy", 0, size as u64)?;
                 let from = std::ptr::with_exposed_provenance::<u8>(from);
                 // SAFETY: the interface requires that page-locked memory stays valid, and is not
                 // written, until the copy is done.
@@ -322,6 +342,7 @@ impl Driver {
                 Ok(())
             }
             Work::Copy { to, from, size } => {
+                self.note_moved("memcpy", size as u64, size as u64)?;
                 if self.owner(to)?.owns(from) {
                     return self.owner(to)?.copy(to, from, size as u64).map_err(late);
                 }
@@ -330,6 +351,7 @@ impl Driver {
                 self.owner(to)?.write(to, &bytes).map_err(late)
             }
             Work::Fill { to, size, pattern } => {
+                self.note_moved("memset", 0, size)?;
                 self.owner(to)?.fill(to, size, &pattern).map_err(late)
             }
             Work::Call { function, data } => {
@@ -386,6 +408,9 @@ impl Driver {
     }
 }
 
+/// The size of a sector in bytes.
+const SECTOR: u64 = 32;
+
 /// Appends a line to a file: the kernel, its number of blocks, the threads of a block, and the
 /// counts of the launch.
 fn note(path: &Path, name: &str, launch: Launch, counts: &Counts) -> Outcome {
@@ -396,6 +421,10 @@ fn note(path: &Path, name: &str, launch: Launch, counts: &Counts) -> Outcome {
         // Writing to a string does not fail.
         let _ = write!(line, " {what}={count}");
     }
+    append(path, line)
+}
+
+fn append(path: &Path, mut line: String) -> Outcome {
     line.push('\n');
     let written = File::options().create(true).append(true).open(path);
     written.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| {

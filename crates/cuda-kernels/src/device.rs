@@ -13,6 +13,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parking_lot::{Mutex, MutexGuard};
 use samebits_tensor_core::{bf16, f16};
 
+use crate::Variant;
 use crate::error::{CudaError, Result};
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{self, Buffer, Kernels, Launch};
@@ -301,6 +302,20 @@ impl Device {
         let mut buffer = self.uninitialised(op, len)?;
         buffer.set(op, 0)?;
         Ok(buffer)
+    }
+
+    /// Returns a buffer that the deterministic form writes completely, and to which the atomic one
+    /// adds.
+    pub(crate) fn sums_for<T: Pod>(
+        &self,
+        op: &'static str,
+        len: usize,
+        variant: Variant,
+    ) -> Result<Buffer<T>> {
+        match variant {
+            Variant::Deterministic => self.uninitialised(op, len),
+            Variant::Atomic => self.zeros_for(op, len),
+        }
     }
 
     /// Returns the stream of this device's work.

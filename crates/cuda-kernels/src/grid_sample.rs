@@ -74,7 +74,7 @@ pub fn grid_sample_input_grad<T: Float>(
     expect_len(op, "the gradient", grad, n)?;
     expect_len(op, "the grid", grid, n_grid)?;
     let taps = Taps::new(device, sampling, grid)?;
-    let mut out = device.zeros_for::<T>(op, n_in)?;
+    let mut out = device.sums_for::<T>(op, n_in, variant)?;
     if variant == Variant::Atomic {
         kernels::GridInputGradAtomic {
             grad_in: &mut out,

@@ -52,7 +52,7 @@ pub fn pad_grad<T: Float>(
 ) -> Result<Buffer<T>> {
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<T>(op, n_in)?;
+    let mut out = device.sums_for::<T>(op, n_in, variant)?;
     let p = RawPad::new(padding)?;
     match variant {
         Variant::Deterministic => {

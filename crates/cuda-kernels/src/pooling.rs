@@ -149,7 +149,7 @@ pub fn pool_indices_grad<T: Float>(
     expect_len(op, "the indices", indices, n)?;
     let (out_plane, in_plane) = (n / planes.max(1), n_in / planes.max(1));
     expect_len(op, "the gradient", grad, out_plane * planes)?;
-    let mut out = device.zeros_for::<T>(op, n_in)?;
+    let mut out = device.sums_for::<T>(op, n_in, variant)?;
     let mut reports = device.reports();
     if variant == Variant::Atomic {
         kernels::MaxPoolGradAtomic {
@@ -215,7 +215,7 @@ pub fn avg_pool_grad<T: Float>(
     let pool = average.pool();
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<T>(op, n_in)?;
+    let mut out = device.sums_for::<T>(op, n_in, variant)?;
     let p = RawPool::averaging(average)?;
     match variant {
         Variant::Deterministic => {

@@ -114,15 +114,23 @@ pub(crate) fn extrapolate(small: &Measured, large: &Measured) -> Result<Measured
     let mut kernels = BTreeMap::new();
     for (kernel, after) in &large.kernels {
         let before = small.kernels.get(kernel).unwrap_or(&nothing);
-        // The number of passes over the digits of a key does not grow with the size; that of tree
-        // levels may.
-        let count = after.count;
+        // Passes that each size adds, like those of a merge sort, are added at each doubling.
+        let grown = if before.count > 0.0 { (after.count - before.count).max(0.0) } else { 0.0 };
+        let ratio = large.size / small.size;
+        let sizes = std::iter::successors(Some(large.size * ratio), |size| Some(size * ratio));
+        let steps = sizes.take_while(|&size| size <= large.real).count();
+        let count = after.count + grown * steps as f64;
         let figures = after.figures.iter().map(|(name, &value)| {
             let value = match name.as_str() {
                 name if FIXED.contains(&name) => value,
                 name if is_sum(name) => {
                     let longer = if name == "blocks" || name == "warps" { 1.0 } else { depth };
-                    line(before.get(name), value) * blocks * longer
+                    let total = if grown > 0.0 {
+                        line(before.get(name) / before.count, value / after.count) * count
+                    } else {
+                        line(before.get(name), value)
+                    };
+                    total * blocks * longer
                 }
                 "atomic_hottest" => line(before.get(name), value) * blocks,
                 name => line(before.get(name), value) * depth,
@@ -167,5 +175,14 @@ mod tests {
         assert_eq!((tree.get("float"), tree.get("waits")), (204.0, 23.0));
         assert_eq!(tree.get("threads"), 256.0);
         assert!(extrapolate(&found[1], &found[0]).is_err());
+        // A launch more for each doubling: 4, 5 and, at 160, 8; each of 2 and 3 blocks, so of 17.
+        let of = |size: f64, count: f64, each: f64| {
+            let figures = [("blocks".to_owned(), count * each)].into();
+            let kernels = [("merge".to_owned(), Launches { count, figures })].into();
+            Measured { size, real: 160.0, kernels, ..found[0].clone() }
+        };
+        let real = extrapolate(&of(10.0, 4.0, 2.0), &of(20.0, 5.0, 3.0)).unwrap();
+        let merge = &real.kernels["merge"];
+        assert_eq!((merge.count, merge.get("blocks")), (8.0, 8.0 * 17.0));
     }
 }

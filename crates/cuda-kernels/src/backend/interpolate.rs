@@ -3,7 +3,7 @@ use samebits_tensor_core::geometry::Resize;
 use samebits_tensor_core::ops::{Interpolate, InterpolateGrad};
 use samebits_tensor_core::registry::register;
 
-use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use super::{FLOATS, Real, Tensors, on, portable, with_float};
 use crate::Variant;
 use crate::interpolate::{interpolate, interpolate_grad};
 
@@ -14,7 +14,6 @@ pub(super) fn register_all() {
         "each output adds its inputs in ascending order",
         |op: &Interpolate, resize| with_float!(op.input.dtype(), T => forward::<T>(op, resize)),
     ));
-    register(atomic(F32, ARRIVAL, |op, resize| backward::<f32>(op, resize, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,

@@ -3,9 +3,9 @@ use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
     CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
 };
-use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::registry::register;
 
-use super::{ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Tensors, atomic, on, portable, with_float};
+use super::{FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
 use crate::Variant;
 use crate::elementwise::{BinaryKind, Pairing, binary};
 use crate::launch::Buffer;
@@ -33,10 +33,6 @@ pub(super) fn register_all() {
         ROWS,
         |op: &SoftmaxGrad, &split| with_float!(op.grad.dtype(), T => softmax_grad::<T>(op, split)),
     ));
-    register(Kernel {
-        applies: |op: &NllLoss, _| op.reduction != Reduction::None,
-        ..atomic(F32, ARRIVAL, |op, &split| nll_loss::<f32>(op, split, Variant::Atomic))
-    });
     register(portable(
         "tree",
         FLOATS,

@@ -3,7 +3,7 @@ use samebits_tensor_core::ops::{Pad, PadGrad};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor};
 
-use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float, with_word};
+use super::{FLOATS, Real, Tensors, on, portable, with_float, with_word};
 use crate::Variant;
 use crate::device::Word;
 use crate::padding;
@@ -14,7 +14,6 @@ pub(super) fn register_all() {
         let value = Tensor::full(&[1], op.value, dtype)?.to_bytes()?;
         with_word!(dtype, T => pad::<T>(op, plan, bytemuck::pod_read_unaligned(&value)))
     }));
-    register(atomic(F32, ARRIVAL, |op, plan| pad_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,

@@ -21,7 +21,6 @@ pub(super) fn register_all() {
         WINDOWS,
         |op: &MaxPool, plan| with_float!(op.input.dtype(), T => max_pool::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, plan| max_pool_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
@@ -34,7 +33,6 @@ pub(super) fn register_all() {
         WINDOWS,
         |op: &AvgPool, plan| with_float!(op.input.dtype(), T => avg_pool::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, plan| avg_pool_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,

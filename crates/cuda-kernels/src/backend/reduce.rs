@@ -6,24 +6,12 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Tensor};
 
 use super::memory::Input;
-use super::{
-    ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Stored, Tensors, atomic, on, portable, with_float,
-};
+use super::{FLOATS, Failure, Gpu, Real, Stored, Tensors, on, portable, with_float};
 use crate::reduce::{self, Integers, Sum};
 
 const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
 pub(super) fn register_all() {
-    register(Kernel {
-        applies: |op: &Reduce, _| op.kind == ReduceKind::Sum,
-        ..atomic(F32, ARRIVAL, |op, over| {
-            on(op, |gpu| {
-                let (x, shape) = rows::<f32>(&gpu, &op.x, &op.dims, over)?;
-                let out = reduce::sum_atomic(gpu.device, &x, shape)?;
-                gpu.tensor(out, &over.result)
-            })
-        })
-    });
     register(Kernel {
         applies: |op: &Reduce, _| kind(op.kind).is_some(),
         ..portable(

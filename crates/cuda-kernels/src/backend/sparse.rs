@@ -2,12 +2,11 @@ use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::{SampledProduct, SparseMm};
 use samebits_tensor_core::registry::register;
 
-use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use super::{FLOATS, Real, Tensors, on, portable, with_float};
 use crate::Variant;
 use crate::sparse::{self, Elements};
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op, _| product::<f32>(op, Variant::Atomic)));
     register(portable(
         "rows",
         FLOATS,

@@ -43,7 +43,7 @@ pub fn adaptive_avg_pool_grad<T: Float>(
 ) -> Result<Buffer<T>> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<T>(op, n_in)?;
+    let mut out = device.sums_for::<T>(op, n_in, variant)?;
     let p = RawAdaptive::new(pool)?;
     match variant {
         Variant::Deterministic => {

@@ -170,7 +170,7 @@ fn finds<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
             _ => (0..lines * n / 8).flat_map(|_| T::draw(&mut source, 8)).collect(),
         };
         let buffer = device.upload(&x).unwrap();
-        for (k, descending) in [(1, true), (3, false), (1300, true), (4200, false)] {
+        for (k, descending) in [(1, true), (4200, false)] {
             let found = sort::topk(device, &buffer, shape, k, descending).unwrap();
             let first = expected(&x, shape, k, descending, |_, order| order[..k].to_vec());
             let result = got(device, found, lines * k);
