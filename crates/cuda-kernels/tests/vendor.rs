@@ -7,6 +7,9 @@
 use samebits_cuda_kernels::conv::{ConvParams, Convolution};
 use samebits_cuda_kernels::matmul::Matrix;
 use samebits_cuda_kernels::{CudaError, Device, conv, cublas, cudnn, matmul, vendor};
+use samebits_tensor_core::ops::{Conv, Matmul};
+use samebits_tensor_core::registry::{dispatch_at, dispatch_variant};
+use samebits_tensor_core::{Determinism, Device as Place, Tensor};
 
 #[test]
 fn a_missing_library_is_named() {
@@ -41,6 +44,37 @@ fn another_missing_library_is_named() {
             }
         }
     }
+}
+
+#[test]
+fn tensors_do_without_missing_libraries() {
+    let (Err(_), Err(_)) = (cublas::find(), cudnn::find()) else {
+        eprintln!("returning early: a library is here");
+        return;
+    };
+    let Ok(1..) = samebits_cuda_kernels::install() else {
+        eprintln!("returning early: no device");
+        return;
+    };
+    let tensor = |shape: &[usize]| {
+        let values: Vec<f32> = (0..shape.iter().product()).map(|i: usize| i as f32 / 7.0).collect();
+        Tensor::from_slice(&values, shape).unwrap().to(Place::Cuda(0)).unwrap()
+    };
+    let product = Matmul { a: tensor(&[3, 5]), b: tensor(&[5, 4]) };
+    let (input, weight) = (tensor(&[2, 3, 9]), tensor(&[4, 3, 3]));
+    let params = ConvParams::padded(1, 1);
+    let convolution = Conv { input, weight, bias: None, params };
+    let at = |level| {
+        let product = dispatch_at(&product, level).unwrap().to_bytes().unwrap();
+        [product, dispatch_at(&convolution, level).unwrap().to_bytes().unwrap()]
+    };
+    let portable = at(Determinism::Portable);
+    assert_eq!(at(Determinism::RunToRun), portable);
+    assert_eq!(at(Determinism::NotGuaranteed), portable);
+    let refused = dispatch_variant(&product, "cublas").unwrap_err().to_string();
+    assert_eq!(refused, "matmul (forward): no kernel on cuda:0 for f32");
+    let refused = dispatch_variant(&convolution, "cudnn").unwrap_err().to_string();
+    assert_eq!(refused, "conv (forward): no kernel on cuda:0 for f32");
 }
 
 fn line(input: [usize; 3], weight: [usize; 3], padding: usize) -> Convolution {

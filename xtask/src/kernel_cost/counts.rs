@@ -120,6 +120,9 @@ pub(crate) fn extrapolate(small: &Measured, large: &Measured) -> Result<Measured
         let sizes = std::iter::successors(Some(large.size * ratio), |size| Some(size * ratio));
         let steps = sizes.take_while(|&size| size <= large.real).count();
         let count = after.count + grown * steps as f64;
+        // A search adds loads at each doubling; a walk has twice as many.
+        let [fewer, chain] = [before, after].map(|kernel| kernel.get("chain"));
+        let searches = fewer < chain && chain < 1.5 * fewer;
         let figures = after.figures.iter().map(|(name, &value)| {
             let value = match name.as_str() {
                 name if FIXED.contains(&name) => value,
@@ -133,6 +136,9 @@ pub(crate) fn extrapolate(small: &Measured, large: &Measured) -> Result<Measured
                     total * blocks * longer
                 }
                 "atomic_hottest" => line(before.get(name), value) * blocks,
+                "chain" | "longest" | "waits" if searches => {
+                    (value + (value - before.get(name)) * steps as f64) * depth
+                }
                 name => line(before.get(name), value) * depth,
             };
             (name.clone(), value)
@@ -184,5 +190,14 @@ mod tests {
         let real = extrapolate(&of(10.0, 4.0, 2.0), &of(20.0, 5.0, 3.0)).unwrap();
         let merge = &real.kernels["merge"];
         assert_eq!((merge.count, merge.get("blocks")), (8.0, 8.0 * 17.0));
+        for (before, after, expected) in [(9.0, 10.0, 13.0), (10.0, 20.0, 160.0)] {
+            let of = |size: f64, chain: f64| {
+                let figures = [("chain".to_owned(), chain)].into();
+                let kernels = [("find".to_owned(), Launches { count: 1.0, figures })].into();
+                Measured { size, real: 160.0, kernels, ..found[0].clone() }
+            };
+            let real = extrapolate(&of(10.0, before), &of(20.0, after)).unwrap();
+            assert_eq!(real.kernels["find"].get("chain"), expected);
+        }
     }
 }
