@@ -199,6 +199,7 @@ impl<'a> Session<'a> {
                 let count = rows.shape()[0];
                 Ok((f64::from(loss) * count as f64, count))
             });
+        let trainer = config.precision.scale(trainer);
         Ok(Session { config, steps_per_epoch: usize::try_from(per_epoch)?.max(1), trainer })
     }
 

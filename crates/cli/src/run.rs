@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use samebits::distributed::{self, Threads, Transport, threads};
 use samebits::ledger::{Detail, Digests, Keep, Ledger};
 use samebits::nn::Module;
-use samebits::optim::Optimizers;
+use samebits::optim::{GradScaler, Optimizers};
 use samebits::trainer::{self, Loader, Trainer};
 use samebits::{DType, Determinism, Device};
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,8 @@ pub(crate) enum Precision {
     F32,
     /// Mixed precision: half the bits, in exchange for some of the accuracy.
     Bf16,
+    /// The same with more digits and a smaller range, so gradients are scaled.
+    F16,
 }
 
 impl Precision {
@@ -106,8 +108,19 @@ impl Precision {
         let dtype = match self {
             Precision::F32 => DType::F32,
             Precision::Bf16 => DType::BF16,
+            Precision::F16 => DType::F16,
         };
         samebits::autocast(dtype, f)
+    }
+
+    /// Lets a run scale its gradients if the precision needs that.
+    pub(crate) fn scale<'a, M, O, D>(self, run: Trainer<'a, M, O, D>) -> Trainer<'a, M, O, D>
+    where
+        M: Module,
+        O: Optimizers,
+        D: Loader,
+    {
+        if self == Precision::F16 { run.grad_scaler(GradScaler::default()) } else { run }
     }
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

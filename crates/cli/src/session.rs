@@ -80,6 +80,7 @@ impl<'a> Session<'a> {
             .accumulate(config.micro_batches)
             .stop_on_ctrl_c()
             .schedule(Per::Epoch, Falling { epochs: config.epochs });
+        let trainer = config.precision.scale(trainer);
         Ok(Session { config, device: Device::Cpu, digits, trainer })
     }
 

@@ -78,7 +78,7 @@ fn mixed_precision_has_the_same_bits_on_any_threads_and_at_every_simd_level() {
 fn a_run_that_is_resumed_at_any_step_leaves_the_same_file() {
     let run = Run::new("gpt");
     tiny_text(&run);
-    for precision in ["f32", "bf16"] {
+    for precision in ["f32", "bf16", "f16"] {
         let tiny = [&TINY[..], &["--precision", precision]].concat();
         let whole = run.digest(&[], &[&tiny[..], &["--save", "whole"]].concat());
         let expected = std::fs::read(run.path("whole")).unwrap();
