@@ -9,8 +9,8 @@ use samebits_tensor_core::{DType, Determinism, Error, Op, Result, Tensor};
 use crate::call::ConvOp;
 use crate::{ConvCall, Problem as _, process};
 
-/// One variant per level and pass: which algorithms may race depends on the level. To be
-/// registered before the algorithm that every call can fall back on.
+/// Registers one variant per level and pass, since the level decides which algorithms may race. The
+/// algorithm that every call can fall back on is registered after them.
 pub(crate) fn register_all(device: DeviceKind) {
     register_pass::<Conv>(device);
     register_pass::<ConvInputGrad>(device);

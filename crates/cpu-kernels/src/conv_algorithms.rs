@@ -320,8 +320,8 @@ impl Algorithm {
         fpenv::ieee(|| compute(conv.sizes(), input, grad, grad_weight)).map_err(named(conv.op()))
     }
 
-    /// Runs a pass that forms each target from the source under the kernel. False if this very
-    /// data needs the letter of the contract, which the algorithm cannot follow.
+    /// Runs a pass that forms each target from the source under the kernel. Returns false if these
+    /// data need the contract's own steps, which the algorithm does not take.
     fn gathered(
         self,
         conv: &Convolution,
