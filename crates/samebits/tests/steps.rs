@@ -479,9 +479,8 @@ fn a_step_of_ones_own_is_undone_whole() {
     assert_eq!(name, "generator.0.weight");
     assert!(bytes(&run) == before);
     let error = gan().accumulate(2).fit_steps(turns).unwrap_err();
-    assert!(
-        error.to_string().starts_with("trainer: `accumulate` and `clip_grad_norm` are of `fit`")
-    );
+    let start = "trainer: `accumulate`, `clip_grad_norm` and `grad_scaler` are of `fit`";
+    assert!(error.to_string().starts_with(start), "{error}");
 }
 
 #[test]

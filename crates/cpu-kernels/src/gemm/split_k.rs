@@ -23,6 +23,9 @@ const MOST_OUTPUTS: usize = 1 << 12;
 /// The number of blocks that go through their steps together.
 const LANES: usize = crate::arch::transpose::CHAINS;
 
+/// The number of results of blocks that are kept at a time, if that is enough work for all threads.
+const RESULTS: usize = 1 << 14;
+
 /// The most steps that are packed at a time, all together, of the rows and columns.
 const PANEL: usize = 16 * (OUTPUTS + 1);
 
@@ -53,40 +56,44 @@ fn split<'a, T: Real, S: Source<T>>(
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
-    let (outputs, blocks) = (rows * columns, k.div_ceil(K_BLOCK));
+    let (outputs, whole) = (rows * columns, k / K_BLOCK);
+    let strip = (RESULTS / outputs).next_multiple_of(LANES).max(2 * LANES).min(whole);
     let unaddressable = OutOfMemory { bytes: usize::MAX };
-    let mut results: Vec<T> =
-        memory::zeroed(product(&[count, blocks, outputs]).ok_or(unaddressable)?)?;
-    let whole = k / K_BLOCK;
-    let at = |index: usize, block: usize| {
-        let Factors { a, b } = factors(index);
-        Factors { a: from_step(a, block * K_BLOCK), b: from_step(b, block * K_BLOCK) }
-    };
-    for (index, results) in results.chunks_exact_mut(blocks * outputs).enumerate() {
-        let (wholes, last) = results.split_at_mut(whole * outputs);
-        if outputs <= OUTPUTS {
-            parallel::pieces_of(LANES * outputs, wholes, |start, out| {
-                let Factors { a, b } = at(index, start / outputs);
-                simd::dispatch(Blocks { rows, columns, a, b, out });
-            });
-        } else {
-            let shape = (rows, columns, K_BLOCK);
-            driver::products(whole, shape, |block| at(index, block), wholes)?;
+    let mut results: Vec<T> = memory::zeroed(product(&[strip, outputs]).ok_or(unaddressable)?)?;
+    for (index, out) in out.chunks_exact_mut(outputs).take(count).enumerate() {
+        let at = |block: usize| {
+            let Factors { a, b } = factors(index);
+            Factors { a: from_step(a, block * K_BLOCK), b: from_step(b, block * K_BLOCK) }
+        };
+        for first in (0..whole).step_by(strip) {
+            let blocks = strip.min(whole - first);
+            let results = &mut results[..blocks * outputs];
+            if outputs <= OUTPUTS {
+                parallel::pieces_of(LANES * outputs, results, |start, out| {
+                    let Factors { a, b } = at(first + start / outputs);
+                    simd::dispatch(Blocks { rows, columns, a, b, out });
+                });
+            } else {
+                let shape = (rows, columns, K_BLOCK);
+                driver::products(blocks, shape, |block| at(first + block), results)?;
+            }
+            let (start, others) = results.split_at(if first == 0 { outputs } else { 0 });
+            out[..start.len()].copy_from_slice(start);
+            others.chunks_exact(outputs).for_each(|block| add(out, block));
         }
-        if !last.is_empty() {
-            driver::products(1, (rows, columns, k % K_BLOCK), |_| at(index, whole), last)?;
-        }
-    }
-    for (out, results) in out.chunks_exact_mut(outputs).zip(results.chunks_exact(blocks * outputs))
-    {
-        let (first, others) = results.split_at(outputs);
-        out.copy_from_slice(first);
-        for block in others.chunks_exact(outputs) {
-            out.iter_mut().zip(block).for_each(|(out, &sum)| *out = out.plus(sum));
+        if k > whole * K_BLOCK {
+            let last = &mut results[..outputs];
+            driver::products(1, (rows, columns, k % K_BLOCK), |_| at(whole), last)?;
+            add(out, last);
         }
         out.iter_mut().for_each(|out| *out = out.canonical());
     }
     Ok(())
+}
+
+/// Adds the results of a block.
+fn add<T: Real>(out: &mut [T], block: &[T]) {
+    out.iter_mut().zip(block).for_each(|(out, &sum)| *out = out.plus(sum));
 }
 
 /// Returns the lanes from a step on.
