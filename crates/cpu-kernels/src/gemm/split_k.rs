@@ -7,6 +7,7 @@
 use super::pack::{Factors, Lanes};
 use super::{K_BLOCK, Real, Source, driver};
 use crate::parallel;
+use samebits_numerics::fpenv;
 use samebits_numerics::memory::{self, OutOfMemory, product};
 use samebits_numerics::simd::{self, Kernel};
 
@@ -45,7 +46,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
     if is_deep(count, shape) && !out.is_empty() {
-        return split(count, shape, factors, out);
+        return fpenv::ieee(|| split(count, shape, factors, out));
     }
     driver::products(count, shape, factors, out)
 }

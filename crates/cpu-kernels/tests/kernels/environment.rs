@@ -76,16 +76,27 @@ fn the_sign_of_a_zero_beside_the_padding_is_kept() {
     unchanged(weights);
 }
 
+#[track_caller]
+fn product_is_unchanged<T: Float + Real>((m, n, k): (usize, usize, usize), a: &[T], b: &[T]) {
+    unchanged(|| {
+        let mut out = vec![T::ONE; m * n];
+        let (a, b) = (Matrix::new(a, m, k).unwrap(), Matrix::new(b, k, n).unwrap());
+        matmul(a, b, &mut out).unwrap();
+        vec![out]
+    });
+}
+
 fn contractions<T: Float + Real>() {
     let mut random = Random(21);
     for (m, n, k) in [(3, 5, 7), (70, 90, 300), (300, 200, 60), (1, 900, 20)] {
         let (a, b) = (tiny::<T>(&mut random, m * k), tiny::<T>(&mut random, k * n));
-        unchanged(|| {
-            let mut out = vec![T::ONE; m * n];
-            let (a, b) = (Matrix::new(&a, m, k).unwrap(), Matrix::new(&b, k, n).unwrap());
-            matmul(a, b, &mut out).unwrap();
-            vec![out]
-        });
+        product_is_unchanged((m, n, k), &a, &b);
+    }
+    // Sums of blocks of steps that are subnormal.
+    let least = if size_of::<T>() == 4 { f32::from_bits(1).into() } else { f64::from_bits(1) };
+    for (m, n, k) in [(2, 3, 9000), (5, 7, 8000)] {
+        let a: Vec<T> = (0..m * k).map(|i| T::from_f64(least * (i % 7) as f64)).collect();
+        product_is_unchanged((m, n, k), &a, &vec![T::ONE; k * n]);
     }
     let params = ConvParams { padding: vec![1, 2], stride: vec![1, 2], ..ConvParams::padded(2, 0) };
     for [batch, inputs, outputs, size] in [[2, 3, 5, 9], [9, 20, 40, 12], [1, 1, 2, 70]] {
