@@ -5,7 +5,8 @@
 //! Portable. NaN is larger than every number and all NaNs are equal; −0 equals +0. Equal elements
 //! keep their order, also in a descending sort, so each element has one place, whatever the
 //! algorithm. Here it is a stable merge sort: tiles of 1024 elements, then runs merged pair by
-//! pair; a few elements of a long line are found by the digits of their keys. Values are moved and keep their bits; only a median that is NaN is the canonical NaN.
+//! pair; a few elements of a long line are found by the digits of their keys. Values are moved and
+//! keep their bits; only a median that is NaN is the canonical NaN.
 //!
 //! # Examples
 //!
