@@ -51,6 +51,7 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         crate::parallel::bound_the_pool();
+        samebits_tensor_core::backend::share_copies(crate::parallel::run_tasks);
         attention::register_all();
         bincount::register_all();
         crate::autotune::register_all();

@@ -204,6 +204,12 @@ pub(crate) fn tasks<T: Send>(slots: &mut [Option<T>]) -> Shared<Tasks<'_, T>> {
     items(Tasks(slots))
 }
 
+/// Runs each task.
+pub(crate) fn run_tasks(all: Vec<Box<dyn FnOnce() + Send + '_>>) {
+    let mut slots: Vec<_> = all.into_iter().map(Some).collect();
+    tasks(&mut slots).for_each(|task| task());
+}
+
 /// Returns the items of a range or a slice.
 pub(crate) fn items<I: Items>(items: I) -> Shared<I> {
     Shared { items, at_least: 1, at_most: usize::MAX }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
@@ -101,3 +101,26 @@ pub fn devices() -> Vec<Device> {
 }
 
 static BACKENDS: RwLock<BTreeMap<Device, Arc<dyn Backend>>> = RwLock::new(BTreeMap::new());
+
+/// A part of some work on the host.
+pub type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// Sets the function that copies of large strided tensors give their parts to. It must call each
+/// task and return when all are done; order and threads are free. The first function stays.
+///
+/// Without one, the calling thread runs every part. The crate that computes on the host installs the
+/// threads of its kernels.
+pub fn share_copies(run: fn(Vec<Task<'_>>)) {
+    // A second crate that computes on the host has threads of the same kind.
+    let _ = RUN.set(run);
+}
+
+/// Runs tasks on the threads that [`share_copies`] was given.
+pub(crate) fn run_tasks(tasks: Vec<Task<'_>>) {
+    match RUN.get() {
+        Some(run) => run(tasks),
+        None => tasks.into_iter().for_each(|task| task()),
+    }
+}
+
+static RUN: OnceLock<fn(Vec<Task<'_>>)> = OnceLock::new();

@@ -1,14 +1,66 @@
 //! Copies of strided elements into dense memory.
 
 use crate::Layout;
+use crate::backend::{Task, run_tasks};
 use crate::layout::PerDim;
 
-/// Copies the elements that `layout` selects, in logical order.
-pub(crate) fn gather<T: bytemuck::Pod>(from: &[T], layout: &Layout, to: &mut [T]) {
+/// Elements that a thread copies at least: below, it costs more to wake another.
+const PART: usize = 1 << 14;
+
+/// Parts of a copy at most.
+const MOST_PARTS: usize = 64;
+
+/// The side of the tiles of a transposition.
+const SIDE: usize = 16;
+
+/// Copies the elements that `layout` selects, in logical order; large copies on several threads.
+pub(crate) fn gather<T: bytemuck::Pod + Send + Sync>(from: &[T], layout: &Layout, to: &mut [T]) {
     if to.is_empty() {
         return;
     }
     let layout = &merged(layout);
+    if to.len() < 2 * PART {
+        return gather_part(from, layout, to);
+    }
+    let wanted = (to.len() / PART).min(MOST_PARTS);
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    for (layout, to) in parts(layout, to, wanted) {
+        tasks.push(Box::new(move || gather_part(from, &layout, to)));
+    }
+    run_tasks(tasks);
+}
+
+/// Cuts a copy into about `wanted` parts along its outer dimensions.
+fn parts<'a, T>(layout: &Layout, to: &'a mut [T], wanted: usize) -> Vec<(Layout, &'a mut [T])> {
+    let mut all = vec![(layout.clone(), to)];
+    for (dim, (&size, &stride)) in layout.shape().iter().zip(layout.strides()).enumerate() {
+        let pieces = wanted.div_ceil(all.len());
+        // Neighbours in storage are read together, and a transposition takes whole tiles.
+        let step = match size.div_ceil(pieces) {
+            step if stride == 1 => step.next_multiple_of(SIDE / 2),
+            1 => 1,
+            step => step.next_multiple_of(SIDE),
+        };
+        let cut = |(layout, mut to): (Layout, &'a mut [T])| {
+            let inner = to.len() / size;
+            let starts = (0..size).step_by(step);
+            starts.map(move |start| {
+                let count = step.min(size - start);
+                let (part, rest) = std::mem::take(&mut to).split_at_mut(count * inner);
+                to = rest;
+                (layout.narrow(dim, start, count).expect("a part of a layout"), part)
+            })
+        };
+        all = all.into_iter().flat_map(cut).collect();
+        if step > 1 {
+            break;
+        }
+    }
+    all
+}
+
+/// Copies as [`gather`], on this thread.
+fn gather_part<T: bytemuck::Pod>(from: &[T], layout: &Layout, to: &mut [T]) {
     let (shape, strides) = (layout.shape(), layout.strides());
     let (Some((&n, outer)), Some((&stride, outer_strides))) =
         (shape.split_last(), strides.split_last())
@@ -112,7 +164,6 @@ fn transpose<T: bytemuck::Pod>(
     distance: usize,
     [rows, columns]: [usize; 2],
 ) {
-    const SIDE: usize = 16;
     const STRIP: usize = 128;
     let mut tile = [[T::zeroed(); SIDE]; SIDE];
     for strip in (0..rows).step_by(STRIP) {
@@ -189,6 +240,25 @@ mod tests {
             }
             layout
         }
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let mut draws = Draws(11);
+        let mut several = 0;
+        for _ in 0..4000 {
+            let layout = merged(&draws.layout());
+            let mut to: Vec<u32> = vec![u32::MAX; layout.shape().iter().product()];
+            let from: Vec<u32> = (0..layout.extent().max(1) as u32).collect();
+            let cut = parts(&layout, &mut to, 1 + draws.below(20));
+            several += usize::from(cut.len() > 1);
+            for (layout, to) in cut {
+                gather_part(&from, &layout, to);
+            }
+            let steps: Vec<u32> = layout.positions().map(|at| from[at]).collect();
+            assert_eq!(to, steps, "{layout:?}");
+        }
+        assert!(several > 1000, "{several}");
     }
 
     #[test]

@@ -31,16 +31,21 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
             Ok((part, width))
         })
         .collect::<Result<Vec<_>>>()?;
-    parallel::rows(row, out.as_mut_slice::<T>()?, |start, piece| {
-        for (i, mut to) in (start / row..).zip(piece.chunks_exact_mut(row)) {
+    // A piece may begin and end within a row, which may be all there is.
+    parallel::pieces(out.as_mut_slice::<T>()?, |start, mut to| {
+        let (mut i, mut skipped) = (start / row, start % row);
+        while !to.is_empty() {
             for &(from, width) in &parts {
-                let (part, rest) = to.split_at_mut(width);
+                let first = skipped.min(width);
+                skipped -= first;
+                let (part, rest) = to.split_at_mut((width - first).min(to.len()));
                 match from {
-                    Part::Each(from) => part.copy_from_slice(&from[i * width..][..width]),
+                    Part::Each(from) => part.copy_from_slice(&from[i * width + first..][..part.len()]),
                     Part::Same(value) => part.fill(value),
                 }
                 to = rest;
             }
+            i += 1;
         }
     });
     Ok(out)
