@@ -73,6 +73,7 @@ pub use dropout::{
     dropout2d_with, dropout3d, dropout3d_with, feature_alpha_dropout, feature_alpha_dropout_with,
 };
 pub use einsum::einsum;
+pub(crate) use elementwise::{Steps, Symbol, formula_of_values};
 pub use elementwise::{
     abs, add, addcdiv, addcmul, affine, ceil, celu, clamp, clamp_max, clamp_min, cos, div, elu,
     erf, exp, exp2, expm1, floor, floor_divide, frac, gelu, gelu_tanh, glu, hardshrink,

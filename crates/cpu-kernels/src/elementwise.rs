@@ -6,6 +6,7 @@
 //! or instruction set computes it.
 
 mod activation;
+mod formula;
 mod gelu;
 pub(crate) mod halves;
 mod logits;
@@ -19,6 +20,8 @@ use crate::float::Float;
 use crate::parallel::pieces;
 
 pub use activation::{ramp, ramp_backward, silu_backward};
+pub(crate) use formula::RUN as FORMULA_RUN;
+pub use formula::formula;
 pub use gelu::{gelu, gelu_backward};
 pub use logits::{logit_loss, logit_loss_backward};
 

@@ -105,11 +105,8 @@ pub fn sort<T: Sortable>(
     values: &mut [T],
     indices: &mut [i64],
 ) -> Result<()> {
-    select("sort", input, shape, shape[1], values, indices, |line, read| {
-        let mut order = Order::of("sort", line, read, descending)?;
-        order.sort();
-        Ok(order)
-    })
+    let descending = |_: &[T]| Wanted::First { count: shape[1], descending };
+    select("sort", input, shape, shape[1], values, indices, descending)
 }
 
 /// Finds the `k` largest or smallest elements of every line, in sorted order.
@@ -141,9 +138,8 @@ pub fn topk<T: Sortable>(
         let message = format!("k must not exceed the dimension's size of {}, got {k}", shape[1]);
         return Err(Error::argument("topk", message));
     }
-    select("topk", input, shape, k, values, indices, |line, read| {
-        Order::first_of("topk", line, read, largest, k)
-    })
+    let first = |_: &[T]| Wanted::First { count: k, descending: largest };
+    select("topk", input, shape, k, values, indices, first)
 }
 
 /// Finds the `k`-th smallest element of every line (counted from 1), and its index.
@@ -174,11 +170,7 @@ pub fn kthvalue<T: Sortable>(
         let message = format!("k must be from 1 to the dimension's size of {}, got {k}", shape[1]);
         return Err(Error::argument("kthvalue", message));
     }
-    select("kthvalue", input, shape, 1, values, indices, |line, read| {
-        let mut order = Order::of("kthvalue", line, read, false)?;
-        order.nth(k - 1);
-        Ok(order)
-    })
+    select("kthvalue", input, shape, 1, values, indices, |_| Wanted::Place(k - 1))
 }
 
 /// Finds the median of every line, and its index: of two middle elements, the lower one. If a line
@@ -252,11 +244,9 @@ fn median_of<T: Sortable + Float>(
     if shape[1] == 0 && shape[0] > 0 && shape[2] > 0 {
         return Err(Error::argument(op, "no elements have no median"));
     }
-    select(op, input, shape, 1, values, indices, |line, read| {
-        let nans = (0..line).filter(|&i| Ordered::is_nan(read(i))).count();
-        let mut order = Order::of(op, line, read, false)?;
-        order.nth(nth(line, nans));
-        Ok(order)
+    select(op, input, shape, 1, values, indices, |line| {
+        let nans = line.iter().filter(|x| Ordered::is_nan(**x)).count();
+        Wanted::Place(nth(line.len(), nans))
     })?;
     values.iter_mut().for_each(|x| *x = x.canonical());
     Ok(())
@@ -301,10 +291,18 @@ pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
     if let Some(unique) = counted(input)? {
         return Ok(unique);
     }
-    fpenv::ieee(|| {
-        let mut order = Order::of("unique", input.len(), |i| input[i], false)?;
-        order.sort();
-        group("unique", input, (0..input.len()).map(|place| order.index(place)))
+    let all = Wanted::First { count: input.len(), descending: false };
+    fpenv::ieee(|| match is_narrow::<T>(input.len()) {
+        true => {
+            let mut pairs: Vec<u64> = Vec::new();
+            arrange("unique", input, all, &mut pairs)?;
+            group("unique", input, pairs.into_iter().map(Pair::index))
+        }
+        false => {
+            let mut pairs: Vec<u128> = Vec::new();
+            arrange("unique", input, all, &mut pairs)?;
+            group("unique", input, pairs.into_iter().map(Pair::index))
+        }
     })
 }
 
@@ -472,67 +470,43 @@ fn group<T: Sortable>(
     Ok(unique)
 }
 
-/// The elements of a line as pairs of key and index. No two pairs are equal, so any sorting
-/// algorithm gives the stable order.
-enum Order {
-    /// 32-bit keys of a line with 32-bit indices.
-    Narrow(Vec<u64>),
-    Wide(Vec<u128>),
+/// An element of a line as its key and its index in one integer. No two pairs of a line are equal, so
+/// any sorting algorithm gives the stable order.
+trait Pair: Ord + Copy + Send {
+    /// No pair is larger.
+    const LARGEST: Self;
+    /// What turns the order of keys round.
+    const FLIP: u64;
+
+    fn new(key: u64, index: usize) -> Self;
+
+    fn index(self) -> usize;
 }
 
-impl Order {
-    fn of<T: Sortable>(
-        op: &'static str,
-        n: usize,
-        read: impl Fn(usize) -> T,
-        descending: bool,
-    ) -> Result<Order> {
-        if is_narrow::<T>(n) {
-            let pairs = (0..n).map(narrow(read, descending));
-            Ok(Order::Narrow(memory::collected(op, pairs)?))
-        } else {
-            let pairs = (0..n).map(wide(read, descending));
-            Ok(Order::Wide(memory::collected(op, pairs)?))
-        }
+/// A 32-bit key and a 32-bit index.
+impl Pair for u64 {
+    const LARGEST: u64 = u64::MAX;
+    const FLIP: u64 = u32::MAX as u64;
+
+    fn new(key: u64, index: usize) -> u64 {
+        key << 32 | index as u64
     }
 
-    fn sort(&mut self) {
-        match self {
-            Order::Narrow(pairs) if pairs.len() >= LONG => parallel::sort_unstable(pairs),
-            Order::Narrow(pairs) => pairs.sort_unstable(),
-            Order::Wide(pairs) if pairs.len() >= LONG => parallel::sort_unstable(pairs),
-            Order::Wide(pairs) => pairs.sort_unstable(),
-        }
+    fn index(self) -> usize {
+        (self & u64::from(u32::MAX)) as usize
+    }
+}
+
+impl Pair for u128 {
+    const LARGEST: u128 = u128::MAX;
+    const FLIP: u64 = u64::MAX;
+
+    fn new(key: u64, index: usize) -> u128 {
+        u128::from(key) << 64 | index as u128
     }
 
-    /// Returns the first `k` elements in order, for `k` of at least 1.
-    fn first_of<T: Sortable>(
-        op: &'static str,
-        n: usize,
-        read: impl Fn(usize) -> T,
-        descending: bool,
-        k: usize,
-    ) -> Result<Order> {
-        if is_narrow::<T>(n) {
-            Ok(Order::Narrow(first(op, n, k, u64::MAX, narrow(read, descending))?))
-        } else {
-            Ok(Order::Wide(first(op, n, k, u128::MAX, wide(read, descending))?))
-        }
-    }
-
-    /// Keeps only the element that sorting would put at `place`.
-    fn nth(&mut self, place: usize) {
-        match self {
-            Order::Narrow(pairs) => *pairs = vec![*pairs.select_nth_unstable(place).1],
-            Order::Wide(pairs) => *pairs = vec![*pairs.select_nth_unstable(place).1],
-        }
-    }
-
-    fn index(&self, place: usize) -> usize {
-        match self {
-            Order::Narrow(pairs) => (pairs[place] & u64::from(u32::MAX)) as usize,
-            Order::Wide(pairs) => pairs[place] as u64 as usize,
-        }
+    fn index(self) -> usize {
+        self as u64 as usize
     }
 }
 
@@ -541,30 +515,65 @@ fn is_narrow<T>(n: usize) -> bool {
     size_of::<T>() == 4 && n <= 1 << 32
 }
 
-fn narrow<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usize) -> u64 {
-    let flip = if descending { u64::from(u32::MAX) } else { 0 };
-    move |i| (read(i).key() ^ flip) << 32 | i as u64
+/// The elements of a line that a caller needs.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    /// The first `count` elements in order, at least 1.
+    First { count: usize, descending: bool },
+    /// The element at this place of the ascending order.
+    Place(usize),
 }
 
-fn wide<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usize) -> u128 {
-    let flip = if descending { u64::MAX } else { 0 };
-    move |i| u128::from(read(i).key() ^ flip) << 64 | i as u128
+/// Puts the wanted elements of a line into `pairs`, in order.
+fn arrange<T: Sortable, P: Pair>(
+    op: &'static str,
+    line: &[T],
+    wanted: Wanted,
+    pairs: &mut Vec<P>,
+) -> Result<()> {
+    let flip = if let Wanted::First { descending: true, .. } = wanted { P::FLIP } else { 0 };
+    let all = line.iter().enumerate().map(|(i, x)| P::new(x.key() ^ flip, i));
+    pairs.clear();
+    match wanted {
+        Wanted::First { count: 1, .. } | Wanted::Place(0) => {
+            memory::reserve(op, pairs, 1)?;
+            pairs.extend(all.min());
+        }
+        Wanted::First { count, .. } if count < line.len() => {
+            first(op, count, all, pairs)?;
+        }
+        Wanted::First { .. } => {
+            memory::reserve(op, pairs, line.len())?;
+            pairs.extend(all);
+            match pairs.len() {
+                LONG.. => parallel::sort_unstable(pairs),
+                _ => pairs.sort_unstable(),
+            }
+        }
+        Wanted::Place(place) => {
+            memory::reserve(op, pairs, line.len())?;
+            pairs.extend(all);
+            let found = *pairs.select_nth_unstable(place).1;
+            pairs.clear();
+            pairs.push(found);
+        }
+    }
+    Ok(())
 }
 
-/// Returns the `k` smallest of `n` pairs in order; no pair may exceed `largest`.
+/// Puts the `k` smallest of some pairs into `kept`, in order.
 ///
 /// It keeps only pairs that can still be among them: few, unless the line descends.
-fn first<P: Ord + Copy>(
+fn first<P: Pair>(
     op: &'static str,
-    n: usize,
     k: usize,
-    largest: P,
-    pair: impl Fn(usize) -> P,
-) -> Result<Vec<P>> {
-    let room = n.min(k.saturating_mul(4).max(256));
-    let mut kept = memory::with_capacity(op, room)?;
-    let mut bound = largest;
-    for pair in (0..n).map(pair) {
+    all: impl ExactSizeIterator<Item = P>,
+    kept: &mut Vec<P>,
+) -> Result<()> {
+    let room = all.len().min(k.saturating_mul(4).max(256));
+    memory::reserve(op, kept, room)?;
+    let mut bound = P::LARGEST;
+    for pair in all {
         if pair > bound {
             continue;
         }
@@ -579,37 +588,116 @@ fn first<P: Ord + Copy>(
     }
     kept.sort_unstable();
     kept.truncate(k);
-    Ok(kept)
+    Ok(())
 }
 
-/// Writes the first `k` elements of each line in the order that `arrange` returns.
+/// Writes the `k` elements of each line that `wanted` names, in their order.
 fn select<T: Sortable>(
     op: &'static str,
     input: &[T],
-    [outer, dim, inner]: [usize; 3],
+    shape: [usize; 3],
     k: usize,
     values: &mut [T],
     indices: &mut [i64],
-    arrange: impl Fn(usize, &dyn Fn(usize) -> T) -> Result<Order> + Sync + Send,
+    wanted: impl Fn(&[T]) -> Wanted + Sync + Send,
 ) -> Result<()> {
-    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    let [outer, dim, inner] = shape;
+    expect_size(op, "input", input.len(), &shape)?;
     expect_size(op, "values", values.len(), &[outer, k, inner])?;
     expect_size(op, "indices", indices.len(), &[outer, k, inner])?;
     if values.is_empty() {
         return Ok(());
     }
-    parallel::chunks_mut(values, k * inner)
-        .zip(parallel::chunks_mut(indices, k * inner))
-        .zip(parallel::chunks(input, dim * inner))
-        .try_for_each(|((values, indices), input)| {
-            for j in 0..inner {
-                let order = arrange(dim, &|i| input[i * inner + j])?;
-                for place in 0..k {
-                    let i = order.index(place);
-                    values[place * inner + j] = input[i * inner + j];
-                    indices[place * inner + j] = i as i64;
+    let lines = Lines { op, input, shape, k };
+    let find = |values: &mut [T], indices: &mut [i64]| match is_narrow::<T>(dim) {
+        true => lines.select::<u64>(values, indices, &wanted),
+        false => lines.select::<u128>(values, indices, &wanted),
+    };
+    if inner == 1 || k == 1 {
+        return find(values, indices);
+    }
+    let mut found = memory::filled(op, values.len(), input[0])?;
+    let mut places = memory::zeroed(op, indices.len())?;
+    find(&mut found, &mut places)?;
+    lines.spread(&found, values);
+    lines.spread(&places, indices);
+    Ok(())
+}
+
+/// The lines of a tensor.
+struct Lines<'a, T> {
+    op: &'static str,
+    input: &'a [T],
+    shape: [usize; 3],
+    k: usize,
+}
+
+impl<T: Sortable> Lines<'_, T> {
+    /// Finds `k` elements of each line; those of a line are neighbours in the results.
+    fn select<P: Pair>(
+        &self,
+        values: &mut [T],
+        indices: &mut [i64],
+        wanted: &(impl Fn(&[T]) -> Wanted + Sync),
+    ) -> Result<()> {
+        let Lines { op, input, k, .. } = *self;
+        let [_, dim, inner] = self.shape;
+        let some = (parallel::CHUNK / dim).max(1);
+        let outputs =
+            parallel::chunks_mut(values, some * k).zip(parallel::chunks_mut(indices, some * k));
+        let scratch = || Ok((Vec::new(), Vec::new()));
+        outputs.enumerate().try_for_each_with(scratch, |(pairs, copies), (i, (values, indices))| {
+            let (first, count) = (i * some, values.len() / k);
+            let lines = match inner {
+                1 => &input[first * dim..][..count * dim],
+                _ => {
+                    self.copy(first, count, copies)?;
+                    &copies[..]
+                }
+            };
+            let outputs = values.chunks_exact_mut(k).zip(indices.chunks_exact_mut(k));
+            for (line, (values, indices)) in lines.chunks_exact(dim).zip(outputs) {
+                arrange::<T, P>(op, line, wanted(line), pairs)?;
+                for ((value, index), pair) in values.iter_mut().zip(indices).zip(&*pairs) {
+                    (*value, *index) = (line[pair.index()], pair.index() as i64);
                 }
             }
             Ok(())
         })
+    }
+
+    /// Copies lines side by side to one after the other.
+    fn copy(&self, first: usize, count: usize, to: &mut Vec<T>) -> Result<()> {
+        let [_, dim, inner] = self.shape;
+        to.clear();
+        memory::reserve(self.op, to, count * dim)?;
+        to.resize(count * dim, self.input[0]);
+        let (mut line, mut to) = (first, &mut to[..]);
+        while !to.is_empty() {
+            let (slab, column) = (line / inner, line % inner);
+            let columns = (inner - column).min(to.len() / dim);
+            let (part, rest) = to.split_at_mut(columns * dim);
+            for i in 0..dim {
+                let row = &self.input[(slab * dim + i) * inner + column..][..columns];
+                for (j, &x) in row.iter().enumerate() {
+                    part[j * dim + i] = x;
+                }
+            }
+            (line, to) = (line + columns, rest);
+        }
+        Ok(())
+    }
+
+    /// Writes results of which those of a line are neighbours as rows of a result for each line.
+    fn spread<R: Copy + Send + Sync>(&self, from: &[R], to: &mut [R]) {
+        let (k, inner) = (self.k, self.shape[2]);
+        parallel::rows(inner, to, |start, to| {
+            for (row, to) in (start / inner..).zip(to.chunks_exact_mut(inner)) {
+                let from = &from[row / k * k * inner + row % k..];
+                for (to, &from) in to.iter_mut().zip(from.iter().step_by(k)) {
+                    *to = from;
+                }
+            }
+        });
+    }
 }

@@ -9,6 +9,7 @@ mod conv;
 mod ctc;
 mod elementwise;
 mod embedding;
+mod formula;
 mod grid_sample;
 mod index;
 mod interpolate;
@@ -44,6 +45,7 @@ pub use elementwise::{
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
+pub use formula::{Formula, Step};
 pub use grid_sample::{GridSample, GridSampleGridGrad, GridSampleInputGrad};
 pub use index::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,

@@ -1,5 +1,6 @@
 mod activation;
 mod choice;
+mod formula;
 mod gelu;
 mod integer;
 mod mixed;
@@ -13,6 +14,8 @@ pub use activation::{
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled, weigh};
+pub(super) use formula::formula;
+pub(crate) use formula::{Steps, Symbol, formula_of_values};
 pub use gelu::{gelu, gelu_tanh};
 pub use integer::{floor_divide, remainder};
 pub use mixed::{addcdiv, addcmul, lerp, logaddexp, logit};

@@ -1,8 +1,9 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{add, decayed, div, full_like, mul, offset, scale_add, sqrt};
+use super::arithmetic::{full_like, write_decayed, write_scale_add};
 use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
+use crate::functional::formula_of_values;
 use crate::nn::options::setters;
 
 /// The Adagrad optimiser: divides each gradient by the root of the sum of all squared gradients so
@@ -84,16 +85,25 @@ impl Rule for AdagradRule {
         gradient: &Value,
         kept: &mut Kept,
     ) -> Result<Value> {
-        let g = decayed(gradient, self.weight_decay, parameter)?;
         let old = match kept.get(SUM) {
             Some(sum) => sum.clone(),
             None => full_like(parameter, self.initial_accumulator_value)?,
         };
-        let sum = add(&old, &mul(&g, &g)?)?;
-        let direction = div(&g, &offset(&sqrt(&sum)?, self.eps)?)?;
-        kept.insert(SUM, sum);
+        let sum = formula_of_values([&old, gradient, parameter], |f, [old, g, parameter]| {
+            let g = write_decayed(f, g, self.weight_decay, parameter);
+            let square = f.mul(g, g);
+            f.add(old, square)
+        })?;
         let rate = lr / (1.0 + (step - 1) as f64 * self.lr_decay);
-        scale_add(&direction, -rate, parameter)
+        let moved = formula_of_values([&sum, gradient, parameter], |f, [sum, g, parameter]| {
+            let g = write_decayed(f, g, self.weight_decay, parameter);
+            let root = f.sqrt(sum);
+            let root = f.affine(root, 1.0, self.eps);
+            let direction = f.div(g, root);
+            write_scale_add(f, direction, -rate, parameter)
+        })?;
+        kept.insert(SUM, sum);
+        Ok(moved)
     }
 }
 

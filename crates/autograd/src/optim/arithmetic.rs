@@ -4,6 +4,7 @@
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Unary, UnaryKind};
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
+use crate::functional::{Steps, Symbol};
 use crate::run;
 
 pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
@@ -12,10 +13,6 @@ pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
 
 pub(super) fn add(a: &Value, b: &Value) -> Result<Value> {
     binary(BinaryKind::Add, a, b)
-}
-
-pub(super) fn sub(a: &Value, b: &Value) -> Result<Value> {
-    binary(BinaryKind::Sub, a, b)
 }
 
 pub(super) fn mul(a: &Value, b: &Value) -> Result<Value> {
@@ -70,6 +67,23 @@ pub(super) fn decayed(gradient: &Value, decay: f64, parameter: &Value) -> Result
 /// Returns `share * old + (1 - share) * new` with three roundings.
 pub(super) fn averaged(old: &Value, share: f64, new: &Value) -> Result<Value> {
     add(&scale(old, share)?, &scale(new, 1.0 - share)?)
+}
+
+/// Writes [`decayed`].
+pub(super) fn write_decayed(f: &mut Steps, g: Symbol, decay: f64, parameter: Symbol) -> Symbol {
+    if decay == 0.0 { g } else { write_scale_add(f, parameter, decay, g) }
+}
+
+/// Writes [`averaged`].
+pub(super) fn write_averaged(f: &mut Steps, old: Symbol, share: f64, new: Symbol) -> Symbol {
+    let (old, new) = (f.times(old, share), f.times(new, 1.0 - share));
+    f.add(old, new)
+}
+
+/// Writes [`scale_add`].
+pub(super) fn write_scale_add(f: &mut Steps, x: Symbol, factor: f64, y: Symbol) -> Symbol {
+    let x = f.times(x, factor);
+    f.add(x, y)
 }
 
 /// Casts to another type.

@@ -1,8 +1,9 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{averaged, decayed, div, mul, offset, scale_add, sqrt, sub};
+use super::arithmetic::{write_averaged, write_decayed, write_scale_add};
 use super::descent::{check_setting, kept_or_zeros};
 use super::{Descent, Kept, Options, Rule};
+use crate::functional::{Steps, Symbol, formula_of_values};
 use crate::nn::options::setters;
 
 /// The RMSprop optimiser: divides each gradient by the root of the mean square of recent gradients.
@@ -96,24 +97,52 @@ impl Rule for RmsPropRule {
         gradient: &Value,
         kept: &mut Kept,
     ) -> Result<Value> {
-        let g = decayed(gradient, self.weight_decay, parameter)?;
-        let mut average = |name, new: &Value| -> Result<Value> {
-            let average = averaged(&kept_or_zeros(kept, name, parameter)?, self.alpha, new)?;
+        let decay = self.weight_decay;
+        let mut average = |name, is_square: bool| -> Result<Value> {
+            let old = kept_or_zeros(kept, name, parameter)?;
+            let average =
+                formula_of_values([&old, gradient, parameter], |f, [old, g, parameter]| {
+                    let g = write_decayed(f, g, decay, parameter);
+                    let new = if is_square { f.mul(g, g) } else { g };
+                    write_averaged(f, old, self.alpha, new)
+                })?;
             kept.insert(name, average.clone());
             Ok(average)
         };
-        let mut square = average(SQUARE, &mul(&g, &g)?)?;
-        if self.centered {
-            let mean = average(MEAN, &g)?;
-            square = sub(&square, &mul(&mean, &mean)?)?;
+        let square = average(SQUARE, true)?;
+        let mean = if self.centered { average(MEAN, false)? } else { square.clone() };
+        let old = match self.momentum != 0.0 {
+            true => kept_or_zeros(kept, VELOCITY, parameter)?,
+            false => square.clone(),
+        };
+        let velocity = |f: &mut Steps, [g, parameter, square, mean, old]: [Symbol; 5]| {
+            let g = write_decayed(f, g, decay, parameter);
+            let mut spread = square;
+            if self.centered {
+                let mean = f.mul(mean, mean);
+                spread = f.sub(square, mean);
+            }
+            let root = f.sqrt(spread);
+            let root = f.affine(root, 1.0, self.eps);
+            let direction = f.div(g, root);
+            match self.momentum != 0.0 {
+                true => write_scale_add(f, old, self.momentum, direction),
+                false => direction,
+            }
+        };
+        let inputs = [gradient, parameter, &square, &mean, &old];
+        if self.momentum == 0.0 {
+            return formula_of_values(inputs, |f, inputs| {
+                let direction = velocity(f, inputs);
+                write_scale_add(f, direction, -lr, inputs[1])
+            });
         }
-        let mut direction = div(&g, &offset(&sqrt(&square)?, self.eps)?)?;
-        if self.momentum != 0.0 {
-            let old = kept_or_zeros(kept, VELOCITY, parameter)?;
-            direction = scale_add(&old, self.momentum, &direction)?;
-            kept.insert(VELOCITY, direction.clone());
-        }
-        scale_add(&direction, -lr, parameter)
+        let velocity = formula_of_values(inputs, velocity)?;
+        let moved = formula_of_values([&velocity, parameter], |f, [velocity, parameter]| {
+            write_scale_add(f, velocity, -lr, parameter)
+        })?;
+        kept.insert(VELOCITY, velocity);
+        Ok(moved)
     }
 }
 

@@ -1,6 +1,6 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, LogitLoss,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Formula, Gelu, GeluGrad, LogitLoss,
     LogitLossGrad, Ramp, RampGrad, SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
@@ -77,6 +77,7 @@ pub(super) fn register_all() {
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, logit_loss_grad));
+    register(Kernel::portable("vectorized", FLOATS, EACH, formula));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, select));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, |op: &Cast, ()| {
@@ -110,7 +111,7 @@ fn binary<T: Element>(
     shape: &[usize],
     f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
-    let runs = Runs::new([&op.a, &op.b], shape)?;
+    let runs = Runs::new([&op.a, &op.b], shape, SHORT)?;
     let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
     filled(shape, |out| {
         runs.each(out, |[start_a, start_b], out| {
@@ -118,6 +119,40 @@ fn binary<T: Element>(
         })
     })
 }
+
+fn formula(op: &Formula, shape: &PerDim) -> Result<Tensor> {
+    match &op.inputs[..] {
+        [a] => formula_of(op, [a], shape),
+        [a, b] => formula_of(op, [a, b], shape),
+        [a, b, c] => formula_of(op, [a, b, c], shape),
+        [a, b, c, d] => formula_of(op, [a, b, c, d], shape),
+        [a, b, c, d, e] => formula_of(op, [a, b, c, d, e], shape),
+        _ => unreachable!("the plan checks the number of inputs"),
+    }
+}
+
+fn formula_of<const N: usize>(
+    op: &Formula,
+    inputs: [&Tensor; N],
+    shape: &PerDim,
+) -> Result<Tensor> {
+    let runs = Runs::new(inputs, shape, elementwise::FORMULA_RUN)?;
+    with_float!(inputs[0].dtype(), T => {
+        let mut each = Vec::with_capacity(N);
+        for i in 0..N {
+            each.push(runs.operands::<T>(i)?);
+        }
+        filled(shape, |out| {
+            runs.each(out, |starts, out| {
+                let operands: [_; N] = std::array::from_fn(|i| each[i](starts[i], out.len()));
+                elementwise::formula(&op.steps, &operands, out)
+            })
+        })
+    })
+}
+
+/// Runs of fewer elements cost more than a copy.
+const SHORT: usize = 32;
 
 /// Operands of one shape. The elements of a run are neighbours in an operand, or all the same.
 struct Runs<const N: usize> {
@@ -128,7 +163,8 @@ struct Runs<const N: usize> {
 }
 
 impl<const N: usize> Runs<N> {
-    fn new(operands: [&Tensor; N], shape: &[usize]) -> Result<Runs<N>> {
+    /// Copies the operands to one run if they have runs of fewer than `least` elements.
+    fn new(operands: [&Tensor; N], shape: &[usize], least: usize) -> Result<Runs<N>> {
         let mut operands = try_each(&operands, |x| x.expand(shape))?;
         // Trailing dimensions over which each operand is dense or constant form one run.
         let mut dims = shape.len();
@@ -136,7 +172,7 @@ impl<const N: usize> Runs<N> {
             dims -= 1;
         }
         let length: usize = shape[dims..].iter().product();
-        if length < 32 && length < operands[0].numel() {
+        if length < least && length < operands[0].numel() {
             dims = 0;
             operands = try_each(&operands, |x| x.contiguous())?;
         }
@@ -228,7 +264,7 @@ fn compared<T: Element + PartialOrd>(
     b: &Tensor,
     shape: &[usize],
 ) -> Result<Tensor> {
-    let runs = Runs::new([a, b], shape)?;
+    let runs = Runs::new([a, b], shape, SHORT)?;
     let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
     let mut out = Tensor::scratch(shape, DType::Bool)?;
     runs.each(out.as_mut_slice()?, |[start_a, start_b], out| {
@@ -248,7 +284,7 @@ pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
 }
 
 fn select(op: &Where, shape: &PerDim) -> Result<Tensor> {
-    let runs = Runs::new([&op.condition, &op.a, &op.b], shape)?;
+    let runs = Runs::new([&op.condition, &op.a, &op.b], shape, SHORT)?;
     let mut out = Tensor::scratch(shape, op.a.dtype())?;
     with_bits!(op.a.dtype(), T => {
         let (condition, a, b) = (runs.operands(0)?, runs.operands::<T>(1)?, runs.operands(2)?);

@@ -40,7 +40,9 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
                 skipped -= first;
                 let (part, rest) = to.split_at_mut((width - first).min(to.len()));
                 match from {
-                    Part::Each(from) => part.copy_from_slice(&from[i * width + first..][..part.len()]),
+                    Part::Each(from) => {
+                        part.copy_from_slice(&from[i * width + first..][..part.len()])
+                    }
                     Part::Same(value) => part.fill(value),
                 }
                 to = rest;

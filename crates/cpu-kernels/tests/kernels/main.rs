@@ -5,6 +5,7 @@ mod embedding;
 mod environment;
 mod exact;
 mod flushed;
+mod formula;
 mod grid_sample;
 mod index;
 mod integer;

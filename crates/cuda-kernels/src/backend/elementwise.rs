@@ -1,7 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
-    Affine, Binary, Cast, Compare, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp, RampGrad,
-    SiluGrad, Unary, Where,
+    Affine, Binary, Cast, Compare, Formula, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp,
+    RampGrad, SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor, bf16, f16};
@@ -42,6 +42,7 @@ pub(super) fn register_all() {
             })
         })
     }));
+    register(portable("composed", FLOATS, EACH, |op: &Formula, _| op.by_steps()));
     register(portable("composed", FLOATS, EACH, |op: &Gelu, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {

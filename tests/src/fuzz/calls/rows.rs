@@ -131,6 +131,25 @@ fn elementwise(calls: &mut Calls) {
         let [grad, x] = [(); 2].map(|()| d.tensor(&shape, dtype));
         Ok(RampGrad { kind, grad, x })
     });
+    calls.op("formula", |d| {
+        let dtype = d.float();
+        let [a, b] = pair(d, dtype);
+        let count = d.below(9);
+        let steps = (0..count).map(|i| {
+            // Some steps read what is not computed yet.
+            let [a, b, c] = [(); 3].map(|()| d.below(i + 3));
+            match d.below(6) {
+                0 => Step::Number(d.real(0.5)),
+                1 => Step::Unary(d.pick(&UNARY), a),
+                2 => Step::Binary(d.pick(&BINARY), a, b),
+                3 => Step::Affine { x: a, scale: d.real(2.0), shift: d.real(-1.0) },
+                4 => Step::Compare(d.pick(&COMPARE), a, b),
+                _ => Step::Where { condition: a, a: b, b: c },
+            }
+        });
+        let steps = steps.collect();
+        Ok(Formula { inputs: vec![a, b], steps })
+    });
     calls.op("compare", |d| {
         let (kind, dtype) = (d.pick(&COMPARE), d.any_type());
         let [a, b] = pair(d, dtype);

@@ -8,9 +8,9 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::choice::{clamp, compare, nan_sloped, scalar_like, weigh, where_};
+use super::formula::formula;
 use super::{
-    abs, add, affine, binary, div, exp, expm1, fused, mul, neg, sigmoid, sub, tanh, times, unary,
-    wanted,
+    abs, add, affine, binary, div, expm1, fused, mul, neg, sigmoid, sub, tanh, times, unary, wanted,
 };
 use crate::dims::Dim;
 use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
@@ -273,15 +273,23 @@ pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
-    let positive = compare(CompareKind::Gt, x, 0.0)?;
-    let curve = times(&expm1(&x.detach())?, alpha)?;
-    let value = where_(&positive, &x.detach(), &curve)?.value().clone();
+    let value = formula([&x.detach()], |f, [x]| {
+        let positive = f.compare_to(CompareKind::Gt, x, 0.0);
+        let curve = f.expm1(x);
+        let curve = f.times(curve, alpha);
+        f.choose(positive, x, curve)
+    })?;
     let saved = x.clone();
-    Ok(Tensor::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value.into(), &[x], move |grad| {
         // Large arguments would overflow, and with them the second derivative.
-        let below = where_(&positive, &scalar_like(&saved, 0.0)?, &saved)?;
-        let slope = mul(&times(grad, alpha)?, &exp(&below)?)?;
-        Ok(vec![Some(where_(&positive, grad, &slope)?)])
+        let part = formula([grad, &saved], |f, [grad, x]| {
+            let (positive, zero) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(0.0));
+            let below = f.choose(positive, zero, x);
+            let (scaled, slope) = (f.times(grad, alpha), f.exp(below));
+            let slope = f.mul(scaled, slope);
+            f.choose(positive, grad, slope)
+        })?;
+        Ok(vec![Some(part)])
     }))
 }
 

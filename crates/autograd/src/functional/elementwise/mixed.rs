@@ -4,12 +4,13 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{Error, Result};
 
+use super::formula::{Steps, Symbol, formula};
 use super::{
     abs, add, affine, choice::hard_clamp, compare, div, exp, log, log1p, maximum, mul, neg,
-    relation, scalar_like, scaled, sub, wanted, where_,
+    relation, scalar_like, sub, wanted, where_,
 };
 use crate::functional::broadcast::sum_to;
-use crate::functional::{Operand, isinf, logical_and, logical_or, masked_fill};
+use crate::functional::{Operand, logical_and, logical_or};
 use crate::{Tensor, no_grad};
 
 /// Interpolates linearly: `start + weight · (end − start)`, or from a weight of 1/2 on
@@ -53,29 +54,49 @@ pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor
         Ok(vec![
             wanted(&a, || sum_to(&lerp(grad, &zero, &w)?, a.shape()))?,
             wanted(&b, || sum_to(&lerp(&zero, grad, &w)?, b.shape()))?,
-            wanted(&w, || sum_to(&mul(grad, &way(&a, &b)?)?, w.shape()))?,
+            wanted(&w, || {
+                sum_to(&mul(grad, &formula([&a, &b], |f, [a, b]| way(f, a, b))?)?, w.shape())
+            })?,
         ])
     }))
 }
 
 /// Returns the value of [`lerp`].
+#[track_caller]
 fn between(start: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let way = way(start, end)?;
-    let near = compare(CompareKind::Lt, &abs(weight)?, 0.5)?;
-    let part = where_(&near, weight, &affine(weight, 1.0, -1.0)?)?;
-    let along = add(&where_(&near, start, end)?, &mul(&part, &way)?)?;
-    let share = |weight: &Tensor, end: &Tensor| {
-        let none = compare(CompareKind::Eq, weight, 0.0)?;
-        masked_fill(&mul(weight, end)?, &none, 0.0)
-    };
-    let mixed = add(&share(&affine(weight, -1.0, 1.0)?, start)?, &share(weight, end)?)?;
-    where_(&isinf(&way)?, &mixed, &along)
+    formula([start, end, weight], |f, [start, end, weight]| {
+        let way = way(f, start, end);
+        let size = f.abs(weight);
+        let near = f.compare_to(CompareKind::Lt, size, 0.5);
+        let short = f.affine(weight, 1.0, -1.0);
+        let part = f.choose(near, weight, short);
+        let (from, moved) = (f.choose(near, start, end), f.mul(part, way));
+        let along = f.add(from, moved);
+        let rest = f.affine(weight, -1.0, 1.0);
+        let mut share = |weight, end| {
+            let none = f.compare_to(CompareKind::Eq, weight, 0.0);
+            let (zero, product) = (f.number(0.0), f.mul(weight, end));
+            f.choose(none, zero, product)
+        };
+        let (of_start, of_end) = (share(rest, start), share(weight, end));
+        let mixed = f.add(of_start, of_end);
+        let is_infinite = is_infinite(f, way);
+        f.choose(is_infinite, mixed, along)
+    })
 }
 
-/// Returns `end − start`; equal infinities differ by 0.
-fn way(start: &Tensor, end: &Tensor) -> Result<Tensor> {
-    let equal = logical_and(&isinf(start)?, &relation(CompareKind::Eq, start, end)?)?;
-    masked_fill(&sub(end, start)?, &equal, 0.0)
+/// Writes `end − start`; equal infinities differ by 0.
+fn way(f: &mut Steps, start: Symbol, end: Symbol) -> Symbol {
+    let is_infinite = is_infinite(f, start);
+    let equal = f.compare(CompareKind::Eq, start, end);
+    let both = f.choose(is_infinite, equal, is_infinite);
+    let (zero, way) = (f.number(0.0), f.sub(end, start));
+    f.choose(both, zero, way)
+}
+
+fn is_infinite(f: &mut Steps, x: Symbol) -> Symbol {
+    let size = f.abs(x);
+    f.compare_to(CompareKind::Eq, size, f64::INFINITY)
 }
 
 /// Computes `x + value · a · b`, with broadcasting. PyTorch's default `value` is 1.
@@ -104,7 +125,11 @@ fn way(start: &Tensor, end: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor> {
-    add(x, &mul(&scaled(a, value)?, b)?)
+    formula([x, a, b], |f, [x, a, b]| {
+        let a = scaled(f, a, value);
+        let product = f.mul(a, b);
+        f.add(x, product)
+    })
 }
 
 /// Computes `x + value · a / b`, with broadcasting. PyTorch's default `value` is 1.
@@ -133,7 +158,19 @@ pub fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
 #[named]
 #[track_caller]
 pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor> {
-    add(x, &div(&scaled(a, value)?, b)?)
+    formula([x, a, b], |f, [x, a, b]| {
+        let a = scaled(f, a, value);
+        let quotient = f.div(a, b);
+        f.add(x, quotient)
+    })
+}
+
+fn scaled(f: &mut Steps, x: Symbol, factor: f64) -> Symbol {
+    if factor == 1.0 {
+        return x;
+    }
+    let factor = f.number(factor);
+    f.mul(x, factor)
 }
 
 /// Computes `log(exp(a) + exp(b))` without overflow, with broadcasting.

@@ -6,10 +6,10 @@ use samebits_tensor_core::{Error, Result};
 
 use super::{Reduction, expect_shape, reduced};
 use crate::functional::elementwise::{
-    abs, add, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg,
-    scalar_like, sigmoid, square, sub, times, wanted, weigh, where_,
+    Steps, Symbol, add, affine, compare, div, exp, formula, log, log_sigmoid, mul, neg,
+    scalar_like, sigmoid, sub, wanted, weigh, where_,
 };
-use crate::functional::support::{masked, masked_fill};
+use crate::functional::support::masked_fill;
 use crate::{Tensor, is_recording, run, untracked};
 
 /// Computes the squared error `(input − target)²`.
@@ -25,7 +25,11 @@ use crate::{Tensor, is_recording, run, untracked};
 #[track_caller]
 pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("mse_loss", "the target", target, input.shape())?;
-    reduced(&square(&sub(input, target)?)?, reduction)
+    let losses = formula([input, target], |f, [x, t]| {
+        let d = f.sub(x, t);
+        f.square(d)
+    })?;
+    reduced(&losses, reduction)
 }
 
 /// Computes the absolute error `|input − target|`; its gradient is 0 if they are equal.
@@ -41,7 +45,7 @@ pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result
 #[track_caller]
 pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("l1_loss", "the target", target, input.shape())?;
-    reduced(&abs(&sub(input, target)?)?, reduction)
+    reduced(&formula([input, target], distance)?, reduction)
 }
 
 /// Computes `d² / (2 · beta)` if `d < beta`, else `d − beta / 2`, where `d = |input − target|`.
@@ -66,13 +70,14 @@ pub fn smooth_l1_loss(
         return Err(Error::invalid(OP, format!("beta must be finite and at least 0, got {beta}")));
     }
     expect_shape(OP, "the target", target, input.shape())?;
-    let d = abs(&sub(input, target)?)?;
-    if beta == 0.0 {
-        return reduced(&d, reduction);
-    }
-    let near = compare(CompareKind::Lt, &d, beta)?;
-    let bowl = times(&square(&masked(&near, &d)?)?, 0.5 / beta)?;
-    reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
+    let losses = formula([input, target], |f, inputs| {
+        let d = distance(f, inputs);
+        if beta == 0.0 {
+            return d;
+        }
+        bowl_or(f, d, beta, 0.5 / beta, |f| f.affine(d, 1.0, -0.5 * beta))
+    })?;
+    reduced(&losses, reduction)
 }
 
 /// Computes `d² / 2` if `d < delta`, else `delta · (d − delta / 2)`, where `d = |input − target|`.
@@ -97,11 +102,37 @@ pub fn huber_loss(
         return Err(Error::invalid(OP, format!("delta must be finite and positive, got {delta}")));
     }
     expect_shape(OP, "the target", target, input.shape())?;
-    let d = abs(&sub(input, target)?)?;
-    let near = compare(CompareKind::Lt, &d, delta)?;
-    let bowl = times(&square(&masked(&near, &d)?)?, 0.5)?;
-    let line = times(&affine(&d, 1.0, -0.5 * delta)?, delta)?;
-    reduced(&where_(&near, &bowl, &line)?, reduction)
+    let losses = formula([input, target], |f, inputs| {
+        let d = distance(f, inputs);
+        bowl_or(f, d, delta, 0.5, |f| {
+            let line = f.affine(d, 1.0, -0.5 * delta);
+            f.times(line, delta)
+        })
+    })?;
+    reduced(&losses, reduction)
+}
+
+/// Writes `|x − t|`.
+fn distance(f: &mut Steps, [x, t]: [Symbol; 2]) -> Symbol {
+    let d = f.sub(x, t);
+    f.abs(d)
+}
+
+/// Writes `scale · d²` below a bound, which far distances do not enter, and `line` from it on.
+fn bowl_or(
+    f: &mut Steps,
+    d: Symbol,
+    bound: f64,
+    scale: f64,
+    line: impl FnOnce(&mut Steps) -> Symbol,
+) -> Symbol {
+    let near = f.compare_to(CompareKind::Lt, d, bound);
+    let zero = f.number(0.0);
+    let inside = f.choose(near, d, zero);
+    let square = f.square(inside);
+    let bowl = f.times(square, scale);
+    let line = line(f);
+    f.choose(near, bowl, line)
 }
 
 /// Computes `−weight · (target · log(input) + (1 − target) · log(1 − input))`, with each logarithm
@@ -130,21 +161,42 @@ pub fn binary_cross_entropy(
     const OP: &str = "binary_cross_entropy";
     expect_shape(OP, "the target", target, input.shape())?;
     check_probabilities(OP, input)?;
-    let floor = |x: Tensor| clamp(&x, Some(-100.0), None);
-    let (x, t) = (input.detach(), target.detach());
-    let miss = floor(log1p(&neg(&x)?)?)?;
-    let hit = floor(log(&x)?)?;
-    let value = sub(&mul(&affine(&t, 1.0, -1.0)?, &miss)?, &mul(&t, &hit)?)?;
+    // Logarithms, at least −100.
+    let floor = |f: &mut Steps, x: Symbol| {
+        let least = f.number(-100.0);
+        f.maximum(x, least)
+    };
+    let logs = move |f: &mut Steps, x: Symbol| {
+        let rest = f.neg(x);
+        let miss = f.log1p(rest);
+        let miss = floor(f, miss);
+        let hit = f.log(x);
+        (miss, floor(f, hit))
+    };
+    let value = formula([&input.detach(), &target.detach()], |f, [x, t]| {
+        let (miss, hit) = logs(f, x);
+        let rest = f.affine(t, 1.0, -1.0);
+        let (missed, hit) = (f.mul(rest, miss), f.mul(t, hit));
+        f.sub(missed, hit)
+    })?;
     let (x, t) = (input.clone(), target.clone());
-    let losses = Tensor::computed(value.value().clone(), &[input, target], move |grad| {
+    let losses = Tensor::computed(value.into(), &[input, target], move |grad| {
         let of_input = || {
-            let spread = mul(&affine(&x, -1.0, 1.0)?, &x)?;
-            let spread = maximum(&spread, &scalar_like(&x, 1e-12)?)?;
-            div(&mul(grad, &sub(&x, &t)?)?, &spread)
+            formula([grad, &x, &t], |f, [grad, x, t]| {
+                let rest = f.affine(x, -1.0, 1.0);
+                let (spread, least) = (f.mul(rest, x), f.number(1e-12));
+                let spread = f.maximum(spread, least);
+                let d = f.sub(x, t);
+                let product = f.mul(grad, d);
+                f.div(product, spread)
+            })
         };
         let of_target = || {
-            let slope = sub(&floor(log1p(&neg(&x)?)?)?, &floor(log(&x)?)?)?;
-            mul(grad, &slope)
+            formula([grad, &x], |f, [grad, x]| {
+                let (miss, hit) = logs(f, x);
+                let slope = f.sub(miss, hit);
+                f.mul(grad, slope)
+            })
         };
         Ok(vec![wanted(&x, of_input)?, wanted(&t, of_target)?])
     });

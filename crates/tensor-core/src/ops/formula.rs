@@ -1,0 +1,187 @@
+//! Compositions of elementwise operations.
+
+use super::{
+    Affine, Binary, BinaryKind, Compare, CompareKind, Unary, UnaryKind, Where, expect_dtype,
+    expect_float,
+};
+use crate::layout::{PerDim, broadcast};
+use crate::{DType, Error, Op, Result, Tensor, dispatch, observe};
+
+/// A composition of elementwise operations, with broadcasting, which needs no memory for what lies
+/// between. Each step is rounded as the operation of its name is.
+#[derive(Clone, Debug)]
+pub struct Formula {
+    /// The operands: floats of one type, at most [`MOST_INPUTS`](Formula::MOST_INPUTS).
+    pub inputs: Vec<Tensor>,
+    /// The steps, of which the last computes the result. The values are counted from 0: first the
+    /// inputs, then the results of the steps.
+    pub steps: Vec<Step>,
+}
+
+/// A step of a [`Formula`]; a `usize` is the number of an earlier value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// A number, rounded to the type of the inputs.
+    Number(f64),
+    /// A function of one value.
+    Unary(UnaryKind, usize),
+    /// A function of two values.
+    Binary(BinaryKind, usize, usize),
+    /// `x · scale + shift`, as [`Affine`].
+    Affine {
+        /// The argument.
+        x: usize,
+        /// The factor.
+        scale: f64,
+        /// The addend.
+        shift: f64,
+    },
+    /// A comparison of two values, whose result is a truth value.
+    Compare(CompareKind, usize, usize),
+    /// The first value where the truth value holds, else the second. Both are floats, or both are
+    /// truth values.
+    Where {
+        /// The truth value.
+        condition: usize,
+        /// Taken where it holds.
+        a: usize,
+        /// Taken elsewhere.
+        b: usize,
+    },
+}
+
+impl Step {
+    /// Returns the numbers of the values that the step reads.
+    pub fn arguments(&self) -> impl Iterator<Item = usize> + use<> {
+        let arguments = match *self {
+            Step::Number(_) => [None; 3],
+            Step::Unary(_, x) | Step::Affine { x, .. } => [Some(x), None, None],
+            Step::Binary(_, a, b) | Step::Compare(_, a, b) => [Some(a), Some(b), None],
+            Step::Where { condition, a, b } => [Some(condition), Some(a), Some(b)],
+        };
+        arguments.into_iter().flatten()
+    }
+
+    /// Returns the step with the value `number(x)` in place of each value `x` that it reads.
+    #[must_use]
+    pub fn renumbered(self, number: impl Fn(usize) -> usize) -> Step {
+        match self {
+            Step::Number(x) => Step::Number(x),
+            Step::Unary(kind, x) => Step::Unary(kind, number(x)),
+            Step::Binary(kind, a, b) => Step::Binary(kind, number(a), number(b)),
+            Step::Affine { x, scale, shift } => Step::Affine { x: number(x), scale, shift },
+            Step::Compare(kind, a, b) => Step::Compare(kind, number(a), number(b)),
+            Step::Where { condition, a, b } => {
+                Step::Where { condition: number(condition), a: number(a), b: number(b) }
+            }
+        }
+    }
+}
+
+impl Formula {
+    /// The number of inputs that a formula may have.
+    pub const MOST_INPUTS: usize = 5;
+
+    /// Computes the formula by an operation for each step, unobserved, for devices without a kernel
+    /// that takes it whole.
+    ///
+    /// # Errors
+    ///
+    /// As the operations.
+    pub fn by_steps(&self) -> Result<Tensor> {
+        let first = &self.inputs[0];
+        let number = |x: f64| {
+            let host = match first.dtype() {
+                DType::F32 => Tensor::scalar(x as f32),
+                _ => Tensor::scalar(x),
+            };
+            host.to(first.device())
+        };
+        let mut values = self.inputs.clone();
+        observe::unobserved(|| {
+            for step in &self.steps {
+                let value = |i: usize| values[i].clone();
+                let next = match *step {
+                    Step::Number(x) => number(x)?,
+                    Step::Unary(kind, x) => dispatch(&Unary { kind, x: value(x) })?,
+                    Step::Binary(kind, a, b) => {
+                        dispatch(&Binary { kind, a: value(a), b: value(b) })?
+                    }
+                    Step::Affine { x, scale, shift } => {
+                        dispatch(&Affine { x: value(x), scale, shift })?
+                    }
+                    Step::Compare(kind, a, b) => {
+                        dispatch(&Compare { kind, a: value(a), b: value(b) })?
+                    }
+                    Step::Where { condition, a, b } => {
+                        dispatch(&Where { condition: value(condition), a: value(a), b: value(b) })?
+                    }
+                };
+                values.push(next);
+            }
+            Ok(())
+        })?;
+        let result = values.pop().expect("a formula has a step");
+        result.expand(&self.plan()?)?.contiguous()
+    }
+
+    /// Checks that each step reads earlier values of the right kind.
+    fn check_steps(&self) -> Result<()> {
+        let mut truths = vec![false; self.inputs.len()];
+        for (i, step) in self.steps.iter().enumerate() {
+            let place = self.inputs.len() + i;
+            if let Some(later) = step.arguments().find(|&x| x >= place) {
+                let message = format!("step {i} reads value {later}, expected one below {place}");
+                return Err(Error::invalid(Self::NAME, message));
+            }
+            let wanted = match *step {
+                Step::Binary(BinaryKind::FloorDivide | BinaryKind::Remainder, ..) => {
+                    let message = format!("step {i}, {step:?}, is defined for integers only");
+                    return Err(Error::invalid(Self::NAME, message));
+                }
+                Step::Where { condition, a, b } => truths[condition] && truths[a] == truths[b],
+                _ => step.arguments().all(|x| !truths[x]),
+            };
+            if !wanted {
+                let message = format!("step {i}, {step:?}, takes a truth value for a number");
+                return Err(Error::invalid(Self::NAME, message));
+            }
+            truths.push(match *step {
+                Step::Compare(..) => true,
+                Step::Where { a, .. } => truths[a],
+                _ => false,
+            });
+        }
+        match self.steps.last() {
+            Some(_) if truths.last() == Some(&false) => Ok(()),
+            _ => Err(Error::invalid(Self::NAME, "the last step must compute a number")),
+        }
+    }
+}
+
+impl Op for Formula {
+    const NAME: &'static str = "formula";
+    /// The shape of the result.
+    type Plan = PerDim;
+    type Output = Tensor;
+
+    crate::inputs![inputs];
+    crate::parameters![steps];
+
+    fn plan(&self) -> Result<PerDim> {
+        let Some(first) = self.inputs.first().filter(|_| self.inputs.len() <= Self::MOST_INPUTS)
+        else {
+            let (most, got) = (Self::MOST_INPUTS, self.inputs.len());
+            let message = format!("expected 1 to {most} inputs, got {got}");
+            return Err(Error::invalid(Self::NAME, message));
+        };
+        expect_float(Self::NAME, "the first input", first)?;
+        let mut shape = PerDim::from(first.shape());
+        for input in &self.inputs[1..] {
+            expect_dtype(Self::NAME, "another input", input, first.dtype())?;
+            shape = broadcast(Self::NAME, &shape, input.shape())?;
+        }
+        self.check_steps()?;
+        Ok(shape)
+    }
+}
