@@ -1,0 +1,240 @@
+//! The elements that a caller needs of every line along a dimension, in their order.
+
+use super::Sortable;
+use crate::error::{Result, expect_size};
+use crate::{memory, parallel};
+
+/// The number of elements of a line from which several threads sort it together.
+const LONG: usize = 1 << 16;
+
+/// An element of a line as its key and its index in one integer. No two pairs of a line are equal, so
+/// any sorting algorithm gives the stable order.
+pub(super) trait Pair: Ord + Copy + Send {
+    /// No pair is larger.
+    const LARGEST: Self;
+    /// What turns the order of keys round.
+    const FLIP: u64;
+
+    fn new(key: u64, index: usize) -> Self;
+
+    fn index(self) -> usize;
+}
+
+/// A 32-bit key and a 32-bit index.
+impl Pair for u64 {
+    const LARGEST: u64 = u64::MAX;
+    const FLIP: u64 = u32::MAX as u64;
+
+    fn new(key: u64, index: usize) -> u64 {
+        key << 32 | index as u64
+    }
+
+    fn index(self) -> usize {
+        (self & u64::from(u32::MAX)) as usize
+    }
+}
+
+impl Pair for u128 {
+    const LARGEST: u128 = u128::MAX;
+    const FLIP: u64 = u64::MAX;
+
+    fn new(key: u64, index: usize) -> u128 {
+        u128::from(key) << 64 | index as u128
+    }
+
+    fn index(self) -> usize {
+        self as u64 as usize
+    }
+}
+
+/// Returns true if the key and the index of a line's elements fit into 64 bits together.
+pub(super) fn is_narrow<T>(n: usize) -> bool {
+    size_of::<T>() == 4 && n <= 1 << 32
+}
+
+/// The elements of a line that a caller needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted {
+    /// The first `count` elements in order, at least 1.
+    First { count: usize, descending: bool },
+    /// The element at this place of the ascending order.
+    Place(usize),
+}
+
+/// Puts the wanted elements of a line into `pairs`, in order.
+pub(super) fn arrange<T: Sortable, P: Pair>(
+    op: &'static str,
+    line: &[T],
+    wanted: Wanted,
+    pairs: &mut Vec<P>,
+) -> Result<()> {
+    let flip = if let Wanted::First { descending: true, .. } = wanted { P::FLIP } else { 0 };
+    let all = line.iter().enumerate().map(|(i, x)| P::new(x.key() ^ flip, i));
+    pairs.clear();
+    match wanted {
+        Wanted::First { count: 1, .. } | Wanted::Place(0) => {
+            memory::reserve(op, pairs, 1)?;
+            pairs.extend(all.min());
+        }
+        Wanted::First { count, .. } if count < line.len() => {
+            first(op, count, all, pairs)?;
+        }
+        Wanted::First { .. } => {
+            memory::reserve(op, pairs, line.len())?;
+            pairs.extend(all);
+            match pairs.len() {
+                LONG.. => parallel::sort_unstable(pairs),
+                _ => pairs.sort_unstable(),
+            }
+        }
+        Wanted::Place(place) => {
+            memory::reserve(op, pairs, line.len())?;
+            pairs.extend(all);
+            let found = *pairs.select_nth_unstable(place).1;
+            pairs.clear();
+            pairs.push(found);
+        }
+    }
+    Ok(())
+}
+
+/// Puts the `k` smallest of some pairs into `kept`, in order.
+///
+/// It keeps only pairs that can still be among them: few, unless the line descends.
+fn first<P: Pair>(
+    op: &'static str,
+    k: usize,
+    all: impl ExactSizeIterator<Item = P>,
+    kept: &mut Vec<P>,
+) -> Result<()> {
+    let room = all.len().min(k.saturating_mul(4).max(256));
+    memory::reserve(op, kept, room)?;
+    let mut bound = P::LARGEST;
+    for pair in all {
+        if pair > bound {
+            continue;
+        }
+        if kept.len() == room {
+            bound = *kept.select_nth_unstable(k - 1).1;
+            kept.truncate(k);
+            if pair > bound {
+                continue;
+            }
+        }
+        kept.push(pair);
+    }
+    kept.sort_unstable();
+    kept.truncate(k);
+    Ok(())
+}
+
+/// Writes the `k` elements of each line that `wanted` names, in their order.
+pub(super) fn select<T: Sortable>(
+    op: &'static str,
+    input: &[T],
+    shape: [usize; 3],
+    k: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+    wanted: impl Fn(&[T]) -> Wanted + Sync + Send,
+) -> Result<()> {
+    let [outer, dim, inner] = shape;
+    expect_size(op, "input", input.len(), &shape)?;
+    expect_size(op, "values", values.len(), &[outer, k, inner])?;
+    expect_size(op, "indices", indices.len(), &[outer, k, inner])?;
+    if values.is_empty() {
+        return Ok(());
+    }
+    let lines = Lines { op, input, shape, k };
+    let find = |values: &mut [T], indices: &mut [i64]| match is_narrow::<T>(dim) {
+        true => lines.select::<u64>(values, indices, &wanted),
+        false => lines.select::<u128>(values, indices, &wanted),
+    };
+    if inner == 1 || k == 1 {
+        return find(values, indices);
+    }
+    let mut found = memory::filled(op, values.len(), input[0])?;
+    let mut places = memory::zeroed(op, indices.len())?;
+    find(&mut found, &mut places)?;
+    lines.spread(&found, values);
+    lines.spread(&places, indices);
+    Ok(())
+}
+
+/// The lines of a tensor.
+struct Lines<'a, T> {
+    op: &'static str,
+    input: &'a [T],
+    shape: [usize; 3],
+    k: usize,
+}
+
+impl<T: Sortable> Lines<'_, T> {
+    /// Finds `k` elements of each line; those of a line are neighbours in the results.
+    fn select<P: Pair>(
+        &self,
+        values: &mut [T],
+        indices: &mut [i64],
+        wanted: &(impl Fn(&[T]) -> Wanted + Sync),
+    ) -> Result<()> {
+        let Lines { op, input, k, .. } = *self;
+        let [_, dim, inner] = self.shape;
+        let some = (parallel::CHUNK / dim).max(1);
+        let outputs =
+            parallel::chunks_mut(values, some * k).zip(parallel::chunks_mut(indices, some * k));
+        let scratch = || Ok((Vec::new(), Vec::new()));
+        outputs.enumerate().try_for_each_with(scratch, |(pairs, copies), (i, (values, indices))| {
+            let (first, count) = (i * some, values.len() / k);
+            let lines = match inner {
+                1 => &input[first * dim..][..count * dim],
+                _ => {
+                    self.copy(first, count, copies)?;
+                    &copies[..]
+                }
+            };
+            let outputs = values.chunks_exact_mut(k).zip(indices.chunks_exact_mut(k));
+            for (line, (values, indices)) in lines.chunks_exact(dim).zip(outputs) {
+                arrange::<T, P>(op, line, wanted(line), pairs)?;
+                for ((value, index), pair) in values.iter_mut().zip(indices).zip(&*pairs) {
+                    (*value, *index) = (line[pair.index()], pair.index() as i64);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Copies lines side by side to one after the other.
+    fn copy(&self, first: usize, count: usize, to: &mut Vec<T>) -> Result<()> {
+        let [_, dim, inner] = self.shape;
+        to.clear();
+        memory::reserve(self.op, to, count * dim)?;
+        to.resize(count * dim, self.input[0]);
+        let (mut line, mut to) = (first, &mut to[..]);
+        while !to.is_empty() {
+            let (slab, column) = (line / inner, line % inner);
+            let columns = (inner - column).min(to.len() / dim);
+            let (part, rest) = to.split_at_mut(columns * dim);
+            for i in 0..dim {
+                let row = &self.input[(slab * dim + i) * inner + column..][..columns];
+                for (j, &x) in row.iter().enumerate() {
+                    part[j * dim + i] = x;
+                }
+            }
+            (line, to) = (line + columns, rest);
+        }
+        Ok(())
+    }
+
+    /// Writes results of which those of a line are neighbours as rows of a result for each line.
+    fn spread<R: Copy + Send + Sync>(&self, from: &[R], to: &mut [R]) {
+        let (k, inner) = (self.k, self.shape[2]);
+        parallel::rows(inner, to, |start, to| {
+            for (row, to) in (start / inner..).zip(to.chunks_exact_mut(inner)) {
+                let from = &from[row / k * k * inner + row % k..];
+                for (to, &from) in to.iter_mut().zip(from.iter().step_by(k)) {
+                    *to = from;
+                }
+            }
+        });
+    }
+}
