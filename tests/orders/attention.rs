@@ -147,6 +147,16 @@ fn calls(dtype: DType) -> Vec<Call> {
         [1, 1, 1, 600, 600, 8, 16],
         [1, 1, 1, 3, 4200, 4, 4],
         [2, 4, 2, 1, 77, 300, 8],
+        // Few keys: lanes are queries.
+        [2, 3, 3, 1, 1, 96, 40],
+        [2, 2, 1, 130, 1, 40, 24],
+        [2, 3, 3, 14, 14, 96, 96],
+        [1, 2, 2, 300, 33, 300, 40],
+        [2, 2, 2, 65, 64, 8, 130],
+        // Few queries: keys are packed tile by tile.
+        [2, 3, 3, 5, 70, 40, 40],
+        [2, 2, 2, 13, 300, 264, 72],
+        [3, 2, 2, 2, 15, 64, 64],
     ];
     let mut calls = Vec::new();
     for (number, [n, heads, shared, queries, keys, width, features]) in
@@ -161,7 +171,13 @@ fn calls(dtype: DType) -> Vec<Call> {
                 let seed = (number * 100 + kind * 10 + odd) as u64;
                 let make = |shape: &[usize], which: usize| {
                     let odd = if odd == which + 1 { &ODD[..] } else { &[] };
-                    numbers(shape, dtype, 5 * seed + which as u64, odd)
+                    let seed = 5 * seed + which as u64;
+                    if number % 2 == 0 {
+                        return numbers(shape, dtype, seed, odd);
+                    }
+                    // Heads are a view of `[n, length, heads, width]`.
+                    let shape = [shape[0], shape[2], shape[1], shape[3]];
+                    f::transpose(&numbers(&shape, dtype, seed, odd), 1, 2).unwrap()
                 };
                 let mut call = Call {
                     name: format!("{:?} {dtype} {mask} odd {odd}", sizes[number]),

@@ -8,7 +8,9 @@
 
 mod backward;
 mod forward;
+mod narrow;
 mod products;
+mod sums;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -91,13 +93,19 @@ impl<'a, T: Copy> Matrices<'a, T> {
         Lanes { data: self.from(matrix, row), lane_stride, step_stride }
     }
 
-    /// Returns whether tiles of `tile` lanes can read the matrices in place, with rows (`lane` = 0) or
-    /// columns (1) as lanes: consecutive lanes are neighbours, and whole tiles end in the slice.
+    /// Returns whether tiles of `tile` lanes can read all matrices in place.
     fn in_tiles(&self, lane: usize, tile: usize) -> bool {
+        let last = (0..self.starts.len()).max_by_key(|&matrix| self.starts[matrix]);
+        last.is_some_and(|last| self.fits_tiles(last, lane, tile))
+    }
+
+    /// Returns whether tiles of `tile` lanes can read a matrix in place, with rows (`lane` = 0) or
+    /// columns (1) as lanes: consecutive lanes are neighbours, and whole tiles end in the slice.
+    fn fits_tiles(&self, matrix: usize, lane: usize, tile: usize) -> bool {
         let (lanes, steps, step) = (self.sizes[lane], self.sizes[1 - lane], self.strides[1 - lane]);
-        let start = self.starts.iter().copied().max();
-        let end = start.zip(lanes.checked_next_multiple_of(tile)).and_then(|(start, lanes)| {
-            steps.checked_sub(1)?.checked_mul(step)?.checked_add(start)?.checked_add(lanes)
+        let end = lanes.checked_next_multiple_of(tile).and_then(|lanes| {
+            let last = steps.checked_sub(1)?.checked_mul(step)?;
+            last.checked_add(self.starts[matrix])?.checked_add(lanes)
         });
         self.strides[lane] == 1 && end.is_some_and(|end| end <= self.data.len())
     }

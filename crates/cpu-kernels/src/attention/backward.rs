@@ -6,17 +6,25 @@ use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::products::{InPlace, Panels, block_in_place, pack, packed_len, rows_by_columns};
+use super::narrow;
+use super::products::{InPlace, Panels, columns_of, pack, packed_len, rows_by_columns};
+use super::sums::{Sums, buffer_len};
 use super::{ATTENTION, Call, Matrices, Number, expect_matrices, finite, whole};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_len, expect_size};
 use crate::gemm::scratch::Scratch;
-use crate::gemm::{K_BLOCK, Real, even_parts};
+use crate::gemm::{K_BLOCK, even_parts};
 use crate::{memory, parallel};
 
 /// The number of queries, and of keys, of a block of scores: the sums over both run in blocks of
 /// this length, so a block of scores holds whole chains. The widths of tiles divide it.
-const BLOCK: usize = K_BLOCK;
+pub(super) const BLOCK: usize = K_BLOCK;
+/// The largest number of tiles of queries whose products read keys in place.
+const PARTS: usize = 2;
+
+/// The number of multiplications of a matrix of scores that take as long as one element of other
+/// work.
+const PRODUCTS_OF_ELEMENT: usize = 16;
 
 /// The gradients and numbers of the forward pass that [`attention_backward`] needs.
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +67,18 @@ pub fn attention_backward<T: Number>(
         }
         return Ok(());
     }
-    let plan = Plan::<T>::new(call.sizes);
+    let products =
+        [count, queries, keys, width + features].into_iter().fold(1, usize::saturating_mul);
+    let work = products / PRODUCTS_OF_ELEMENT;
     let outs = [(of_query, queries * width), (of_key, keys * width), (of_value, keys * features)];
-    parallel::try_parts(ATTENTION, count, usize::MAX, outs, |matrix, outs| {
+    if narrow::suits(call) {
+        let plan = narrow::Gradients::new(call);
+        return parallel::try_parts(ATTENTION, count, work, outs, |matrix, outs| {
+            T::with_scratch(|scratch| plan.run(call, upstream, matrix, outs, scratch))
+        });
+    }
+    let plan = Plan::<T>::new(call.sizes);
+    parallel::try_parts(ATTENTION, count, work, outs, |matrix, outs| {
         T::with_scratch(|scratch| plan.run(call, upstream, matrix, outs, scratch))
     })
 }
@@ -74,6 +91,9 @@ struct Plan<T: 'static> {
     wide: &'static TileFns<T>,
     /// The tiles of gradients of the value: columns are the features.
     featured: &'static TileFns<T>,
+    /// The number of keys whose columns and gradients are held: those of a block if there is one block
+    /// of queries, so that each is needed once.
+    held: usize,
     /// The distance between rows of a block of scores.
     stride: usize,
     steps: Offsets,
@@ -101,7 +121,7 @@ struct Buffers<'a, T> {
     differences: &'a mut [T],
     /// Other than 0 for the keys of a row that dropout keeps.
     kept: &'a mut [u8],
-    /// The gradients, in whole tiles.
+    /// The gradients in whole tiles, where these do not fit into the results.
     of_query: &'a mut [T],
     of_key: &'a mut [T],
     of_value: &'a mut [T],
@@ -112,8 +132,8 @@ impl<T: Number> Plan<T> {
         let AttentionSizes { queries, keys, width, features, .. } = sizes;
         let kernels = T::kernels(simd::level());
         let scores = kernels.fitting(queries.min(BLOCK), keys.min(BLOCK));
-        let wide = kernels.fitting(queries.min(keys).min(BLOCK), width.max(1));
-        let featured = kernels.fitting(keys.min(BLOCK), features.max(1));
+        let wide = columns_of(kernels, queries.min(keys).min(BLOCK), width);
+        let featured = columns_of(kernels, keys.min(BLOCK), features);
         let stride = keys.min(BLOCK).next_multiple_of(scores.columns()) + 64 / size_of::<T>();
         let most = wide.max_rows().max(featured.max_rows());
         Plan {
@@ -121,10 +141,11 @@ impl<T: Number> Plan<T> {
             scores,
             wide,
             featured,
+            held: if queries <= BLOCK { keys.min(BLOCK) } else { keys },
             stride,
             steps: Offsets::linear(K_BLOCK, scores.columns()),
-            by_query: InPlace::new(most, stride, 1),
-            by_key: InPlace::new(most, 1, stride),
+            by_query: InPlace::new(most, stride, 1, K_BLOCK),
+            by_key: InPlace::new(most, 1, stride, K_BLOCK),
         }
     }
 
@@ -137,34 +158,20 @@ impl<T: Number> Plan<T> {
         let (block, tile) = (queries.min(BLOCK), self.scores.columns());
         let (wide, featured) = (self.wide.columns(), self.featured.columns());
         let lens = [
-            packed_len(keys, width, tile),
-            packed_len(keys, features, tile),
-            packed_len(width, keys, wide),
+            packed_len(self.held, width, tile),
+            packed_len(self.held, features, tile),
+            packed_len(width, self.held, wide),
             packed_len(width, block, wide),
             packed_len(features, block, featured),
             product(&[block, width.max(features).min(K_BLOCK)]),
             product(&[block, self.stride]),
             product(&[block, self.stride]),
             Some(whole::<T>(keys.min(BLOCK))),
-            product(&[block, width.next_multiple_of(wide)]),
-            product(&[keys, width.next_multiple_of(wide)]),
-            product(&[keys, features.next_multiple_of(featured)]),
+            buffer_len(self.wide, block, width),
+            buffer_len(self.wide, self.held, width),
+            buffer_len(self.featured, self.held, features),
         ];
-        // Each buffer starts on a cache line.
-        let line = 64 / size_of::<T>();
-        let mut all = 0usize;
-        for len in lens {
-            let len = len.and_then(|len| len.checked_next_multiple_of(line));
-            let sum = len.and_then(|len| all.checked_add(len));
-            all = sum.ok_or(OutOfMemory { bytes: usize::MAX })?;
-        }
-        let mut rest = scratch.source.slice(&[all])?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = lens.map(|len| {
-            let len = len.unwrap_or(0);
-            let (now, later) = std::mem::take(&mut rest).split_at_mut(len.next_multiple_of(line));
-            rest = later;
-            &mut now[..len]
-        });
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = scratch.source.parts(lens)?;
         Ok(Buffers {
             key_columns: a,
             value_columns: b,
@@ -191,26 +198,56 @@ impl<T: Number> Plan<T> {
         [of_query, of_key, of_value]: [&mut [T]; 3],
         scratch: &mut Scratch<T>,
     ) -> Result<()> {
-        let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
+        let AttentionSizes { queries, keys, width, .. } = self.sizes;
         let kept = &mut memory::filled(ATTENTION, call.kept_len(keys.min(BLOCK)), 0)?;
         let buffers = &mut self.buffers(scratch, kept).map_err(memory::named(ATTENTION))?;
-        let tile = self.scores.columns();
-        pack(call.key.rows(matrix, 0), keys, width, tile, buffers.key_columns);
-        pack(call.value.rows(matrix, 0), keys, features, tile, buffers.value_columns);
-        let columns = self.wide.columns();
-        pack(call.key.columns(matrix, 0), width, keys, columns, buffers.key_steps);
+        if self.held == keys {
+            self.hold(call, (matrix, 0..keys), buffers);
+        }
         let finite_keys: Vec<bool> = (0..keys)
             .step_by(BLOCK)
-            .map(|key| finite(&call.key, matrix, key..keys.min(key + BLOCK)))
+            .map(|key| {
+                let block = key..keys.min(key + BLOCK);
+                call.causal.is_some() && finite(&call.key, matrix, block)
+            })
             .collect();
         for first in (0..queries).step_by(BLOCK) {
             let rows = first..queries.min(first + BLOCK);
             let of_query = &mut of_query[first * width..rows.end * width];
-            self.block(call, upstream, (matrix, rows), &finite_keys, buffers, of_query);
+            let outs = [&mut *of_query, &mut *of_key, &mut *of_value];
+            self.block(call, upstream, (matrix, rows), &finite_keys, buffers, outs);
         }
-        copy(buffers.of_key, width, self.wide.columns(), of_key);
-        copy(buffers.of_value, features, self.featured.columns(), of_value);
         Ok(())
+    }
+
+    /// Packs some keys and values of a matrix.
+    fn hold(
+        &self,
+        call: &Call<'_, T>,
+        (matrix, keys): (usize, Range<usize>),
+        buffers: &mut Buffers<'_, T>,
+    ) {
+        let AttentionSizes { width, features, .. } = self.sizes;
+        let (tile, count) = (self.scores.columns(), keys.len());
+        for (source, steps, columns) in [
+            (&call.key, width, &mut *buffers.key_columns),
+            (&call.value, features, &mut *buffers.value_columns),
+        ] {
+            let columns = &mut columns[..count.next_multiple_of(tile) * steps];
+            pack(source.rows(matrix, keys.start), count, steps, tile, columns);
+        }
+        if !self.keys_in_place(call, matrix) {
+            let columns = self.wide.columns();
+            let steps = &mut buffers.key_steps[..count * width.next_multiple_of(columns)];
+            pack(call.key.columns(matrix, keys.start), width, count, columns, steps);
+        }
+    }
+
+    /// Returns true if keys are read in place as steps of a product: too few tiles repay a copy.
+    fn keys_in_place(&self, call: &Call<'_, T>, matrix: usize) -> bool {
+        let tiles = self.wide;
+        self.sizes.queries <= PARTS * tiles.max_rows()
+            && call.key.fits_tiles(matrix, 1, tiles.columns())
     }
 
     /// Adds the shares of a block of queries to the gradients of keys and values, and computes the
@@ -222,7 +259,7 @@ impl<T: Number> Plan<T> {
         (matrix, queries): (usize, Range<usize>),
         finite_keys: &[bool],
         buffers: &mut Buffers<'_, T>,
-        of_query: &mut [T],
+        [of_query, of_key, of_value]: [&mut [T]; 3],
     ) {
         let AttentionSizes { keys, width, features, .. } = self.sizes;
         let rows = queries.len();
@@ -239,26 +276,43 @@ impl<T: Number> Plan<T> {
         let steps = &mut buffers.grad_steps[grad_steps.clone()];
         pack(upstream.grad.columns(matrix, first), features, rows, featured, steps);
         let score_parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
-        let query_parts: Vec<_> = even_parts(rows, self.wide.max_rows()).collect();
-        let (wide, featured) = (width.next_multiple_of(wide), features.next_multiple_of(featured));
         for (block, first_key) in (0..keys).step_by(BLOCK).enumerate() {
             let count = BLOCK.min(keys - first_key);
+            // The place of the block among the keys that are held.
+            let at = if self.held == keys { first_key } else { 0 };
             let hidden = first_key >= call.seen(queries.end - 1);
-            if hidden && finite_rows && finite_keys[block] {
-                // The sums of the block are +0, which turns −0 into +0.
-                let tile = first_key * wide..(first_key + count) * wide;
-                add_zero(&mut buffers.of_key[tile], first > 0);
-                let tile = first_key * featured..(first_key + count) * featured;
-                add_zero(&mut buffers.of_value[tile], first > 0);
-                add_zero(&mut buffers.of_query[..rows * wide], first_key > 0);
+            let skipped = hidden && finite_rows && finite_keys[block];
+            if self.held < keys && !skipped {
+                self.hold(call, (matrix, first_key..first_key + count), buffers);
+            }
+            let (begun, last) = (first > 0, queries.end == self.sizes.queries);
+            let [of_value, of_key] = [
+                (self.featured, features, &mut *of_value, &mut *buffers.of_value),
+                (self.wide, width, &mut *of_key, &mut *buffers.of_key),
+            ]
+            .map(|(tiles, columns, out, buffer)| {
+                let len = buffer_len(tiles, 1, columns).unwrap_or(0);
+                let out = &mut out[first_key * columns..][..count * columns];
+                let buffer = &mut buffer[at * len..][..count * len];
+                Sums { tiles, out, columns, buffer, begun, last }
+            });
+            let of_query = Sums {
+                tiles: self.wide,
+                out: &mut *of_query,
+                columns: width,
+                buffer: &mut *buffers.of_query,
+                begun: first_key > 0,
+                last: first_key + count == keys,
+            };
+            if skipped {
+                // The sums of the block are +0.
+                [of_query, of_key, of_value].into_iter().for_each(Sums::add_zero);
                 continue;
             }
             let wanted =
                 |part: &Range<usize>, key: usize| first_key + key < call.seen(first + part.end - 1);
             let tile = self.scores.columns();
-            let panels = |steps: usize| {
-                first_key * steps..(first_key + count.next_multiple_of(tile)) * steps
-            };
+            let panels = |steps: usize| at * steps..(at + count.next_multiple_of(tile)) * steps;
             for (source, columns, steps, out) in [
                 (&call.query, &*buffers.key_columns, width, &mut *buffers.weights),
                 (&upstream.grad, &*buffers.value_columns, features, &mut *buffers.scores),
@@ -293,71 +347,23 @@ impl<T: Number> Plan<T> {
                 differences: buffers.differences,
                 kept: buffers.kept,
             });
-            let [of_grads, of_queries, of_keys] = [
-                (&buffers.grad_steps[grad_steps.clone()], rows, self.featured),
-                (&buffers.query_steps[query_steps.clone()], rows, self.wide),
-                (&buffers.key_steps[..], keys, self.wide),
+            let [of_grads, of_queries] = [
+                (&buffers.grad_steps[grad_steps.clone()], self.featured),
+                (&buffers.query_steps[query_steps.clone()], self.wide),
             ]
-            .map(|(data, steps, tiles)| Panels::packed(data, steps, tiles.columns()));
-            let key_parts = |tiles: &TileFns<T>| -> Vec<Range<usize>> {
-                even_parts(count, tiles.max_rows()).collect()
+            .map(|(data, tiles)| Panels::packed(data, rows, tiles.columns()));
+            let tile = self.wide.columns();
+            let of_keys = if self.keys_in_place(call, matrix) {
+                let data = call.key.from(matrix, first_key - at);
+                Panels::in_place(data, (width, tile), (self.held, call.key.strides[0]))
+            } else {
+                let held = if self.held == keys { keys } else { count };
+                let data = &buffers.key_steps[..held * width.next_multiple_of(tile)];
+                Panels::packed(data, held, tile)
             };
-            if features > 0 {
-                block_in_place(
-                    self.featured,
-                    (buffers.weights, 1, &self.by_key),
-                    &key_parts(self.featured),
-                    (of_grads, 0, rows),
-                    &mut TileMut::from_slice(buffers.of_value, keys, featured),
-                    first_key,
-                    first > 0,
-                );
-            }
-            if width > 0 {
-                block_in_place(
-                    self.wide,
-                    (buffers.scores, 1, &self.by_key),
-                    &key_parts(self.wide),
-                    (of_queries, 0, rows),
-                    &mut TileMut::from_slice(buffers.of_key, keys, wide),
-                    first_key,
-                    first > 0,
-                );
-                block_in_place(
-                    self.wide,
-                    (buffers.scores, self.stride, &self.by_query),
-                    &query_parts,
-                    (of_keys, first_key, count),
-                    &mut TileMut::from_slice(buffers.of_query, rows, wide),
-                    0,
-                    first_key > 0,
-                );
-            }
-        }
-        copy(buffers.of_query, width, self.wide.columns(), of_query);
-    }
-}
-
-/// Adds +0 to a sum, or begins it.
-fn add_zero<T: Number>(sums: &mut [T], begun: bool) {
-    if begun {
-        for sum in sums {
-            *sum = sum.plus(T::ZERO);
-        }
-    } else {
-        sums.fill(T::ZERO);
-    }
-}
-
-/// Copies rows of `columns` elements out of rows of whole tiles of `tile` columns.
-fn copy<T: Number>(from: &[T], columns: usize, tile: usize, out: &mut [T]) {
-    if columns == 0 {
-        return;
-    }
-    let rows = from.chunks_exact(columns.next_multiple_of(tile));
-    for (from, out) in rows.zip(out.chunks_exact_mut(columns)) {
-        for (out, &from) in out.iter_mut().zip(from) {
-            *out = Real::canonical(from);
+            of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0, rows));
+            of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0, rows));
+            of_query.add((buffers.scores, self.stride, &self.by_query), (of_keys, at, count));
         }
     }
 }

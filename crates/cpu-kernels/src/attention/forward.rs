@@ -1,14 +1,19 @@
 //! The averages of the values.
 
+use std::ops::Range;
+
 use samebits_numerics::extrema;
 use samebits_numerics::memory::OutOfMemory;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::products::{InPlace, Panels, block_in_place, pack, packed_len, rows_by_columns};
+use super::narrow;
+use super::products::{
+    InPlace, Panels, block_in_place, columns_of, pack, packed_len, rows_by_columns, rows_by_lanes,
+};
 use super::{ATTENTION, Call, Groups, Number, finite_row, whole};
-use crate::arch::{Offsets, TileFns, TileMut};
+use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
 use crate::gemm::Row;
 use crate::gemm::scratch::Scratch;
@@ -23,9 +28,11 @@ const STRIP_ROWS: usize = 64;
 /// thread.
 const COPIES: usize = 1 << 16;
 const PRODUCTS: usize = 1 << 18;
-/// The largest number of queries whose products read keys and values in place, if tiles can: more
-/// repay a copy in the order of the tiles.
+/// The largest number of queries whose products read keys in place, if tiles can: more repay a copy
+/// in the order of the tiles.
 const FEW: usize = 8;
+/// The largest number of tiles of queries whose products read values in place.
+const PARTS: usize = 2;
 /// The largest number of queries whose products read keys row by row, where tiles would need a copy.
 const THIN: usize = 3;
 
@@ -56,25 +63,30 @@ pub fn attention<T: Number>(
     if count == 0 || queries == 0 {
         return Ok(());
     }
+    if narrow::suits(call) {
+        let plan = narrow::Plan::new(call);
+        let strips = &mut strips(call.sizes, plan.rows, out, largest, sums)?;
+        return in_parallel(call.sizes, plan.rows, strips, |strip| {
+            T::with_scratch(|scratch| plan.run(call, strip, scratch))
+        });
+    }
     let plan = Plan::<T>::new(call.sizes);
     let groups = Groups::new(call)?;
     let too_large = memory::named(ATTENTION);
     let (of_keys, of_values) = (plan.scores.columns(), plan.averages.columns());
-    let few = queries <= FEW;
-    let keys_in_place = few && call.key.in_tiles(0, of_keys);
-    let keys_by_rows = !keys_in_place && queries <= THIN && call.key.strides[1] == 1;
-    let values_in_place = few && call.value.in_tiles(1, of_values);
-    let len = |in_place: bool, lanes, steps, width| match in_place {
+    // Each matrix has keys of its own and one strip, which packs what it needs by itself.
+    let alone = queries <= plan.rows && groups.first.len() == count;
+    let keys_in_place = queries <= FEW && call.key.in_tiles(0, of_keys);
+    let keys_by_lanes = !keys_in_place && (alone || is_thin(call, queries));
+    let few_parts = queries <= PARTS * plan.averages.max_rows();
+    let values_in_place = few_parts && call.value.in_tiles(1, of_values);
+    let len = |unpacked: bool, lanes, steps, width| match unpacked {
         true => Some(0),
         false => packed_len(lanes, steps, width),
     };
-    let lens = len(keys_in_place || keys_by_rows, keys, width, of_keys).zip(len(
-        values_in_place,
-        features,
-        keys,
-        of_values,
-    ));
-    let Some((key_len, value_len)) = lens else {
+    let key_len = len(keys_in_place || keys_by_lanes, keys, width, of_keys);
+    let value_len = len(values_in_place || alone, features, keys, of_values);
+    let Some((key_len, value_len)) = key_len.zip(value_len) else {
         return Err(too_large(OutOfMemory { bytes: usize::MAX }));
     };
     T::with_scratch(|scratch| {
@@ -100,42 +112,42 @@ pub fn attention<T: Number>(
                 .collect(ATTENTION, |group| finite_from(call, groups.first[group]))?,
             _ => Vec::new(),
         };
-        let mut strips = plan.strips(count, out, largest, sums)?;
+        let strips = &mut strips(call.sizes, plan.rows, out, largest, sums)?;
         let key_step = if keys_in_place { call.key.strides[1] } else { of_keys };
         let tables = Tables::new(&plan, key_step);
         let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
-        let products = plan.rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
-        let few = PRODUCTS / products.max(1);
-        parallel::tasks(&mut strips).at_least(few).at_most(1).try_for_each(|strip| {
-            let group = groups.of[strip.matrix];
+        in_parallel(call.sizes, plan.rows, strips, |strip| {
+            let (matrix, group) = (strip.matrix, groups.of[strip.matrix]);
             let operands = Operands {
-                keys: match keys_in_place {
-                    true => {
-                        let data = call.key.from(strip.matrix, 0);
-                        Some(Panels::in_place(data, (keys, of_keys), (width, key_step)))
-                    }
-                    false if keys_by_rows => None,
-                    false => {
-                        let data = &packed_keys[group * key_len..][..key_len];
-                        Some(Panels::packed(data, width, of_keys))
-                    }
+                keys: if keys_in_place {
+                    let data = call.key.from(matrix, 0);
+                    Some(Panels::in_place(data, (keys, of_keys), (width, key_step)))
+                } else if keys_by_lanes {
+                    None
+                } else {
+                    let data = &packed_keys[group * key_len..][..key_len];
+                    Some(Panels::packed(data, width, of_keys))
                 },
-                values: match values_in_place {
-                    true => {
-                        let data = call.value.from(strip.matrix, 0);
-                        let steps = (keys, call.value.strides[0]);
-                        Panels::in_place(data, (features, of_values), steps)
-                    }
-                    false => {
-                        let data = &packed_values[group * value_len..][..value_len];
-                        Panels::packed(data, keys, of_values)
-                    }
+                values: if few_parts && call.value.fits_tiles(matrix, 1, of_values) {
+                    let steps = (keys, call.value.strides[0]);
+                    let data = call.value.from(matrix, 0);
+                    Some(Panels::in_place(data, (features, of_values), steps))
+                } else if alone {
+                    None
+                } else {
+                    let data = &packed_values[group * value_len..][..value_len];
+                    Some(Panels::packed(data, keys, of_values))
                 },
                 finite_from: finite_from.get(group).copied().unwrap_or(0),
             };
             T::with_scratch(|scratch| plan.run(call, strip, operands, &tables, scratch))
         })
     })
+}
+
+/// Returns true if keys are read row by row for each query.
+fn is_thin<T>(call: &Call<'_, T>, queries: usize) -> bool {
+    queries <= THIN && call.key.strides[1] == 1
 }
 
 /// Returns the number of the first keys after which all values are finite.
@@ -168,26 +180,71 @@ impl Tables {
         let most = plan.averages.max_rows().min(plan.sizes.queries);
         Tables {
             steps: Offsets::linear(plan.sizes.width.min(K_BLOCK), key_step),
-            strip: InPlace::new(most, plan.stride, 1),
+            strip: InPlace::new(most, plan.stride, 1, K_BLOCK),
         }
     }
 }
 
 /// A strip of queries of one matrix, and the places of its results.
-struct Strip<'a, T> {
-    matrix: usize,
-    first: usize,
-    out: &'a mut [T],
-    largest: &'a mut [T],
-    sums: &'a mut [T],
+pub(super) struct Strip<'a, T> {
+    pub(super) matrix: usize,
+    pub(super) first: usize,
+    pub(super) out: &'a mut [T],
+    pub(super) largest: &'a mut [T],
+    pub(super) sums: &'a mut [T],
+}
+
+/// Cuts the results into strips of `rows` queries.
+fn strips<'a, T>(
+    sizes: AttentionSizes,
+    rows: usize,
+    mut out: &'a mut [T],
+    mut largest: &'a mut [T],
+    mut sums: &'a mut [T],
+) -> Result<Vec<Option<Strip<'a, T>>>> {
+    let AttentionSizes { count, queries, features, .. } = sizes;
+    let all = memory::volume(ATTENTION, &[count, queries.div_ceil(rows)])?;
+    let mut strips = memory::with_capacity(ATTENTION, all)?;
+    for matrix in 0..count {
+        for first in (0..queries).step_by(rows) {
+            let rows = rows.min(queries - first);
+            let split = |from: &mut &'a mut [T], len| {
+                let (now, later) = std::mem::take(from).split_at_mut(len);
+                *from = later;
+                now
+            };
+            strips.push(Some(Strip {
+                matrix,
+                first,
+                out: split(&mut out, rows * features),
+                largest: split(&mut largest, rows),
+                sums: split(&mut sums, rows),
+            }));
+        }
+    }
+    Ok(strips)
+}
+
+/// Computes strips of `rows` queries; a thread takes as many as justify the hand-over.
+fn in_parallel<T: Number>(
+    sizes: AttentionSizes,
+    rows: usize,
+    strips: &mut [Option<Strip<'_, T>>],
+    run: impl Fn(Strip<'_, T>) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    let AttentionSizes { queries, keys, width, features, .. } = sizes;
+    let products = rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
+    let few = PRODUCTS / products.max(1);
+    parallel::tasks(strips).at_least(few).at_most(1).try_for_each(run)
 }
 
 /// The keys and values of a matrix.
 #[derive(Clone, Copy)]
 struct Operands<'a, T> {
-    /// The keys in tiles; without, they are read row by row.
+    /// The keys in tiles; without, they are read row by row, or packed tile by tile.
     keys: Option<Panels<'a, T>>,
-    values: Panels<'a, T>,
+    /// The values in tiles; without, they are packed.
+    values: Option<Panels<'a, T>>,
     /// From this key on all values are finite.
     finite_from: usize,
 }
@@ -198,7 +255,7 @@ impl<T: Number> Plan<T> {
         let kernels = T::kernels(simd::level());
         let most = queries.min(STRIP_ROWS);
         let scores = kernels.fitting(most, keys.max(1));
-        let averages = kernels.fitting(most, features.max(1));
+        let averages = columns_of(kernels, most, features);
         // Rows that are a power of two apart would compete for the same cache lines.
         let stride = keys.next_multiple_of(scores.columns()) + 64 / size_of::<T>();
         let fitting = STRIP_BYTES / size_of::<T>() / stride;
@@ -206,37 +263,6 @@ impl<T: Number> Plan<T> {
         let rows = (fitting.min(STRIP_ROWS) / tile * tile).max(tile);
         let out_stride = features.next_multiple_of(averages.columns());
         Plan { sizes, scores, averages, rows, stride, out_stride }
-    }
-
-    /// Cuts the results into strips.
-    fn strips<'a>(
-        &self,
-        count: usize,
-        mut out: &'a mut [T],
-        mut largest: &'a mut [T],
-        mut sums: &'a mut [T],
-    ) -> Result<Vec<Option<Strip<'a, T>>>> {
-        let AttentionSizes { queries, features, .. } = self.sizes;
-        let all = memory::volume(ATTENTION, &[count, queries.div_ceil(self.rows)])?;
-        let mut strips = memory::with_capacity(ATTENTION, all)?;
-        for matrix in 0..count {
-            for first in (0..queries).step_by(self.rows) {
-                let rows = self.rows.min(queries - first);
-                let split = |from: &mut &'a mut [T], len| {
-                    let (now, later) = std::mem::take(from).split_at_mut(len);
-                    *from = later;
-                    now
-                };
-                strips.push(Some(Strip {
-                    matrix,
-                    first,
-                    out: split(&mut out, rows * features),
-                    largest: split(&mut largest, rows),
-                    sums: split(&mut sums, rows),
-                }));
-            }
-        }
-        Ok(strips)
     }
 
     fn run(
@@ -249,7 +275,7 @@ impl<T: Number> Plan<T> {
     ) -> Result<()> {
         let AttentionSizes { keys, width, features, .. } = self.sizes;
         let named = |error| memory::named(ATTENTION)(error);
-        let Scratch { a, b, tile, source, .. } = scratch;
+        let Scratch { a, b, tile, source, wide } = scratch;
         let (rows, first) = (strip.sums.len(), strip.first);
         let scores = source.slice(&[rows, self.stride]).map_err(named)?;
         let (together, longest) = rows_together::<T>(keys);
@@ -258,27 +284,36 @@ impl<T: Number> Plan<T> {
         let seen = call.seen(first + rows - 1);
         if width == 0 {
             scores.fill(T::ZERO);
-        } else if let (true, Some(panels)) = (keys > 0, operands.keys) {
-            let packed = a.slice(&[rows, width.min(K_BLOCK)]).map_err(named)?;
-            let parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
-            let query = call.query.rows(strip.matrix, first);
-            let mut to = TileMut::from_slice(scores, rows, self.stride);
-            rows_by_columns(
-                self.scores,
-                query,
-                &parts,
-                panels,
-                &tables.steps,
-                packed,
-                &mut to,
-                |part, key| key < call.seen(first + part.end - 1),
-            );
-        } else if keys > 0 {
+        } else if keys > 0 && operands.keys.is_none() && is_thin(call, rows) {
             for (row, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
                 let a = call.query.rows(strip.matrix, first + row);
                 let b = call.key.rows(strip.matrix, 0);
                 let out = &mut scores[..call.seen(first + row)];
                 simd::dispatch(Row { a, b, k: width, out });
+            }
+        } else if keys > 0 {
+            let packed = a.slice(&[rows, width.min(K_BLOCK)]).map_err(named)?;
+            let parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
+            let query = call.query.rows(strip.matrix, first);
+            let mut to = TileMut::from_slice(scores, rows, self.stride);
+            let wanted = |part: &Range<usize>, key: usize| key < call.seen(first + part.end - 1);
+            let (tiles, steps) = (self.scores, &tables.steps);
+            if let Some(panels) = operands.keys {
+                rows_by_columns(tiles, query, &parts, panels, steps, packed, &mut to, wanted);
+            } else {
+                let panel = [width.min(K_BLOCK), tiles.columns()];
+                let panel = wide.slice(&panel).map_err(named)?;
+                let columns = (call.key.rows(strip.matrix, 0), seen, width);
+                rows_by_lanes(
+                    tiles,
+                    query,
+                    &parts,
+                    columns,
+                    steps,
+                    (packed, panel),
+                    &mut to,
+                    wanted,
+                );
             }
         }
         let mut used = if call.causal.is_some() { seen.max(operands.finite_from) } else { keys };
@@ -296,6 +331,14 @@ impl<T: Number> Plan<T> {
             return Ok(());
         }
         let parts: Vec<_> = even_parts(rows, self.averages.max_rows()).collect();
+        let values = if let Some(values) = operands.values {
+            values
+        } else {
+            let columns = self.averages.columns();
+            let packed = wide.slice(&[self.out_stride, keys]).map_err(named)?;
+            pack(call.value.columns(strip.matrix, 0), features, keys, columns, packed);
+            Panels::packed(packed, keys, columns)
+        };
         loop {
             if used == 0 {
                 found.fill(T::ZERO);
@@ -304,8 +347,9 @@ impl<T: Number> Plan<T> {
             for key in (0..used).step_by(K_BLOCK) {
                 let k = K_BLOCK.min(used - key);
                 let strip = (&scores[key..], self.stride, &tables.strip);
-                let values = (operands.values, key, k);
-                block_in_place(self.averages, strip, &parts, values, &mut to, 0, key > 0);
+                let values = (values, key, k);
+                let finish = Finish { add: key > 0, last: false };
+                block_in_place(self.averages, strip, &parts, values, &mut to, finish);
             }
             let zero = simd::dispatch(Divide {
                 found,
@@ -417,12 +461,12 @@ fn rows_together<T>(keys: usize) -> (usize, usize) {
 }
 
 /// Divides averages by the sums of their weights; returns true if one is zero before.
-struct Divide<'a, T> {
-    found: &'a [T],
-    stride: usize,
-    features: usize,
-    sums: &'a [T],
-    out: &'a mut [T],
+pub(super) struct Divide<'a, T> {
+    pub(super) found: &'a [T],
+    pub(super) stride: usize,
+    pub(super) features: usize,
+    pub(super) sums: &'a [T],
+    pub(super) out: &'a mut [T],
 }
 
 impl<T: Number> Kernel for Divide<'_, T> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::arch::{Finish, Offsets, TileFns, TileMut};
+use crate::arch::{Finish, Kernels, Offsets, TileFns, TileMut};
 use crate::gemm::pack::{Lanes, PackPanels};
 use crate::gemm::{K_BLOCK, Real};
 use samebits_numerics::memory::product;
@@ -44,6 +44,20 @@ impl<'a, T> Panels<'a, T> {
     fn from(&self, panel: usize, step: usize) -> &'a [T] {
         &self.data[panel * self.panel + step * self.step..]
     }
+}
+
+/// Returns tiles for a product with this number of rows and columns. Vectors that the columns do not
+/// fill cost more than tiles of one vector, if there are enough rows to keep chains in flight.
+pub(super) fn columns_of<T: Real>(
+    kernels: &Kernels<T>,
+    rows: usize,
+    columns: usize,
+) -> &'static TileFns<T> {
+    let tiles = kernels.fitting(rows.max(1), columns.max(1));
+    let single = kernels.with_vectors(1);
+    let wasted =
+        columns.next_multiple_of(tiles.columns()) > columns.next_multiple_of(single.columns());
+    if wasted && rows >= 8 { single } else { tiles }
 }
 
 /// Packs `lanes` lanes of `steps` steps for tiles of `width` columns.
@@ -112,6 +126,48 @@ pub(super) fn rows_by_columns<T: Real>(
     }
 }
 
+/// As [`rows_by_columns`], for `count` columns over `total` steps that are packed tile by tile, into
+/// memory for a block of steps of one tile: each is used once.
+pub(super) fn rows_by_lanes<T: Real>(
+    tiles: &'static TileFns<T>,
+    a: Lanes<'_, T>,
+    parts: &[Range<usize>],
+    (columns, count, total): (Lanes<'_, T>, usize, usize),
+    steps: &Offsets,
+    (packed, panel): (&mut [T], &mut [T]),
+    out: &mut TileMut<'_, T>,
+    wanted: impl Fn(&Range<usize>, usize) -> bool,
+) {
+    let (width, rows) = (tiles.columns(), parts.last().map_or(0, |part| part.end));
+    for block in (0..total).step_by(K_BLOCK) {
+        let k = K_BLOCK.min(total - block);
+        let finish = Finish { add: block > 0, last: false };
+        let packed = &mut packed[..rows * k];
+        simd::dispatch(PackPanels {
+            source: a,
+            panels: parts,
+            steps: block..block + k,
+            width: 0,
+            out: &mut *packed,
+        });
+        let panel = &mut panel[..k * width];
+        for first in (0..count).step_by(width) {
+            simd::dispatch(PackPanels {
+                source: columns,
+                panels: &[first..count.min(first + width)],
+                steps: block..block + k,
+                width,
+                out: &mut *panel,
+            });
+            for part in parts.iter().filter(|part| wanted(part, first)) {
+                let a = &packed[part.start * k..part.end * k];
+                let at = (part.start, first);
+                tiles.run_packed(part.len(), a, panel, (steps, 0, k), out, at, finish);
+            }
+        }
+    }
+}
+
 /// The positions of a matrix in memory for tiles that read it in place.
 pub(super) struct InPlace {
     /// The positions of 1, 2, .. rows.
@@ -120,32 +176,35 @@ pub(super) struct InPlace {
 }
 
 impl InPlace {
-    /// Describes rows and steps at fixed distances, up to a block of steps.
-    pub(super) fn new(most_rows: usize, row_stride: usize, step_stride: usize) -> InPlace {
+    /// Describes up to `most_rows` rows of `steps` steps, both at fixed distances.
+    pub(super) fn new(
+        most_rows: usize,
+        row_stride: usize,
+        step_stride: usize,
+        steps: usize,
+    ) -> InPlace {
         let rows = (1..=most_rows).map(|rows| Offsets::linear(rows, row_stride)).collect();
-        InPlace { rows, steps: Offsets::linear(K_BLOCK, step_stride) }
+        InPlace { rows, steps: Offsets::linear(steps, step_stride) }
     }
 }
 
 /// Multiplies one block of steps of a matrix in place with columns, and adds the product to
-/// `out`, or replaces `out`. Step 0 of `a` is step `first` of the panels.
+/// `out`, or replaces `out`, completed by `finish`. Step 0 of `a` is step `first` of the panels.
 pub(super) fn block_in_place<T: Real>(
     tiles: &'static TileFns<T>,
     (a, row_stride, positions): (&[T], usize, &InPlace),
     parts: &[Range<usize>],
     (panels, first, k): (Panels<'_, T>, usize, usize),
     out: &mut TileMut<'_, T>,
-    first_row: usize,
-    add: bool,
+    finish: Finish,
 ) {
     let width = tiles.columns();
-    let finish = Finish { add, last: false };
     for panel in 0..panels.count {
         let b = panels.from(panel, first);
         for part in parts {
             let a = &a[part.start * row_stride..];
             let rows = &positions.rows[part.len() - 1];
-            let at = (first_row + part.start, panel * width);
+            let at = (part.start, panel * width);
             let steps = (&positions.steps, 0, k);
             tiles.run_strided(a, rows, steps, b, panels.step, out, at, finish);
         }

@@ -38,6 +38,28 @@ impl<T: Pod> Buffer<T> {
         Ok(&mut bytemuck::cast_slice_mut(&mut self.lines)[..count])
     }
 
+    /// Returns spaces for these numbers of elements, with unspecified contents; each starts on a cache
+    /// line. `None` is a number that overflows.
+    pub(crate) fn parts<const N: usize>(
+        &mut self,
+        lens: [Option<usize>; N],
+    ) -> Result<[&mut [T]; N], OutOfMemory> {
+        let line = 64 / size_of::<T>();
+        let mut all = 0usize;
+        for len in lens {
+            let len = len.and_then(|len| len.checked_next_multiple_of(line));
+            let sum = len.and_then(|len| all.checked_add(len));
+            all = sum.ok_or(OutOfMemory { bytes: usize::MAX })?;
+        }
+        let mut rest = self.slice(&[all])?;
+        Ok(lens.map(|len| {
+            let len = len.unwrap_or(0);
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(len.next_multiple_of(line));
+            rest = later;
+            &mut now[..len]
+        }))
+    }
+
     /// Returns the first `count` elements of the last [`slice`](Self::slice).
     pub(crate) fn get(&self, count: usize) -> &[T] {
         &bytemuck::cast_slice(&self.lines)[..count]

@@ -1,5 +1,7 @@
 //! Attention by the kernels of the device, which have the bits of the definition.
 
+use std::cmp::Reverse;
+
 use samebits_tensor_core::ops::{self, AttentionDropout, AttentionGrad, AttentionMasks};
 use samebits_tensor_core::{Result, Tensor as Value};
 
@@ -11,12 +13,12 @@ use crate::{Tensor, is_recording, no_grad, run};
 impl Attention {
     /// Computes the averages of the values.
     pub(super) fn fused(self) -> Result<Tensor> {
-        let query = no_grad(|| times(&self.query, self.scale))?;
+        let query = scaled(&self.query, self.scale)?;
         let (queries, keys) = self.lengths();
         let batch = &self.scores[..self.scores.len() - 2];
-        let matrices = |x: &Tensor, rows: usize| -> Result<Value> {
+        let matrices = |x: &Value, rows: usize| -> Result<Value> {
             let columns = x.shape().last().copied().unwrap_or(0);
-            x.value().expand(&[batch, &[rows, columns]].concat())
+            x.expand(&[batch, &[rows, columns]].concat())
         };
         let masks = AttentionMasks {
             added: self.masks.added().map(|x| x.value().expand(&self.scores)).transpose()?,
@@ -25,8 +27,8 @@ impl Attention {
         };
         let op = ops::Attention {
             query: matrices(&query, queries)?,
-            key: matrices(&self.key, keys)?,
-            value: matrices(&self.value, keys)?,
+            key: matrices(self.key.value(), keys)?,
+            value: matrices(self.value.value(), keys)?,
             masks,
             dropout: self.dropout.clone().map(|(p, generator)| AttentionDropout { p, generator }),
         };
@@ -59,4 +61,22 @@ impl Attention {
             Ok(all)
         }))
     }
+}
+
+/// Multiplies queries by the scale, in the order of memory: any other copies them first.
+fn scaled(query: &Tensor, scale: f64) -> Result<Value> {
+    let value = query.value();
+    let strides = value.layout().strides();
+    let mut order: Vec<usize> = (0..value.rank()).collect();
+    order.sort_by_key(|&dim| Reverse(strides[dim]));
+    let dense = value.permute(&order)?;
+    if !dense.is_contiguous() {
+        return Ok(no_grad(|| times(query, scale))?.value().clone());
+    }
+    let dense = no_grad(|| times(&Tensor::from(dense), scale))?;
+    let mut back = vec![0; order.len()];
+    for (place, dim) in order.into_iter().enumerate() {
+        back[dim] = place;
+    }
+    dense.value().permute(&back)
 }

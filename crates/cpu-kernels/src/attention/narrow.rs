@@ -1,0 +1,219 @@
+//! Attention over few keys: the lanes of vectors are queries, so that they are full however few keys
+//! there are, and the maxima and sums of many queries go through the keys together.
+
+mod backward;
+
+use std::ops::Range;
+
+use samebits_numerics::reduce::LANES;
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::geometry::AttentionSizes;
+
+use super::forward::{Divide, Strip};
+use super::products::{InPlace, Panels, block_in_place, columns_of, pack};
+use super::{ATTENTION, Call, Number};
+use crate::arch::{Finish, TileFns, TileMut};
+use crate::error::Result;
+use crate::gemm::scratch::Scratch;
+use crate::gemm::{K_BLOCK, Real, even_parts};
+use crate::memory;
+
+pub(super) use backward::Gradients;
+
+/// The largest number of keys.
+const KEYS: usize = 64;
+/// The number of queries whose scores are computed together.
+const ROWS: usize = 64;
+/// The number of queries whose sums go through the keys together.
+const SUMS: usize = 8;
+
+/// Returns true if lanes should be queries.
+pub(super) fn suits<T: Number>(call: &Call<'_, T>) -> bool {
+    let AttentionSizes { queries, keys, width, features, .. } = call.sizes;
+    let plain = !call.is_masked() && call.dropout.is_none();
+    plain && width > 0 && features > 0 && (1..=KEYS).contains(&keys) && keys <= 4 * queries
+}
+
+/// The tiles and tables of the averages of a call.
+pub(super) struct Plan<T: 'static> {
+    sizes: AttentionSizes,
+    /// The tiles of scores: rows are keys, columns are queries.
+    scores: &'static TileFns<T>,
+    averages: &'static TileFns<T>,
+    /// The number of queries of a strip.
+    pub(super) rows: usize,
+    /// The distance between keys in a strip.
+    stride: usize,
+    /// The distance between rows of averages.
+    out_stride: usize,
+    key_parts: Vec<Range<usize>>,
+    keys: InPlace,
+    /// The weights of a strip, as rows of a product.
+    weights: InPlace,
+}
+
+impl<T: Number> Plan<T> {
+    pub(super) fn new(call: &Call<'_, T>) -> Plan<T> {
+        let sizes = call.sizes;
+        let AttentionSizes { queries, keys, width, features, .. } = sizes;
+        let kernels = T::kernels(simd::level());
+        let rows = queries.min(ROWS);
+        let scores = kernels.fitting(keys, rows);
+        let averages = columns_of(kernels, rows, features);
+        let stride = rows.next_multiple_of(scores.columns()).next_multiple_of(SUMS);
+        let [key_stride, step_stride] = call.key.strides;
+        let most = keys.min(scores.max_rows());
+        Plan {
+            sizes,
+            scores,
+            averages,
+            rows,
+            stride,
+            out_stride: features.next_multiple_of(averages.columns()),
+            key_parts: even_parts(keys, scores.max_rows()).collect(),
+            keys: InPlace::new(most, key_stride, step_stride, width.min(K_BLOCK)),
+            weights: InPlace::new(rows.min(averages.max_rows()), 1, stride, keys),
+        }
+    }
+
+    /// Computes a strip of averages.
+    pub(super) fn run(
+        &self,
+        call: &Call<'_, T>,
+        strip: Strip<'_, T>,
+        scratch: &mut Scratch<T>,
+    ) -> Result<()> {
+        let AttentionSizes { keys, width, features, .. } = self.sizes;
+        let named = |error| memory::named(ATTENTION)(error);
+        let Scratch { a, b, tile, source, wide } = scratch;
+        let Strip { matrix, first, out, largest, sums } = strip;
+        let rows = sums.len();
+        let columns = self.scores.columns();
+        let queries = a.slice(&[rows.next_multiple_of(columns), width]).map_err(named)?;
+        let scores = source.slice(&[keys, self.stride]).map_err(named)?;
+        let differences = b.slice(&[keys, self.stride]).map_err(named)?;
+        let found = tile.slice(&[rows, self.out_stride]).map_err(named)?;
+        pack(call.query.rows(matrix, first), rows, width, columns, queries);
+        let panels = Panels::packed(queries, width, columns);
+        let mut to = TileMut::from_slice(scores, keys, self.stride);
+        let [key_stride, step_stride] = call.key.strides;
+        for step in (0..width).step_by(K_BLOCK) {
+            let k = K_BLOCK.min(width - step);
+            let keys = (&call.key.from(matrix, 0)[step * step_stride..], key_stride, &self.keys);
+            let panels = (panels, step, k);
+            let finish = Finish { add: step > 0, last: false };
+            block_in_place(self.scores, keys, &self.key_parts, panels, &mut to, finish);
+        }
+        simd::dispatch(Weigh {
+            scores,
+            differences,
+            stride: self.stride,
+            hidden: Hidden { first, causal: call.causal },
+            largest,
+            sums: &mut *sums,
+        });
+        let columns = self.averages.columns();
+        let values = if call.value.fits_tiles(matrix, 1, columns) {
+            let steps = (keys, call.value.strides[0]);
+            Panels::in_place(call.value.from(matrix, 0), (features, columns), steps)
+        } else {
+            let packed = wide.slice(&[self.out_stride, keys]).map_err(named)?;
+            pack(call.value.columns(matrix, 0), features, keys, columns, packed);
+            Panels::packed(packed, keys, columns)
+        };
+        let parts: Vec<_> = even_parts(rows, self.averages.max_rows()).collect();
+        let mut to = TileMut::from_slice(found, rows, self.out_stride);
+        let weights = (&*scores, 1, &self.weights);
+        let finish = Finish { add: false, last: false };
+        block_in_place(self.averages, weights, &parts, (values, 0, keys), &mut to, finish);
+        simd::dispatch(Divide { found, stride: self.out_stride, features, sums, out });
+        Ok(())
+    }
+}
+
+/// The queries that do not see a key.
+#[derive(Clone, Copy)]
+struct Hidden {
+    /// The first query.
+    first: usize,
+    causal: Option<usize>,
+}
+
+impl Hidden {
+    /// Returns the number of queries from the first one on, at most `all`, that do not see a key.
+    #[inline(always)]
+    fn before(self, key: usize, all: usize) -> usize {
+        let Hidden { first, causal } = self;
+        causal.map_or(0, |offset| key.saturating_sub(offset).saturating_sub(first).min(all))
+    }
+}
+
+/// Replaces scores, keys by queries, with exponentials, and finds the largest score and the sum of
+/// each query.
+struct Weigh<'a, T> {
+    scores: &'a mut [T],
+    /// As many elements as `scores` has.
+    differences: &'a mut [T],
+    stride: usize,
+    hidden: Hidden,
+    largest: &'a mut [T],
+    sums: &'a mut [T],
+}
+
+impl<T: Number> Kernel for Weigh<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Weigh { scores, differences, stride, hidden, largest, sums } = self;
+        let queries = largest.len();
+        for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
+            scores[..hidden.before(key, queries)].fill(T::LOWEST);
+            if key == 0 {
+                largest.copy_from_slice(&scores[..queries]);
+                continue;
+            }
+            for (best, &score) in largest.iter_mut().zip(&*scores) {
+                // NaN wins, and the first of equal scores.
+                let replaces = (score > *best) | score.is_nan();
+                *best = if replaces { score } else { *best };
+            }
+        }
+        largest.iter_mut().for_each(|best| *best = Real::canonical(*best));
+        let rows = differences.chunks_exact_mut(stride).zip(scores.chunks_exact(stride));
+        for (differences, scores) in rows {
+            let (now, rest) = differences.split_at_mut(queries);
+            for ((difference, &score), &best) in now.iter_mut().zip(scores).zip(&*largest) {
+                *difference = score - best;
+            }
+            rest.fill(T::ZERO);
+        }
+        T::exp_each(differences, scores);
+        let keys = scores.len() / stride;
+        for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
+            scores[..hidden.before(key, queries)].fill(T::ZERO);
+        }
+        for (at, sums) in (0..).step_by(SUMS).zip(sums.chunks_mut(SUMS)) {
+            // Lane `l` of the tree of each query. Exponentials are no −0, so +0 need not be added.
+            let mut lanes = [[0.0f64; SUMS]; LANES];
+            for (key, scores) in scores.chunks_exact(stride).enumerate() {
+                for (lane, &score) in lanes[key % LANES].iter_mut().zip(&scores[at..at + SUMS]) {
+                    let term: f64 = score.into();
+                    *lane += term;
+                }
+            }
+            for width in [16, 8, 4, 2, 1] {
+                for l in 0..keys.saturating_sub(width).min(width) {
+                    let (low, high) = lanes.split_at_mut(width);
+                    for (low, &high) in low[l].iter_mut().zip(&high[l]) {
+                        *low += high;
+                    }
+                }
+            }
+            for (sum, &total) in sums.iter_mut().zip(&lanes[0]) {
+                let total = T::from_f64(total);
+                *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
+            }
+        }
+    }
+}
