@@ -10,6 +10,8 @@ mod backward;
 mod forward;
 mod narrow;
 mod products;
+mod single;
+mod strips;
 mod sums;
 
 use std::cmp::Ordering;
@@ -24,7 +26,7 @@ use crate::gemm::Real;
 use crate::gemm::pack::Lanes;
 use crate::memory;
 
-pub use backward::{Upstream, attention_backward};
+pub use backward::attention_backward;
 pub use forward::attention;
 
 const ATTENTION: &str = "scaled_dot_product_attention";
@@ -145,6 +147,17 @@ pub struct Dropout<'a> {
     pub draw: &'a Draw,
     /// The probability of dropping a weight.
     pub p: f64,
+}
+
+/// The gradients and numbers of the forward pass that [`attention_backward`] needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Upstream<'a, T> {
+    /// The gradient of the averages, divided by the sums; queries by features.
+    pub grad: Matrices<'a, T>,
+    /// The sum of `grad` times the averages of each query.
+    pub shared: &'a [T],
+    /// The largest score of each query.
+    pub largest: &'a [T],
 }
 
 impl<T: Number> Call<'_, T> {

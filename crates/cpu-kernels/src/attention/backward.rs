@@ -9,7 +9,7 @@ use samebits_tensor_core::geometry::AttentionSizes;
 use super::narrow;
 use super::products::{InPlace, Panels, columns_of, pack, packed_len, rows_by_columns};
 use super::sums::{Sums, buffer_len};
-use super::{ATTENTION, Call, Matrices, Number, expect_matrices, finite, whole};
+use super::{ATTENTION, Call, Number, Upstream, expect_matrices, finite, single, whole};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_len, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -18,24 +18,13 @@ use crate::{memory, parallel};
 
 /// The number of queries, and of keys, of a block of scores: the sums over both run in blocks of
 /// this length, so a block of scores holds whole chains. The widths of tiles divide it.
-pub(super) const BLOCK: usize = K_BLOCK;
+const BLOCK: usize = K_BLOCK;
 /// The largest number of tiles of queries whose products read keys in place.
 const PARTS: usize = 2;
 
 /// The number of multiplications of a matrix of scores that take as long as one element of other
 /// work.
 const PRODUCTS_OF_ELEMENT: usize = 16;
-
-/// The gradients and numbers of the forward pass that [`attention_backward`] needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Upstream<'a, T> {
-    /// The gradient of the averages, divided by the sums; queries by features.
-    pub grad: Matrices<'a, T>,
-    /// The sum of `grad` times the averages of each query.
-    pub shared: &'a [T],
-    /// The largest score of each query.
-    pub largest: &'a [T],
-}
 
 /// Computes the gradients of query, key and value, each with the sizes of its matrices.
 ///
@@ -66,6 +55,9 @@ pub fn attention_backward<T: Number>(
             out.fill(T::ZERO);
         }
         return Ok(());
+    }
+    if single::suits_gradients(call, &upstream) {
+        return single::gradients(call, upstream, [of_query, of_key, of_value]);
     }
     let products =
         [count, queries, keys, width + features].into_iter().fold(1, usize::saturating_mul);

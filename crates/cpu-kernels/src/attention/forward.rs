@@ -12,7 +12,8 @@ use super::narrow;
 use super::products::{
     InPlace, Panels, block_in_place, columns_of, pack, packed_len, rows_by_columns, rows_by_lanes,
 };
-use super::{ATTENTION, Call, Groups, Number, finite_row, whole};
+use super::strips::{Divide, Strip, in_parallel, strips};
+use super::{ATTENTION, Call, Groups, Number, finite_row, single, whole};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
 use crate::gemm::Row;
@@ -24,10 +25,8 @@ use crate::{memory, parallel};
 const STRIP_BYTES: usize = 1 << 19;
 /// The number of queries of a strip, if it is not too large.
 const STRIP_ROWS: usize = 64;
-/// The number of copied elements, and of multiplications, that justifies the hand-over to another
-/// thread.
+/// The number of copied elements that justifies the hand-over to another thread.
 const COPIES: usize = 1 << 16;
-const PRODUCTS: usize = 1 << 18;
 /// The largest number of queries whose products read keys in place, if tiles can: more repay a copy
 /// in the order of the tiles.
 const FEW: usize = 8;
@@ -61,6 +60,10 @@ pub fn attention<T: Number>(
     expect_size(ATTENTION, "largest", largest.len(), &[count, queries])?;
     expect_size(ATTENTION, "sums", sums.len(), &[count, queries])?;
     if count == 0 || queries == 0 {
+        return Ok(());
+    }
+    if single::suits(call) {
+        single::averages(call, out, largest, sums);
         return Ok(());
     }
     if narrow::suits(call) {
@@ -183,59 +186,6 @@ impl Tables {
             strip: InPlace::new(most, plan.stride, 1, K_BLOCK),
         }
     }
-}
-
-/// A strip of queries of one matrix, and the places of its results.
-pub(super) struct Strip<'a, T> {
-    pub(super) matrix: usize,
-    pub(super) first: usize,
-    pub(super) out: &'a mut [T],
-    pub(super) largest: &'a mut [T],
-    pub(super) sums: &'a mut [T],
-}
-
-/// Cuts the results into strips of `rows` queries.
-fn strips<'a, T>(
-    sizes: AttentionSizes,
-    rows: usize,
-    mut out: &'a mut [T],
-    mut largest: &'a mut [T],
-    mut sums: &'a mut [T],
-) -> Result<Vec<Option<Strip<'a, T>>>> {
-    let AttentionSizes { count, queries, features, .. } = sizes;
-    let all = memory::volume(ATTENTION, &[count, queries.div_ceil(rows)])?;
-    let mut strips = memory::with_capacity(ATTENTION, all)?;
-    for matrix in 0..count {
-        for first in (0..queries).step_by(rows) {
-            let rows = rows.min(queries - first);
-            let split = |from: &mut &'a mut [T], len| {
-                let (now, later) = std::mem::take(from).split_at_mut(len);
-                *from = later;
-                now
-            };
-            strips.push(Some(Strip {
-                matrix,
-                first,
-                out: split(&mut out, rows * features),
-                largest: split(&mut largest, rows),
-                sums: split(&mut sums, rows),
-            }));
-        }
-    }
-    Ok(strips)
-}
-
-/// Computes strips of `rows` queries; a thread takes as many as justify the hand-over.
-fn in_parallel<T: Number>(
-    sizes: AttentionSizes,
-    rows: usize,
-    strips: &mut [Option<Strip<'_, T>>],
-    run: impl Fn(Strip<'_, T>) -> Result<()> + Sync + Send,
-) -> Result<()> {
-    let AttentionSizes { queries, keys, width, features, .. } = sizes;
-    let products = rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
-    let few = PRODUCTS / products.max(1);
-    parallel::tasks(strips).at_least(few).at_most(1).try_for_each(run)
 }
 
 /// The keys and values of a matrix.
@@ -458,30 +408,4 @@ fn rows_together<T>(keys: usize) -> (usize, usize) {
     const TOGETHER: usize = 512;
     let longest = whole::<T>(keys);
     ((TOGETHER / longest.max(1)).max(1), longest)
-}
-
-/// Divides averages by the sums of their weights; returns true if one is zero before.
-pub(super) struct Divide<'a, T> {
-    pub(super) found: &'a [T],
-    pub(super) stride: usize,
-    pub(super) features: usize,
-    pub(super) sums: &'a [T],
-    pub(super) out: &'a mut [T],
-}
-
-impl<T: Number> Kernel for Divide<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run(self) -> bool {
-        let mut zero = false;
-        let rows = self.found.chunks_exact(self.stride).zip(self.sums);
-        for ((found, &sum), out) in rows.zip(self.out.chunks_exact_mut(self.features)) {
-            for (out, &found) in out.iter_mut().zip(found) {
-                zero |= found == T::ZERO;
-                *out = Real::canonical(found / sum);
-            }
-        }
-        zero
-    }
 }

@@ -9,8 +9,8 @@ use samebits_numerics::reduce::LANES;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::forward::{Divide, Strip};
 use super::products::{InPlace, Panels, block_in_place, columns_of, pack};
+use super::strips::{Divide, Strip};
 use super::{ATTENTION, Call, Number};
 use crate::arch::{Finish, TileFns, TileMut};
 use crate::error::Result;

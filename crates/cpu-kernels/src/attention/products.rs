@@ -152,9 +152,10 @@ pub(super) fn rows_by_lanes<T: Real>(
         });
         let panel = &mut panel[..k * width];
         for first in (0..count).step_by(width) {
+            let lanes = first..count.min(first + width);
             simd::dispatch(PackPanels {
                 source: columns,
-                panels: &[first..count.min(first + width)],
+                panels: &[lanes],
                 steps: block..block + k,
                 width,
                 out: &mut *panel,

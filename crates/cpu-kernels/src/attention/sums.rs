@@ -25,7 +25,11 @@ pub(super) struct Sums<'a, T: 'static> {
 }
 
 /// Returns the number of elements of the buffer for `rows` rows, if it does not overflow.
-pub(super) fn buffer_len<T: Number>(tiles: &TileFns<T>, rows: usize, columns: usize) -> Option<usize> {
+pub(super) fn buffer_len<T: Number>(
+    tiles: &TileFns<T>,
+    rows: usize,
+    columns: usize,
+) -> Option<usize> {
     match columns.is_multiple_of(tiles.columns()) {
         true => Some(0),
         false => product(&[rows, columns.checked_next_multiple_of(tiles.columns())?]),

@@ -8,10 +8,9 @@ use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::Hidden;
 use crate::arch::{Finish, TileFns, TileMut};
-use crate::attention::backward::{BLOCK, Upstream};
 use crate::attention::products::{InPlace, Panels, block_in_place, columns_of, pack};
 use crate::attention::sums::{Sums, buffer_len};
-use crate::attention::{ATTENTION, Call, Matrices, Number, whole};
+use crate::attention::{ATTENTION, Call, Matrices, Number, Upstream, whole};
 use crate::error::Result;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, even_parts};
@@ -59,7 +58,7 @@ impl<T: Number> Gradients<T> {
         let sizes = call.sizes;
         let AttentionSizes { queries, keys, width, features, .. } = sizes;
         let kernels = T::kernels(simd::level());
-        let rows = queries.min(BLOCK);
+        let rows = queries.min(K_BLOCK);
         let scores = kernels.fitting(keys, rows);
         let of_query = columns_of(kernels, rows, width);
         let of_key = columns_of(kernels, keys, width);
@@ -87,7 +86,7 @@ impl<T: Number> Gradients<T> {
 
     fn buffers<'s>(&self, scratch: &'s mut Scratch<T>) -> Result<Buffers<'s, T>, OutOfMemory> {
         let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
-        let rows = queries.min(BLOCK);
+        let rows = queries.min(K_BLOCK);
         let tiles = [
             (rows, self.of_key, width),
             (rows, self.of_value, features),
@@ -123,8 +122,8 @@ impl<T: Number> Gradients<T> {
     ) -> Result<()> {
         let AttentionSizes { queries, width, .. } = self.sizes;
         let buffers = &mut self.buffers(scratch).map_err(memory::named(ATTENTION))?;
-        for first in (0..queries).step_by(BLOCK) {
-            let rows = first..queries.min(first + BLOCK);
+        for first in (0..queries).step_by(K_BLOCK) {
+            let rows = first..queries.min(first + K_BLOCK);
             let of_query = &mut of_query[first * width..rows.end * width];
             let outs = [&mut *of_query, &mut *of_key, &mut *of_value];
             self.block(call, upstream, (matrix, rows), buffers, outs);
