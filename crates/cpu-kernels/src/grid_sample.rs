@@ -21,15 +21,17 @@
 //!   weight'`, leaving out taps with a `weight'` of 0. The result is multiplied by the derivative
 //!   of the tap position and rounded once.
 
+mod planar;
 mod taps;
 
-use crate::arch::{TileGrid, TileMut};
+use crate::arch::TileGrid;
 use crate::error::{Result, expect_len};
 use crate::scatter::Sums;
 use crate::scatter::{Checked, Stored};
 use crate::{Float, memory, parallel};
+use planar::{PlanarGradients, SamplePlanes};
 use samebits_numerics::simd::{self, Kernel};
-use taps::{Four, ListTaps, TOGETHER, Taps, find_taps, four_taps, have_four};
+use taps::{ListTaps, TapList, Taps, find_taps};
 
 pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
 
@@ -75,13 +77,14 @@ pub fn grid_sample<T: Float>(
         return Ok(());
     }
     let inputs = channels * sampling.plane();
-    if have_four(sampling) && channels <= FEW {
-        let (batch, tile) = (out.len() / (channels * points), (1, channels, PIECE));
+    if planar::pays(sampling) {
+        let batch = out.len() / (channels * points);
+        let rows = if channels <= FEW { channels } else { (PIECE / points).clamp(GROUP, channels) };
+        let tile = ((PIECE / (rows * points)).max(1), rows, PIECE);
         return TileGrid::new(out, batch, (channels, points), tile).try_for_each(
-            |n, _, first, out| {
-                let (planes, grid) = (&input[n * inputs..][..inputs], &grid[n * points * dims..]);
-                let grid = &grid[first * dims..][..out.columns * dims];
-                simd::dispatch(SamplePlanes { sampling, planes, grid, out });
+            |image, channel, point, out| {
+                let first = [image, channel, point];
+                simd::dispatch(SamplePlanes { sampling, input, grid, first, out });
                 Ok(())
             },
         );
@@ -89,7 +92,8 @@ pub fn grid_sample<T: Float>(
     let images = parallel::chunks_mut(out, channels * points).enumerate();
     images.try_for_each(|(n, out)| {
         let grid = &grid[n * points * dims..][..points * dims];
-        let rows = pixels(sampling, &input[n * inputs..][..inputs])?;
+        let mut rows = memory::filled(sampling.op(), inputs, T::ZERO)?;
+        pixels(sampling, &input[n * inputs..][..inputs], &mut rows);
         let mut values = memory::filled(sampling.op(), out.len(), T::ZERO)?;
         parallel::rows(channels, &mut values, |start, values| {
             let first = start / channels;
@@ -126,23 +130,71 @@ pub fn grid_sample_input_backward<T: Sums>(
         grad_input.fill(T::ZERO);
         return Ok(());
     }
-    let outputs = channels * points;
-    let each = channels * sampling.plane();
-    parallel::chunks_mut(grad_input, each).enumerate().try_for_each(|(n, grad_input)| {
-        let grid = &grid[n * points * dims..][..points * dims];
-        let taps = simd::dispatch(ListTaps { sampling, grid })?;
-        let grads = pixels(sampling, &grad_out[n * outputs..][..outputs])?;
-        let mut sums = memory::filled(sampling.op(), grad_input.len(), T::ZERO)?;
-        let addends = Stored {
-            data: &grads,
-            place: |i: usize| taps.points[i] * channels,
-            form: |i: usize, g: T| g * taps.weights[i],
-        };
-        let places = Checked(sampling.op(), &taps.places);
-        T::add_rows(&mut sums, true, channels, &places, &addends)?;
-        planes(sampling, &sums, sampling.plane(), grad_input);
-        Ok(())
-    })
+    let (outputs, plane) = (channels * points, sampling.plane());
+    let each = channels * plane;
+    // Small images are summed together.
+    let images = (PIECE / (4 * points).max(plane)).max(1);
+    parallel::chunks_mut(grad_input, images * each).enumerate().try_for_each(
+        |(task, grad_input)| {
+            let (first, count) = (task * images, grad_input.len() / each);
+            let mut taps = TapList::with_capacity(sampling, count * points)?;
+            let mut grads = memory::filled(sampling.op(), count * outputs, T::ZERO)?;
+            for (image, grads) in grads.chunks_exact_mut(outputs).enumerate() {
+                let grid = &grid[(first + image) * points * dims..][..points * dims];
+                let (list, first_taps) = (&mut taps, [image * plane, image * points]);
+                simd::dispatch(ListTaps { sampling, grid, first: first_taps, list });
+                pixels(sampling, &grad_out[(first + image) * outputs..][..outputs], grads);
+            }
+            let places = if count == 1 && 8 * points <= plane {
+                Some(touched(sampling, &mut taps)?)
+            } else {
+                None
+            };
+            let rows = places.as_ref().map_or(count * plane, Vec::len);
+            let mut sums = memory::filled(sampling.op(), rows * channels, T::ZERO)?;
+            let addends = Stored {
+                data: &grads,
+                place: |i: usize| taps.points[i] * channels,
+                form: |i: usize, g: T| g * taps.weights[i],
+            };
+            T::add_rows(
+                &mut sums,
+                true,
+                channels,
+                &Checked(sampling.op(), &taps.places),
+                &addends,
+            )?;
+            match places {
+                None => {
+                    let sums = sums.chunks_exact(each);
+                    for (sums, grad_input) in sums.zip(grad_input.chunks_exact_mut(each)) {
+                        planes(sampling, sums, plane, grad_input);
+                    }
+                }
+                Some(places) => parallel::rows(plane, grad_input, |start, planes| {
+                    planes.fill(T::ZERO);
+                    for (channel, plane) in (start / plane..).zip(planes.chunks_exact_mut(plane)) {
+                        for (&place, sums) in places.iter().zip(sums.chunks_exact(channels)) {
+                            plane[place] = sums[channel];
+                        }
+                    }
+                }),
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Returns the places of the taps in ascending order, each once, and numbers the taps by them.
+fn touched<T>(sampling: &Sampling, taps: &mut TapList<T>) -> Result<Vec<usize>> {
+    let mut places = memory::collected(sampling.op(), taps.places.iter().copied())?;
+    parallel::sort_unstable(&mut places);
+    places.dedup();
+    for place in &mut taps.places {
+        // Every place of a tap is among them.
+        *place = places.partition_point(|at| at < place);
+    }
+    Ok(places)
 }
 
 /// Computes the gradient of [`grid_sample`] with respect to the grid.
@@ -174,11 +226,22 @@ pub fn grid_sample_grid_backward<T: Float>(
         grad_grid.fill(T::ZERO);
         return Ok(());
     }
+    if planar::gradients_pay(sampling) {
+        let piece = (PIECE / channels).max(64) * dims;
+        parallel::pieces_of(piece, grad_grid, |start, grad_grid| {
+            let first = start / dims;
+            let all = PlanarGradients { sampling, input, grad_out, grid, first, grad_grid };
+            simd::dispatch(all);
+        });
+        return Ok(());
+    }
     let (inputs, outputs) = (channels * sampling.plane(), channels * points);
     let coordinates = points * dims;
     parallel::chunks_mut(grad_grid, coordinates).enumerate().try_for_each(|(n, grad_grid)| {
-        let rows = pixels(sampling, &input[n * inputs..][..inputs])?;
-        let grads = pixels(sampling, &grad_out[n * outputs..][..outputs])?;
+        let mut rows = memory::filled(sampling.op(), inputs, T::ZERO)?;
+        pixels(sampling, &input[n * inputs..][..inputs], &mut rows);
+        let mut grads = memory::filled(sampling.op(), outputs, T::ZERO)?;
+        pixels(sampling, &grad_out[n * outputs..][..outputs], &mut grads);
         let grid = &grid[n * coordinates..][..coordinates];
         parallel::pieces_of(64 * dims, grad_grid, |start, grad_grid| {
             let grid = &grid[start..start + grad_grid.len()];
@@ -197,16 +260,14 @@ fn check(sampling: &Sampling, input: usize, grid: usize, out: usize) -> Result<(
 
 /// Transposes (channels, places) to (places, channels), so that the elements of a point, over all
 /// channels, are neighbours.
-fn pixels<T: Float>(sampling: &Sampling, planes: &[T]) -> Result<Vec<T>> {
+fn pixels<T: Float>(sampling: &Sampling, planes: &[T], pixels: &mut [T]) {
     let channels = sampling.channels();
     let places = planes.len() / channels.max(1);
-    let mut pixels = memory::filled(sampling.op(), planes.len(), T::ZERO)?;
-    parallel::rows(channels, &mut pixels, |start, pixels| {
+    parallel::rows(channels, pixels, |start, pixels| {
         let first = start / channels;
         let count = pixels.len() / channels;
         T::transpose(&planes[first..], places, (channels, count), pixels, channels);
     });
-    Ok(pixels)
 }
 
 /// Inverts [`pixels`].
@@ -226,44 +287,6 @@ const FEW: usize = 8;
 
 /// The number of points of a task then.
 const PIECE: usize = 4096;
-
-/// Arguments of a kernel: the values of consecutive points of an image, channel by channel.
-struct SamplePlanes<'a, T> {
-    sampling: &'a Sampling,
-    planes: &'a [T],
-    grid: &'a [T],
-    out: TileMut<'a, T>,
-}
-
-impl<T: Float> Kernel for SamplePlanes<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let SamplePlanes { sampling, planes, grid, mut out } = self;
-        for (number, at) in grid.chunks(2 * TOGETHER).enumerate() {
-            let Four { places, weights } = four_taps::<T>(sampling, at);
-            let first = number * TOGETHER;
-            let count = at.len() / 2;
-            for (channel, plane) in planes.chunks_exact(sampling.plane()).enumerate() {
-                let mut sums = [T::ZERO; TOGETHER];
-                for (places, weights) in places.iter().zip(&weights).take(sampling.most_taps()) {
-                    let mut x = [T::ZERO; TOGETHER];
-                    for (x, &place) in x.iter_mut().zip(places) {
-                        *x = plane[place];
-                    }
-                    for (sum, (x, &weight)) in sums.iter_mut().zip(x.into_iter().zip(weights)) {
-                        let next = x.mul_add(weight, *sum);
-                        *sum = if weight == T::ZERO { *sum } else { next };
-                    }
-                }
-                let to = out.row(0, channel, first, first + count);
-                for (to, sum) in to.iter_mut().zip(sums) {
-                    *to = sum.canonical();
-                }
-            }
-        }
-    }
-}
 
 /// Arguments of a kernel: the values of consecutive points, all channels of each.
 struct SamplePoints<'a, T> {

@@ -20,11 +20,13 @@
 //! - The weight in several dimensions is `(w_d * w_h) * w_w`, each product rounded.
 
 use crate::error::{Result, expect_len};
+use crate::lanes::{self, Lanes, Part, SIDE, each_output};
 use crate::memory::{self, named};
 use crate::{Float, parallel};
 use samebits_numerics::memory::OutOfMemory;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Taps;
+use std::ops::Range;
 
 pub use samebits_tensor_core::geometry::{InterpolateMode, Resize, ResizedAxis};
 
@@ -102,12 +104,62 @@ fn sum<T: Float>(
     let rounded = |axis| rounded(axis).map_err(named(op));
     let [depth, height, width] = resize.axes();
     let taps = &[rounded(depth)?, rounded(height)?, rounded(width)?];
+    if resize.planes() >= FEW {
+        let weighted = Weighted { taps, sizes: [from_size, to_size] };
+        if let Some(cut) = lanes::cut::<T>(op, &weighted)? {
+            return lanes::run(op, &weighted, &cut, from, to, &mut []);
+        }
+    }
     let columns = Columns::new(op, &taps[2])?;
     parallel::rows(to_size[2], to, |start, to| {
         let first = start / to_size[2];
         simd::dispatch(Rows { from, to, first, taps, columns: &columns, from_size, to_size });
     });
     Ok(())
+}
+
+/// The least number of planes that are worth a block of them.
+const FEW: usize = 6;
+
+/// Weighted sums of planes side by side.
+struct Weighted<'a, T> {
+    taps: &'a [Taps<T>; 3],
+    sizes: [[usize; 3]; 2],
+}
+
+impl<T: Float> Lanes<T> for Weighted<'_, T> {
+    fn sizes(&self) -> [[usize; 3]; 2] {
+        self.sizes
+    }
+
+    fn reach(&self, dim: usize, output: usize) -> Range<usize> {
+        let mut places = self.taps[dim].of(output).map(|(place, _)| place);
+        // Places ascend.
+        places.next().map_or(0..0, |first| first..places.last().unwrap_or(first) + 1)
+    }
+
+    #[inline(always)]
+    fn compute(&self, part: Part, from: &[[T; SIDE]], to: &mut [[T; SIDE]], _: &mut [[T; SIDE]]) {
+        let [_, height, width] = self.sizes[0];
+        each_output!(part, number, [d, h, w], {
+            let mut sums = [T::ZERO; SIDE];
+            for (d, depth_weight) in self.taps[0].of(d) {
+                for (h, height_weight) in self.taps[1].of(h) {
+                    let outer_weight = depth_weight * height_weight;
+                    let line = ((d * height + h) * width).wrapping_sub(part.first);
+                    for (w, weight) in self.taps[2].of(w) {
+                        let weight = outer_weight * weight;
+                        for (sum, &x) in sums.iter_mut().zip(&from[line.wrapping_add(w)]) {
+                            *sum = x.mul_add(weight, *sum);
+                        }
+                    }
+                }
+            }
+            for (to, sum) in to[number].iter_mut().zip(sums) {
+                *to = sum.canonical();
+            }
+        });
+    }
 }
 
 /// The taps of a row in columns: the first tap of all elements, then the second, and so on. The

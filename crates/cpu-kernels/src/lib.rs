@@ -19,6 +19,7 @@ pub mod grid_sample;
 pub mod index;
 pub mod integer;
 pub mod interpolate;
+mod lanes;
 pub mod linalg;
 pub mod loss;
 pub mod matmul;

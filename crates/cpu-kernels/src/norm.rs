@@ -9,6 +9,7 @@
 //! ([`samebits_numerics::reduce::Normal`]).
 
 mod columns;
+mod rows;
 
 use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES, Normal};
 use samebits_numerics::simd::{self, Kernel};
@@ -112,6 +113,74 @@ pub fn batch_normalize<T: Float>(
     Ok(())
 }
 
+/// Computes [`batch_statistics`] and [`batch_normalize`]; also writes mean, biased variance and rstd of
+/// the unscaled elements of each channel.
+///
+/// # Errors
+///
+/// As [`batch_statistics`].
+pub fn batch_norm<T: Float>(
+    x: &[T],
+    shape: Batch,
+    weight: &[T],
+    bias: &[T],
+    eps: f64,
+    out: &mut [T],
+    moments: [&mut [T]; 3],
+) -> Result<()> {
+    let Batch { n, channels, spatial } = shape;
+    expect_batch(shape, "x", x.len())?;
+    expect_batch(shape, "out", out.len())?;
+    let parameters = [("weight", weight.len()), ("bias", bias.len())];
+    let [mean, var, rstd] = moments;
+    let moments = [("mean", mean.len()), ("var", var.len()), ("rstd", rstd.len())];
+    for (what, length) in parameters.into_iter().chain(moments) {
+        expect_len(BATCH, what, length, channels)?;
+    }
+    if n != 1 || spatial == 1 || x.is_empty() {
+        let statistics = batch_statistics(x, shape, eps)?;
+        let all = mean.iter_mut().zip(var).zip(rstd).zip(&statistics);
+        fpenv::ieee(|| all.for_each(|(((m, v), r), normal)| [*m, *v, *r] = moments_of(normal)));
+        return batch_normalize(x, shape, &scaled(&statistics)?, weight, bias, out);
+    }
+    if rows::are_shared(channels, spatial) {
+        let rows = x.chunks_exact(spatial).zip(out.chunks_exact_mut(spatial));
+        for (c, (x, out)) in rows.enumerate() {
+            let normal = rows::shared_statistics(BATCH, x, eps)?;
+            [mean[c], var[c], rstd[c]] = fpenv::ieee(|| moments_of(&normal));
+            let (normals, weight, bias) = (&[normal], &weight[c..=c], &bias[c..=c]);
+            parallel::pieces(out, |start, out| {
+                let x = &x[start..start + out.len()];
+                simd::dispatch(rows::Weighted { x, n: x.len(), normals, weight, bias, out });
+            });
+        }
+        return Ok(());
+    }
+    let several = parallel::CHUNK.div_ceil(spatial);
+    let [mean, var, rstd] = [mean, var, rstd].map(|all| parallel::chunks_mut(all, several));
+    parallel::chunks_mut(out, several * spatial).zip(mean.zip(var).zip(rstd)).enumerate().for_each(
+        |(number, (out, ((mean, var), rstd)))| {
+            let first = number * several;
+            let x = &x[first * spatial..][..out.len()];
+            rows::with_statistics(x, spatial, eps, |row, x, normals| {
+                for (i, normal) in (row..).zip(normals) {
+                    [mean[i], var[i], rstd[i]] = moments_of(normal);
+                }
+                let out = &mut out[row * spatial..][..x.len()];
+                let (weight, bias) = (&weight[first + row..], &bias[first + row..]);
+                simd::dispatch(rows::Weighted { x, n: spatial, normals, weight, bias, out });
+            });
+        },
+    );
+    Ok(())
+}
+
+/// Returns mean, biased variance and rstd of unscaled elements, rounded.
+fn moments_of<T: Float>(normal: &Normal) -> [T; 3] {
+    [normal.true_mean(), normal.true_variance(), normal.true_rstd()]
+        .map(|x| T::from_f64(x).canonical())
+}
+
 /// Computes the gradients of batch normalisation with respect to input, weight and bias.
 ///
 /// The bias gradient is `Σ g` and the weight gradient `Σ g · h` (the product in f64), each rounded once; the
@@ -155,6 +224,9 @@ pub fn batch_norm_backward<T: Float>(
         columns::input_gradient(grad, x, &statistics, parts, grad_x)?;
         let [sums, dots] = [sums, dots].map(|sums| rounded(BATCH, sums.into_iter()));
         return Ok((dots?, sums?));
+    }
+    if shape.n == 1 && !x.is_empty() {
+        return rows::gradients([grad, x], shape.spatial, &known, weight, grad_x);
     }
     let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
         let statistics = known(channel);
@@ -215,14 +287,23 @@ pub fn layer_norm<T: Float>(
     expect_len(LAYER, "rstd", rstd.len(), mean.len())?;
     expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
     expect_len(LAYER, "out", out.len(), x.len())?;
-    let each = |x: &[T], mean: &mut T, rstd: &mut T, out: &mut [T]| {
-        let normal = simd::dispatch(RowStatistics { x, eps });
-        *mean = T::from_f64(normal.true_mean()).canonical();
-        *rstd = T::from_f64(normal.true_rstd()).canonical();
-        simd::dispatch(Row { x, statistics: Scaled::of(&normal), weight, bias, out });
-    };
     if width == 0 {
-        fpenv::ieee(|| mean.iter_mut().zip(rstd).for_each(|(m, r)| each(&[], m, r, &mut [])));
+        let normal = simd::dispatch(RowStatistics { x, eps });
+        let [m, _, r] = fpenv::ieee(|| moments_of(&normal));
+        mean.fill(m);
+        rstd.fill(r);
+        return Ok(());
+    }
+    if rows::are_shared(mean.len(), width) {
+        for (row, (out, x)) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)).enumerate() {
+            let normal = rows::shared_statistics(LAYER, x, eps)?;
+            [mean[row], _, rstd[row]] = fpenv::ieee(|| moments_of(&normal));
+            parallel::pieces(out, |start, out| {
+                let columns = start..start + out.len();
+                let (weight, bias) = (&weight[columns.clone()], &bias[columns.clone()]);
+                simd::dispatch(Rows { x: &x[columns], normals: &[normal], weight, bias, out });
+            });
+        }
         return Ok(());
     }
     // Normalises a row while it is still in a cache.
@@ -232,10 +313,13 @@ pub fn layer_norm<T: Float>(
         .zip(parallel::chunks_mut(rstd, rows))
         .zip(parallel::chunks(x, rows * width))
         .for_each(|(((out, mean), rstd), x)| {
-            let rows = out.chunks_exact_mut(width).zip(x.chunks_exact(width));
-            for ((out, x), (mean, rstd)) in rows.zip(mean.iter_mut().zip(rstd)) {
-                each(x, mean, rstd, out);
-            }
+            rows::with_statistics(x, width, eps, |row, x, normals| {
+                for (i, normal) in (row..).zip(normals) {
+                    [mean[i], _, rstd[i]] = moments_of(normal);
+                }
+                let out = &mut out[row * width..][..x.len()];
+                simd::dispatch(Rows { x, normals, weight, bias, out });
+            });
         });
     Ok(())
 }
@@ -264,6 +348,15 @@ pub fn layer_norm_backward<T: Float>(
     let zeros = || memory::filled(LAYER, width, T::ZERO);
     if x.is_empty() {
         return Ok((zeros()?, zeros()?));
+    }
+    if mean.len() <= LANES && x.len() > parallel::CHUNK {
+        let known = mean.iter().zip(rstd).enumerate().map(|(row, (&mean, &rstd))| {
+            let x = &x[row * width..][..width];
+            let known = [mean.into(), rstd.into()];
+            Scaled::of(&Normal::known(known, eps, width, T::WIDE, &|i| x[i].into()))
+        });
+        let statistics = fpenv::ieee(|| memory::collected(LAYER, known))?;
+        return rows::few_rows_backward([grad, x], weight, &statistics, grad_x);
     }
     // Rows that share a lane of the tree are processed together: the sums of their weight and bias
     // gradients stay in a cache, and so does each row while all its results are computed.
@@ -466,21 +559,28 @@ impl<T: Float> Kernel for RowStatistics<'_, T> {
     }
 }
 
-struct Row<'a, T> {
+/// Rows with one weight and one bias for each column.
+struct Rows<'a, T> {
     x: &'a [T],
-    statistics: Scaled<T>,
+    normals: &'a [Normal],
     weight: &'a [T],
     bias: &'a [T],
     out: &'a mut [T],
 }
 
-impl<T: Float> Kernel for Row<'_, T> {
+impl<T: Float> Kernel for Rows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let parameters = self.weight.iter().zip(self.bias);
-        for ((out, &x), (&weight, &bias)) in self.out.iter_mut().zip(self.x).zip(parameters) {
-            *out = self.statistics.normal(x).mul_add(weight, bias).canonical();
+        let Rows { x, normals, weight, bias, out } = self;
+        let width = weight.len();
+        let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(width));
+        for ((x, out), normal) in rows.zip(normals) {
+            let statistics = Scaled::of(normal);
+            let parameters = weight.iter().zip(bias);
+            for ((out, &x), (&weight, &bias)) in out.iter_mut().zip(x).zip(parameters) {
+                *out = statistics.normal(x).mul_add(weight, bias).canonical();
+            }
         }
     }
 }

@@ -20,6 +20,7 @@
 mod adaptive;
 mod avg;
 mod fractional;
+mod lanes;
 mod max;
 mod unpool;
 

@@ -3,12 +3,10 @@ use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Result, Tensor};
+use samebits_tensor_core::{Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
-use crate::memory;
 use crate::norm::{self, Scaled};
-use samebits_numerics::reduce::Normal;
 
 const TREE: &str =
     "statistics run in f64 over a tree that depends on the length alone; the rest is elementwise";
@@ -51,28 +49,20 @@ fn batch_norm<T: Element>(
     shape: Batch,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let x = op.input.contiguous()?;
-    let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps)?;
-    let column = |of: fn(&Normal) -> f64| {
-        let rounded = statistics.iter().map(|s| T::from_f64(of(s)).canonical());
-        memory::collected(BatchNorm::NAME, rounded)
-    };
-    let mean = column(Normal::true_mean)?;
-    let (var, rstd) = (column(Normal::true_variance)?, column(Normal::true_rstd)?);
-    let statistics = norm::scaled::<T>(&statistics)?;
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
-    let out = filled(x.shape(), |out| {
-        norm::batch_normalize(
-            x.as_slice()?,
-            shape,
-            &statistics,
-            weight.as_slice()?,
-            bias.as_slice()?,
-            out,
-        )?;
-        Ok(())
-    })?;
-    let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
-    Ok((out, channels(&mean)?, channels(&var)?, channels(&rstd)?))
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    let moment = || Tensor::scratch(&[shape.channels], x.dtype());
+    let (mut mean, mut var, mut rstd) = (moment()?, moment()?, moment()?);
+    norm::batch_norm::<T>(
+        x.as_slice()?,
+        shape,
+        weight.as_slice()?,
+        bias.as_slice()?,
+        op.eps,
+        out.as_mut_slice()?,
+        [mean.as_mut_slice()?, var.as_mut_slice()?, rstd.as_mut_slice()?],
+    )?;
+    Ok((out, mean, var, rstd))
 }
 
 fn batch_norm_grad<T: Element>(

@@ -51,23 +51,34 @@ pub(super) struct TapList<T> {
     pub(super) points: Vec<usize>,
 }
 
-/// Arguments of the kernel that builds a [`TapList`].
-pub(super) struct ListTaps<'a, T> {
-    pub(super) sampling: &'a Sampling,
-    pub(super) grid: &'a [T],
-}
-
-impl<T: Float> Kernel for ListTaps<'_, T> {
-    type Output = Result<TapList<T>>;
-    #[inline(always)]
-    fn run(self) -> Result<TapList<T>> {
-        let (op, dims) = (self.sampling.op(), self.sampling.dims());
-        let most = memory::volume(op, &[self.grid.len() / dims, self.sampling.most_taps()])?;
-        let mut list = TapList {
+impl<T: Float> TapList<T> {
+    /// Returns an empty list with room for `points` points.
+    pub(super) fn with_capacity(sampling: &Sampling, points: usize) -> Result<TapList<T>> {
+        let op = sampling.op();
+        let most = memory::volume(op, &[points, sampling.most_taps()])?;
+        Ok(TapList {
             places: memory::with_capacity(op, most)?,
             weights: memory::with_capacity(op, most)?,
             points: memory::with_capacity(op, most)?,
-        };
+        })
+    }
+}
+
+/// Arguments of the kernel that appends the taps of an image to a [`TapList`] with room for them.
+pub(super) struct ListTaps<'a, T> {
+    pub(super) sampling: &'a Sampling,
+    pub(super) grid: &'a [T],
+    /// Added to the places and to the numbers of the points.
+    pub(super) first: [usize; 2],
+    pub(super) list: &'a mut TapList<T>,
+}
+
+impl<T: Float> Kernel for ListTaps<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ListTaps { first: [first_place, first_point], list, .. } = self;
+        let dims = self.sampling.dims();
         if have_four(self.sampling) {
             for (number, at) in self.grid.chunks(2 * TOGETHER).enumerate() {
                 let Four { places, weights } = four_taps::<T>(self.sampling, at);
@@ -76,25 +87,24 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
                         places.iter().zip(&weights).take(self.sampling.most_taps())
                     {
                         if weights[point] != T::ZERO {
-                            list.places.push(places[point]);
+                            list.places.push(first_place + places[point]);
                             list.weights.push(weights[point]);
-                            list.points.push(number * TOGETHER + point);
+                            list.points.push(first_point + number * TOGETHER + point);
                         }
                     }
                 }
             }
-            return Ok(list);
+            return;
         }
         let mut taps = Taps::new();
         for (point, at) in self.grid.chunks_exact(dims).enumerate() {
             find_taps(self.sampling, at, &mut taps);
             for (place, weight) in taps.weights() {
-                list.places.push(place);
+                list.places.push(first_place + place);
                 list.weights.push(weight);
-                list.points.push(point);
+                list.points.push(first_point + point);
             }
         }
-        Ok(list)
     }
 }
 
@@ -160,6 +170,72 @@ fn two_taps(
         }
     }
     taps
+}
+
+/// The four taps of each of several points, as [`Four`], with the derivatives of their weights in x
+/// and y, and the derivatives of the positions. A derivative of 0 changes nothing.
+pub(super) struct FourSlopes {
+    pub(super) places: [[usize; TOGETHER]; 4],
+    pub(super) slopes: [[[f64; TOGETHER]; 2]; 4],
+    pub(super) factors: [[f64; TOGETHER]; 2],
+}
+
+/// Finds the derivatives for up to [`TOGETHER`] points, as [`find_taps`] does for linear weights.
+#[inline(always)]
+pub(super) fn four_slopes<T: Float>(sampling: &Sampling, points: &[T]) -> FourSlopes {
+    let [_, height, width] = sampling.input();
+    let [mut x, mut y] = [[f64::NAN; TOGETHER]; 2];
+    for (point, (x, y)) in points.as_chunks::<2>().0.iter().zip(x.iter_mut().zip(&mut y)) {
+        (*x, *y) = (point[0].into(), point[1].into());
+    }
+    let (across, x_factors) = two_slopes(sampling.params(), x, width);
+    let (down, y_factors) = two_slopes(sampling.params(), y, height);
+    let mut places = [[0; TOGETHER]; 4];
+    let mut slopes = [[[0.0; TOGETHER]; 2]; 4];
+    for tap in 0..4 {
+        let ((x, wx, sx), (y, wy, sy)) = (&across[tap % 2], &down[tap / 2]);
+        for point in 0..TOGETHER {
+            places[tap][point] = y[point] * width + x[point];
+            slopes[tap][0][point] = wy[point] * sx[point];
+            slopes[tap][1][point] = sy[point] * wx[point];
+        }
+    }
+    FourSlopes { places, slopes, factors: [x_factors, y_factors] }
+}
+
+/// Places, weights and derivatives of one of the two taps of several points in a dimension.
+type Slopes = ([usize; TOGETHER], [f64; TOGETHER], [f64; TOGETHER]);
+
+/// Returns the two taps in a dimension, as [`axis`] with linear weights, and the derivatives of the
+/// positions; weights and derivatives are 0 outside.
+#[inline(always)]
+fn two_slopes(
+    params: GridParams,
+    coordinates: [f64; TOGETHER],
+    size: usize,
+) -> ([Slopes; 2], [f64; TOGETHER]) {
+    let length = size as f64;
+    let mut taps = [([0; TOGETHER], [0.0; TOGETHER], [0.0; TOGETHER]); 2];
+    let mut factors = [0.0; TOGETHER];
+    for (point, coordinate) in coordinates.into_iter().enumerate() {
+        let (mut at, scale) = position(params, coordinate, size);
+        let mut slope = 1.0;
+        if params.padding == GridPadding::Border {
+            (at, slope) = clip(at, size);
+        }
+        factors[point] = scale * slope;
+        let left = at.floor();
+        let part = at - left;
+        for (tap, (place, weight, slope)) in
+            [(left, 1.0 - part, -1.0), (left + 1.0, part, 1.0)].into_iter().enumerate()
+        {
+            let inside = place >= 0.0 && place < length;
+            taps[tap].0[point] = if inside { place } else { 0.0 } as usize;
+            taps[tap].1[point] = if inside { weight } else { 0.0 };
+            taps[tap].2[point] = if inside { slope } else { 0.0 };
+        }
+    }
+    (taps, factors)
 }
 
 /// The taps in one dimension: place, weight, derivative of the weight.

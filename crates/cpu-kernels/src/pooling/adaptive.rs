@@ -1,10 +1,12 @@
 //! Pooling to a given output size.
 
+use super::lanes::{self, Averages, Axis, Largest, Spread};
 use super::max::TASK;
 use super::{AdaptiveAxis, AdaptivePool};
 use crate::error::{Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 use std::ops::Range;
 
@@ -45,6 +47,14 @@ pub fn adaptive_avg_pool<T: Float>(pool: &AdaptivePool, input: &[T], out: &mut [
     if out.is_empty() {
         return Ok(());
     }
+    if lanes::pay(pool.planes()) {
+        let windows = lanes::windows(pool.axes(), |axis| Axis::of_adaptive(pool.op(), axis))?;
+        let sizes = (0..pool.output_plane()).map(|o| window_size(pool, o) as f64);
+        let averages = Averages { windows, divisors: memory::collected(pool.op(), sizes)? };
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &averages)? {
+            return crate::lanes::run(pool.op(), &averages, &cut, input, out, &mut []);
+        }
+    }
     let rows = &Rows::new(pool)?;
     parallel::try_pieces_of(row_task(pool), out, |start, out| {
         let first = start / width;
@@ -80,6 +90,15 @@ pub fn adaptive_avg_pool_backward<T: Float>(
     if grad_out.is_empty() || grad_input.is_empty() {
         grad_input.fill(T::ZERO);
         return Ok(());
+    }
+    if lanes::pay(pool.planes()) {
+        let windows = lanes::windows(pool.axes(), |axis| Axis::covering(pool.op(), axis))?;
+        let weights = (0..out_plane).map(|o| T::ONE / T::from_usize(window_size(pool, o)));
+        let weights = fpenv::ieee(|| memory::collected(pool.op(), weights))?;
+        let spread = Spread { windows, weights };
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &spread)? {
+            return crate::lanes::run(pool.op(), &spread, &cut, grad_out, grad_input, &mut []);
+        }
     }
     let planes = TASK.div_ceil(in_plane.max(out_plane));
     parallel::pieces_of(planes * in_plane, grad_input, |start, grad_input| {
@@ -120,6 +139,13 @@ pub fn adaptive_max_pool<T: Float>(
     expect_len(pool.op(), "indices", indices.len(), pool.output_len())?;
     if out.is_empty() {
         return Ok(());
+    }
+    if lanes::pay(pool.planes()) && pool.input_plane() <= lanes::EXACT {
+        let windows = lanes::windows(pool.axes(), |axis| Axis::of_adaptive(pool.op(), axis))?;
+        let largest = Largest(windows);
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &largest)? {
+            return crate::lanes::run(pool.op(), &largest, &cut, input, out, indices);
+        }
     }
     let [.., width] = pool.output();
     let (rows, task) = (&Rows::new(pool)?, row_task(pool));
@@ -303,6 +329,11 @@ impl<T: Float> Kernel for AvgPlanes<'_, T> {
             grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
         }
     }
+}
+
+/// Returns the number of elements of the window of output `o` of a plane.
+fn window_size(pool: &AdaptivePool, o: usize) -> usize {
+    windows(pool.axes(), o).iter().map(ExactSizeIterator::len).product()
 }
 
 /// Returns the window of output `o` of a plane.

@@ -1,9 +1,11 @@
 //! Average pooling.
 
+use super::lanes::{self, Averages, Axis, Spread};
 use super::max::TASK;
 use super::{Average, PoolAxis};
 use crate::error::{Result, expect_len};
 use crate::{Float, memory, parallel};
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
 /// Computes the average of each window.
@@ -46,6 +48,13 @@ pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Resu
     if out.is_empty() {
         return Ok(());
     }
+    if lanes::pay(pool.planes()) {
+        let windows = lanes::windows(pool.axes(), |axis| Axis::of_pool(pool.op(), axis))?;
+        let averages = Averages { windows, divisors: divisors.all(pool.op())? };
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &averages)? {
+            return crate::lanes::run(pool.op(), &averages, &cut, input, out, &mut []);
+        }
+    }
     let [.., width] = pool.output();
     let rows = TASK.div_ceil(width);
     parallel::try_pieces_of(rows * width, out, |start, out| {
@@ -83,6 +92,18 @@ pub fn avg_pool_backward<T: Float>(
     let divisors = Divisors::new(average)?;
     if grad_input.is_empty() {
         return Ok(());
+    }
+    if lanes::pay(pool.planes()) {
+        let covered = |axis: &PoolAxis| {
+            Axis::of_ranges(pool.op(), axis.output, axis.input, |i| covering(axis, i))
+        };
+        let weight = |divisor| T::ONE / T::from_f64(divisor);
+        let weights = divisors.all(pool.op())?.into_iter().map(weight);
+        let weights = fpenv::ieee(|| memory::collected(pool.op(), weights))?;
+        let spread = Spread { windows: lanes::windows(pool.axes(), covered)?, weights };
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &spread)? {
+            return crate::lanes::run(pool.op(), &spread, &cut, grad_out, grad_input, &mut []);
+        }
     }
     let &[.., PoolAxis { input: width, output, stride, padding, .. }] = pool.axes();
     let rows = TASK.div_ceil(width);
@@ -127,6 +148,16 @@ impl Divisors {
         };
         let counts = [counts(0)?, counts(1)?, counts(2)?];
         Ok(Divisors { counts, fixed: average.divisor_override().map(|divisor| divisor as f64) })
+    }
+
+    /// Returns the divisors of a plane of outputs.
+    fn all(&self, op: &'static str) -> Result<Vec<f64>> {
+        let [depth, height, width] = self.counts.each_ref().map(Vec::len);
+        let mut all = memory::zeroed(op, memory::volume(op, &[depth, height, width])?)?;
+        for (number, row) in all.chunks_exact_mut(width.max(1)).enumerate() {
+            fpenv::ieee(|| self.row(number / height, number % height, row));
+        }
+        Ok(all)
     }
 
     /// Writes the divisors of one row of outputs.

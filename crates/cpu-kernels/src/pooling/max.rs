@@ -1,6 +1,7 @@
 //! Maximum pooling.
 
 use super::Pool;
+use super::lanes::{self, Axis, Largest};
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::{Checked, fold};
 use crate::{Float, memory, parallel};
@@ -60,6 +61,13 @@ pub fn max_pool<T: Float>(
     if window >= NONE as usize {
         let message = format!("a window has at most {NONE} elements, got {kernel:?}");
         return Err(Error::argument(pool.op(), message));
+    }
+    if lanes::pay(pool.planes()) && pool.input_plane() <= lanes::EXACT {
+        let windows = lanes::windows(pool.axes(), |axis| Axis::of_pool(pool.op(), axis))?;
+        let largest = Largest(windows);
+        if let Some(cut) = crate::lanes::cut::<T>(pool.op(), &largest)? {
+            return crate::lanes::run(pool.op(), &largest, &cut, input, out, indices);
+        }
     }
     let [.., width] = pool.output();
     let rows = TASK.div_ceil(width);
@@ -205,6 +213,10 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
         let taps = self.taps;
         let indices = self.indices.chunks_exact_mut(width.output);
         let rows = self.out.chunks_exact_mut(width.output).zip(indices);
+        // In planes of ordinary size, a window element is known by its position, counted as if the
+        // output were the first of its row. This needs no division.
+        let reach = width.kernel.saturating_mul(width.dilation).saturating_add(in_plane);
+        let near = reach < NONE as usize;
         for (offset, (best, indices)) in rows.enumerate() {
             let row = self.first + offset;
             let (d, h) = (row / height.output % depth.output, row % height.output);
@@ -216,10 +228,15 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
                 let id = depth.position(d, kd);
                 for kh in height.taps(h) {
                     let ih = height.position(h, kh);
-                    let line = &input[(id * height.input + ih) * width.input..][..width.input];
+                    let start = (id * height.input + ih) * width.input;
+                    let line = &input[start..][..width.input];
                     for (kw, outputs) in width.taps_of_all() {
                         let line = &line[width.position(outputs.start, kw)..];
-                        let tap = ((kd * height.kernel + kh) * width.kernel + kw) as u32;
+                        let tap = if near {
+                            start + kw * width.dilation
+                        } else {
+                            (kd * height.kernel + kh) * width.kernel + kw
+                        } as u32;
                         let best = &mut best[outputs.clone()];
                         let taps = &mut taps[outputs];
                         match width.stride {
@@ -231,7 +248,11 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
                 }
             }
             for (w, (index, &tap)) in indices.iter_mut().zip(&*taps).enumerate() {
-                *index = index_of_tap(self.pool, tap, [d, h, w]);
+                *index = match near {
+                    true if tap == NONE => -1,
+                    true => i64::from(tap) + (w * width.stride) as i64 - width.padding as i64,
+                    false => index_of_tap(self.pool, tap, [d, h, w]),
+                };
             }
             best.iter_mut().for_each(|x| *x = x.canonical());
         }

@@ -1,6 +1,7 @@
 //! Kernels against naive oracles: one program, so that the kernels are compiled for their tests once.
 
 mod bincount;
+mod blocks;
 mod embedding;
 mod environment;
 mod exact;

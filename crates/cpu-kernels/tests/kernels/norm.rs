@@ -4,7 +4,8 @@
 use crate::invariance::{bits, on_every_machine};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::norm::{
-    Batch, batch_norm_backward, batch_normalize, batch_statistics, scaled,
+    Batch, batch_norm, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
+    layer_norm_backward, scaled,
 };
 use samebits_numerics::reduce::{Normal, sum_by};
 
@@ -77,6 +78,14 @@ fn computed<T: Float>(x: &[T], grad: &[T], shape: Batch, weight: &[T], bias: &[T
     };
     let (means, rstd) = (field(Normal::true_mean), field(Normal::true_rstd));
     let known = [&means[..], &rstd];
+    let [mut together, mut m, mut v, mut r] =
+        [x.len(), shape.channels, shape.channels, shape.channels].map(|len| vec![T::ONE; len]);
+    let moments = [&mut m[..], &mut v, &mut r];
+    batch_norm(x, shape, weight, bias, EPS, &mut together, moments).unwrap();
+    assert_eq!(bits(&together), bits(&out));
+    assert_eq!(bits(&m), bits(&means));
+    assert_eq!(bits(&r), bits(&rstd));
+    assert_eq!(bits(&v), bits(&field(Normal::true_variance)));
     let (grad_weight, grad_bias) =
         batch_norm_backward(grad, x, shape, known, weight, EPS, &mut grad_x).unwrap();
     [out, means, field(Normal::true_variance), grad_x, grad_weight, grad_bias]
@@ -94,6 +103,12 @@ fn check<T: Float>() {
         (300, 2, 64),
         (3, 2, 9000),
         (2, 3, 5000),
+        (1, 1, 7),
+        (1, 300, 4),
+        (1, 130, 32),
+        (1, 70, 33),
+        (1, 5, 5000),
+        (1, 3, 40_001),
     ] {
         let shape = Batch { n, channels, spatial };
         let count = n * channels * spatial;
@@ -113,4 +128,82 @@ fn check<T: Float>() {
 fn channels_have_the_written_order() {
     check::<f32>();
     check::<f64>();
+}
+
+/// Normalises each row by itself, element by element, and adds the gradients down the columns.
+fn written_rows<T: Float>(x: &[T], grad: &[T], count: usize, weight: &[T], bias: &[T]) -> All<T> {
+    let n = weight.len();
+    let round = |x: f64| T::from_f64(x).canonical();
+    let [mut out, mut grad_x] = [(); 2].map(|()| vec![T::ZERO; x.len()]);
+    let [mut means, mut rstds] = [(); 2].map(|()| Vec::new());
+    let mut products = vec![0.0; x.len()];
+    for row in 0..count {
+        let first = row * n;
+        let wide = |i: usize| -> f64 { x[first + i].into() };
+        let mean = sum_by(n, wide) / n as f64;
+        let squares = sum_by(n, |i| (wide(i) - mean) * (wide(i) - mean));
+        let normal = Normal::new([mean, squares / n as f64], EPS, n, T::WIDE, &wide);
+        means.push(round(normal.true_mean()));
+        rstds.push(round(normal.true_rstd()));
+        let known = [means[row].into(), rstds[row].into()];
+        let known = Normal::known(known, EPS, n, T::WIDE, &wide);
+        let h = |normal: &Normal, i: usize| {
+            let [mean, rstd, scale] = [normal.mean, normal.rstd, normal.scale].map(round);
+            x[first + i].mul_add(scale, -mean) * rstd
+        };
+        let g = |i: usize| grad[first + i] * weight[i];
+        let sum = sum_by(n, |i| g(i).into());
+        let dot = sum_by(n, |i| Into::<f64>::into(g(i)) * h(&known, i).into());
+        let (mean_grad, mean_dot) = (T::from_f64(sum / n as f64), T::from_f64(dot / n as f64));
+        for i in 0..n {
+            out[first + i] = h(&normal, i).mul_add(weight[i], bias[i]).canonical();
+            let centred = (-h(&known, i)).mul_add(mean_dot, g(i) - mean_grad);
+            grad_x[first + i] = (centred * round(known.rstd) * round(known.scale)).canonical();
+            products[first + i] = grad[first + i].into() * h(&known, i).into();
+        }
+    }
+    let down = |at: &dyn Fn(usize) -> f64| -> Vec<T> {
+        (0..n).map(|c| round(sum_by(count, |row| at(row * n + c)))).collect()
+    };
+    let grad_weight = down(&|i| products[i]);
+    [out, means, rstds, grad_x, grad_weight, down(&|i| grad[i].into())]
+}
+
+fn check_rows<T: Float>() {
+    for (count, n) in [
+        (1, 1),
+        (70, 4),
+        (131, 20),
+        (65, 32),
+        (3, 33),
+        (1, 50_001),
+        (3, 40_000),
+        (31, 700),
+        (32, 1001),
+        (33, 1001),
+        (5000, 3),
+        (700, 64),
+    ] {
+        let (x, grad) = (values::<T>(count * n, 1), values::<T>(count * n, 2));
+        let (weight, bias) = (values::<T>(n, 3), values::<T>(n, 4));
+        let wanted = written_rows(&x, &grad, count, &weight, &bias).map(|all| bits(&all));
+        on_every_machine(|machine| {
+            let [mut out, mut grad_x] = [(); 2].map(|()| vec![T::ONE; x.len()]);
+            let [mut mean, mut rstd] = [(); 2].map(|()| vec![T::ONE; count]);
+            layer_norm(&x, &weight, &bias, EPS, &mut out, &mut mean, &mut rstd).unwrap();
+            let known = [&mean[..], &rstd];
+            let (grad_weight, grad_bias) =
+                layer_norm_backward(&grad, &x, &weight, known, EPS, &mut grad_x).unwrap();
+            let found = [&out, &mean, &rstd, &grad_x, &grad_weight, &grad_bias];
+            for (i, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                assert!(bits(found) == *wanted, "{count} x {n}: result {i} at {machine}");
+            }
+        });
+    }
+}
+
+#[test]
+fn rows_have_the_written_order() {
+    check_rows::<f32>();
+    check_rows::<f64>();
 }

@@ -37,7 +37,7 @@ impl Case {
             let (input, kernel, stride) = (list(1, 12), list(1, 5), list(1, 4));
             let padding = list(0, 3);
             let dilation = if dilated { list(1, 4) } else { vec![1; dims] };
-            let planes = 1 + random.below(3);
+            let planes = 1 + random.below(20);
             let ceil_mode = random.below(2) == 1;
             let case = Case { planes, input, kernel, stride, padding, dilation, ceil_mode };
             if case.geometry().is_ok() {
@@ -262,7 +262,7 @@ fn adaptive_pools_equal_the_definition() {
         let dims = 1 + random.below(3);
         let input: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
         let output: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
-        let planes = 1 + random.below(3);
+        let planes = 1 + random.below(20);
         let sizes =
             AdaptivePool::new("adaptive", &[&[1, planes], &input[..]].concat(), &output).unwrap();
         let plane: usize = input.iter().product();
