@@ -29,7 +29,7 @@ use crate::error::{Result, expect_len};
 use crate::scatter::Sums;
 use crate::scatter::{Checked, Stored};
 use crate::{Float, memory, parallel};
-use planar::{PlanarGradients, SamplePlanes};
+use planar::{FEW, PlanarGradients, SamplePlanes};
 use samebits_numerics::simd::{self, Kernel};
 use taps::{ListTaps, TapList, Taps, find_taps};
 
@@ -282,10 +282,7 @@ fn planes<T: Float>(sampling: &Sampling, pixels: &[T], places: usize, planes: &m
 /// The number of channels computed together.
 const GROUP: usize = 16;
 
-/// The largest number of channels that are sampled one after the other.
-const FEW: usize = 8;
-
-/// The number of points of a task then.
+/// The number of points of a task that samples channel by channel.
 const PIECE: usize = 4096;
 
 /// Arguments of a kernel: the values of consecutive points, all channels of each.

@@ -1,10 +1,13 @@
 //! Points of images without a transposition: several points side by side, channel by channel.
 
 use super::taps::{Four, FourSlopes, TOGETHER, four_slopes, four_taps, have_four};
-use super::{FEW, GridMode, Sampling};
+use super::{GridMode, Sampling};
 use crate::Float;
 use crate::arch::TileMut;
 use samebits_numerics::simd::Kernel;
+
+/// The largest number of channels that are always sampled one after the other.
+pub(super) const FEW: usize = 8;
 
 /// Returns true if sampling channel by channel is faster than to transpose the input.
 pub(super) fn pays(sampling: &Sampling) -> bool {
