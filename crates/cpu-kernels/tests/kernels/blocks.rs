@@ -48,10 +48,13 @@ fn values<T: Float>(random: &mut Random, n: usize) -> Vec<T> {
     all
 }
 
+/// Planes, their size, the kernel, stride, padding and dilation, and the ceil mode.
+type Windows<'a> = (usize, &'a [usize], [&'a [usize]; 4], bool);
+
 fn pools<T: Float>() {
     let mut random = Random(1);
     // Planes of one element up to planes that are cut into strips.
-    let shapes: [(usize, &[usize], [&[usize]; 4], bool); 9] = [
+    let shapes: [Windows<'_>; 9] = [
         (17, &[1], [&[1], &[1], &[0], &[1]], false),
         (40, &[2, 6], [&[2, 2], &[2, 2], &[1, 1], &[1, 1]], false),
         (33, &[7, 5], [&[5, 5], &[1, 1], &[2, 2], &[1, 1]], false),
