@@ -11,8 +11,10 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod grid;
+pub(crate) mod jacobi;
 mod portable;
 mod prefetch;
+pub(crate) mod reflect;
 mod register_tile;
 pub(crate) mod transpose;
 mod vector;

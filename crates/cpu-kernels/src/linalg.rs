@@ -13,7 +13,8 @@ mod svd;
 pub use qr::{qr, qr_backward};
 pub use svd::svd;
 
-use samebits_numerics::reduce;
+use samebits_numerics::reduce::{self, LANES};
+use samebits_numerics::simd::{self, Kernel};
 
 use crate::{Float, Result, memory};
 
@@ -69,24 +70,58 @@ impl Columns {
     }
 
     /// Writes rows of `count` elements.
-    fn write<T: Float>(&self, out: &mut [T]) {
-        for (i, row) in out.chunks_exact_mut(self.count.max(1)).enumerate() {
-            for (j, out) in row.iter_mut().enumerate() {
-                *out = T::from_f64(self.data[j * self.rows + i]).canonical();
-            }
+    fn write<T: Float>(&self, op: &'static str, out: &mut [T]) -> Result<()> {
+        if !self.data.is_empty() {
+            let mut rounded = memory::filled(op, self.data.len(), T::ZERO)?;
+            simd::dispatch(Round { x: &self.data, out: &mut rounded });
+            T::transpose(&rounded, self.rows, (self.count, self.rows), out, self.count);
+        }
+        Ok(())
+    }
+}
+
+struct Round<'a, T> {
+    x: &'a [f64],
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Round<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out = T::from_f64(x).canonical();
         }
     }
 }
 
 /// Returns the power of two at or below the largest magnitude, or 1 if that is zero or not finite.
 /// Division by it is exact and keeps squares in range.
+#[inline(always)]
 fn scale_of(x: &[f64]) -> f64 {
-    let largest = x.iter().fold(0.0f64, |max, x| if x.abs() > max { x.abs() } else { max });
+    let largest = largest(x);
     if largest == 0.0 || !largest.is_finite() {
         return 1.0;
     }
     let exponent = largest.to_bits() & 0x7ff0_0000_0000_0000;
     f64::from_bits(exponent).clamp(f64::MIN_POSITIVE, f64::from_bits(0x7fd0_0000_0000_0000))
+}
+
+/// Returns the largest magnitude that is not NaN, or 0 if there is none.
+#[inline(always)]
+fn largest(x: &[f64]) -> f64 {
+    let (groups, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [0.0f64; LANES];
+    for group in groups {
+        for l in 0..LANES {
+            lanes[l] = if group[l].abs() > lanes[l] { group[l].abs() } else { lanes[l] };
+        }
+    }
+    let mut largest = 0.0f64;
+    for x in lanes.iter().chain(rest) {
+        largest = if x.abs() > largest { x.abs() } else { largest };
+    }
+    largest
 }
 
 /// Returns `x · y` over the tree.

@@ -47,6 +47,11 @@ unsafe impl Vector for F32x8 {
         Self(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_mul_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         // SAFETY: the caller has AVX.
         Self(unsafe { _mm256_add_ps(self.0, other.0) })
@@ -95,6 +100,11 @@ unsafe impl Vector for F64x4 {
     unsafe fn add_product(self, a: Self, b: Self) -> Self {
         // SAFETY: the caller has FMA.
         Self(unsafe { _mm256_fmadd_pd(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_mul_pd(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {

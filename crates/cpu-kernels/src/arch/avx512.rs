@@ -48,6 +48,11 @@ unsafe impl Vector for F32x16 {
         Self(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         // SAFETY: the caller has AVX-512F.
         Self(unsafe { _mm512_add_ps(self.0, other.0) })
@@ -96,6 +101,11 @@ unsafe impl Vector for F64x8 {
     unsafe fn add_product(self, a: Self, b: Self) -> Self {
         // SAFETY: the caller has AVX-512F.
         Self(unsafe { _mm512_fmadd_pd(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_mul_pd(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {

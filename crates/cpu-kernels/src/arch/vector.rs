@@ -23,6 +23,8 @@ pub(super) unsafe trait Vector: Copy {
     unsafe fn store(self, to: *mut Self::Elem);
     /// Returns `a * b + self`, rounded once per lane.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Returns the lane-wise product, rounded once.
+    unsafe fn mul(self, other: Self) -> Self;
     /// Returns the lane-wise sum, rounded once.
     unsafe fn add(self, other: Self) -> Self;
     /// Prefetches the cache line of `at`; any address is allowed.

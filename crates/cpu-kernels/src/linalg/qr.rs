@@ -1,5 +1,7 @@
 //! The QR decomposition by Householder reflections.
 
+mod tiles;
+
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce::{BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
@@ -7,8 +9,9 @@ use samebits_numerics::simd::{self, Kernel};
 use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Result, expect_len};
-use crate::memory::{collected, volume, zeroed};
+use crate::memory::{collected, scratch, volume, zeroed};
 use crate::parallel::chunks_mut;
+use tiles::{Apply, Factor, Form, Read, Write};
 
 const OP: &str = "qr";
 
@@ -53,34 +56,114 @@ pub fn qr<T: Float>(
     expect_len(OP, "the matrix", x.len(), volume(OP, &[m, n])?)?;
     expect_len(OP, "q", q.len(), volume(OP, &[m, columns])?)?;
     expect_len(OP, "r", r.len(), volume(OP, &[columns, n])?)?;
-    fpenv::ieee(|| {
-        let mut a = Columns::from_rows(OP, x, m, n)?;
-        let mut taus: Vec<f64> = zeroed(OP, m.min(n))?;
-        for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
-            let first = PANEL * i;
-            let (done, later) = a.split_at_mut(first + taus.len());
-            let vectors = &mut done[first * m..];
-            simd::dispatch(Factor { rows: m, first, columns: vectors, taus });
-            let (vectors, taus) = (&*vectors, &*taus);
-            chunks_mut(later, together(m)).for_each(|columns| {
-                simd::dispatch(Apply { rows: m, first, vectors, taus, columns });
-            });
-        }
-        write_upper(&a, [m, n], r);
-        // With ones in place of R's diagonal, the columns from the diagonal down are the vectors of
-        // the reflections.
-        for k in 0..taus.len() {
-            a.column_mut(k)[k] = 1.0;
-        }
-        let mut basis = Columns::identity(OP, m, columns)?;
-        let several = together(m);
-        chunks_mut(&mut basis.data, several).enumerate().for_each(|(i, columns)| {
-            let first = i * several / m.max(1);
-            simd::dispatch(Form { rows: m, first, vectors: &a.data, taus: &taus, columns });
-        });
-        basis.write(q);
-        Ok(())
+    fpenv::ieee(|| match (m, n) {
+        (1..=NARROW_ROWS, 9..) => by_tiles::<T, 16>(x, [m, n], columns, [q, r]),
+        (1..=BLOCK, 8..) => by_tiles::<T, 8>(x, [m, n], columns, [q, r]),
+        _ => by_columns(x, [m, n], columns, [q, r]),
     })
+}
+
+/// The most rows of tiles of 16 columns, which should fit the first-level cache.
+const NARROW_ROWS: usize = 320;
+
+/// Does what [`qr`] does with tiles of `W` columns.
+fn by_tiles<T: Float, const W: usize>(
+    x: &[T],
+    [m, n]: [usize; 2],
+    columns: usize,
+    [q, r]: [&mut [T]; 2],
+) -> Result<()> {
+    let k = m.min(n);
+    let len = volume(OP, &[m, n.max(columns).div_ceil(W) * W])?;
+    let mut tiles = scratch::<f64>(OP, len.saturating_add(W - 1))?;
+    let tiles = aligned::<W>(tiles.as_mut_slice());
+    let mut vectors = scratch::<f64>(OP, volume(OP, &[m, k])?)?;
+    let vectors = vectors.as_mut_slice::<f64>();
+    let mut taus: Vec<f64> = zeroed(OP, k)?;
+
+    let several = together::<W>(m, 8);
+    let a = &mut tiles[..n.div_ceil(W) * m];
+    chunks_mut(a, several * m).enumerate().for_each(|(i, tiles)| {
+        simd::dispatch(Read { x, count: n, rows: m, first: i * several * W, tiles });
+    });
+    for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
+        let first = PANEL * i;
+        let last = first + taus.len();
+        let (done, later) = a.split_at_mut(last.div_ceil(W) * m);
+        let tiles = &mut done[first / W * m..];
+        let vectors = &mut vectors[first * m..last * m];
+        simd::dispatch(Factor { rows: m, first, tiles, vectors, taus });
+        let (vectors, taus) = (&*vectors, &*taus);
+        chunks_mut(later, together::<W>(m, taus.len()) * m).for_each(|tiles| {
+            simd::dispatch(Apply { rows: m, first, vectors, taus, tiles });
+        });
+    }
+    let several_rows = (GRAIN / (8 * n.max(columns))).max(1);
+    let a = &*a;
+    chunks_mut(r, several_rows * n).enumerate().for_each(|(i, out)| {
+        let first = i * several_rows;
+        simd::dispatch(Write::<_, W, true> { tiles: a, rows: m, first, count: n, out });
+    });
+
+    let basis = &mut tiles[..columns.div_ceil(W) * m];
+    let (vectors, taus, several) = (&*vectors, &*taus, together::<W>(m, k));
+    chunks_mut(basis, several * m).enumerate().for_each(|(i, tiles)| {
+        simd::dispatch(Form { rows: m, first: i * several * W, vectors, taus, tiles });
+    });
+    let basis = &*basis;
+    chunks_mut(q, (several_rows * columns).max(1)).enumerate().for_each(|(i, out)| {
+        let first = i * several_rows;
+        simd::dispatch(Write::<_, W, false> { tiles: basis, rows: m, first, count: columns, out });
+    });
+    Ok(())
+}
+
+/// The number of elements, times reflections, that a thread takes at a time at least.
+const GRAIN: usize = 1 << 17;
+
+/// Returns the number of tiles that a thread takes at a time.
+fn together<const W: usize>(rows: usize, reflections: usize) -> usize {
+    GRAIN.div_ceil(rows * W * reflections)
+}
+
+/// Returns the rows of tiles from the first cache line on.
+fn aligned<const W: usize>(x: &mut [f64]) -> &mut [[f64; W]] {
+    let start = x.as_ptr().align_offset(64).min(x.len()).min(W - 1);
+    x[start..].as_chunks_mut().0
+}
+
+/// Does what [`qr`] does, column by column.
+fn by_columns<T: Float>(
+    x: &[T],
+    [m, n]: [usize; 2],
+    columns: usize,
+    [q, r]: [&mut [T]; 2],
+) -> Result<()> {
+    let mut a = Columns::from_rows(OP, x, m, n)?;
+    let mut taus: Vec<f64> = zeroed(OP, m.min(n))?;
+    for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
+        let first = PANEL * i;
+        let (done, later) = a.split_at_mut(first + taus.len());
+        let vectors = &mut done[first * m..];
+        simd::dispatch(FactorColumns { rows: m, first, columns: vectors, taus });
+        let (vectors, taus) = (&*vectors, &*taus);
+        chunks_mut(later, columns_together(m)).for_each(|columns| {
+            simd::dispatch(ApplyColumns { rows: m, first, vectors, taus, columns });
+        });
+    }
+    write_upper(&a, [m, n], r);
+    // With ones in place of R's diagonal, the columns from the diagonal down are the vectors of
+    // the reflections.
+    for k in 0..taus.len() {
+        a.column_mut(k)[k] = 1.0;
+    }
+    let mut basis = Columns::identity(OP, m, columns)?;
+    let several = columns_together(m);
+    chunks_mut(&mut basis.data, several).enumerate().for_each(|(i, columns)| {
+        let first = i * several / m.max(1);
+        simd::dispatch(FormColumns { rows: m, first, vectors: &a.data, taus: &taus, columns });
+    });
+    basis.write(OP, q)
 }
 
 /// Writes the elements on and above the diagonal, and zeros below.
@@ -125,10 +208,7 @@ pub fn qr_backward<T: Float>(
     ] {
         expect_len(OP, what, len, volume(OP, &expected)?)?;
     }
-    fpenv::ieee(|| {
-        solve([grad_q, grad_r], [q, r], [m, n])?.write(out);
-        Ok(())
-    })
+    fpenv::ieee(|| solve([grad_q, grad_r], [q, r], [m, n])?.write(OP, out))
 }
 
 /// Returns the gradient that [`qr_backward`] writes.
@@ -196,24 +276,24 @@ const PANEL: usize = 32;
 
 /// Returns the number of columns of `rows` elements that a thread takes at a time: few enough to
 /// stay in the first-level cache while reflections are applied.
-fn together(rows: usize) -> usize {
+fn columns_together(rows: usize) -> usize {
     rows.max(1) * (2048 / rows.max(1)).max(4)
 }
 
 /// Makes `columns`, which start with number `first`, zero below the diagonal, and stores the
 /// vectors of the reflections there.
-struct Factor<'a> {
+struct FactorColumns<'a> {
     rows: usize,
     first: usize,
     columns: &'a mut [f64],
     taus: &'a mut [f64],
 }
 
-impl Kernel for Factor<'_> {
+impl Kernel for FactorColumns<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Factor { rows, first, columns, taus } = self;
+        let FactorColumns { rows, first, columns, taus } = self;
         for (i, tau) in taus.iter_mut().enumerate() {
             let k = first + i;
             let (done, later) = columns.split_at_mut((i + 1) * rows);
@@ -228,7 +308,7 @@ impl Kernel for Factor<'_> {
 
 /// Applies the reflections from number `first` on to columns, in ascending order. The pass of one
 /// reflection over a column also computes the dot product for the next.
-struct Apply<'a> {
+struct ApplyColumns<'a> {
     rows: usize,
     first: usize,
     vectors: &'a [f64],
@@ -236,11 +316,11 @@ struct Apply<'a> {
     columns: &'a mut [f64],
 }
 
-impl Kernel for Apply<'_> {
+impl Kernel for ApplyColumns<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Apply { rows, first, vectors, taus, columns } = self;
+        let ApplyColumns { rows, first, vectors, taus, columns } = self;
         for column in columns.chunks_exact_mut(rows) {
             let mut product = None;
             for (i, &tau) in taus.iter().enumerate() {
@@ -271,7 +351,7 @@ impl Kernel for Apply<'_> {
 
 /// Applies all reflections to columns of the identity, which start with number `first`, in
 /// descending order. Reflections after a column's number do not change it.
-struct Form<'a> {
+struct FormColumns<'a> {
     rows: usize,
     first: usize,
     vectors: &'a [f64],
@@ -279,11 +359,11 @@ struct Form<'a> {
     columns: &'a mut [f64],
 }
 
-impl Kernel for Form<'_> {
+impl Kernel for FormColumns<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Form { rows, first, vectors, taus, columns } = self;
+        let FormColumns { rows, first, vectors, taus, columns } = self;
         let vector = |k: usize| &vectors[k * rows..][..rows];
         for (panel, taus) in taus.chunks(PANEL).enumerate().rev() {
             let low = panel * PANEL;

@@ -26,7 +26,11 @@ fn rounded<T: Float>(columns: &Columns, rows: usize) -> Vec<T> {
 /// Returns the power of two at or below the largest magnitude.
 fn power(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
-    if largest == 0.0 { 1.0 } else { f64::from_bits(largest.to_bits() >> 52 << 52) }
+    if largest == 0.0 || largest.is_infinite() {
+        1.0
+    } else {
+        f64::from_bits(largest.to_bits() >> 52 << 52)
+    }
 }
 
 fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
@@ -125,9 +129,9 @@ fn jacobi<T: Float>(x: &[T], [_, n]: [usize; 2]) -> (Columns, Vec<f64>, Columns)
     (u, order.iter().map(|(norm, _)| norm * scale).collect(), v)
 }
 
-/// Shapes below, at and above the sizes of short columns, panels, a task's columns, blocks of columns,
-/// and blocks of a dot product.
-const SHAPES: [[usize; 2]; 18] = [
+/// Shapes below, at and above the sizes of short columns, tiles, panels, a task's columns, blocks of
+/// columns, and blocks of a dot product.
+const SHAPES: [[usize; 2]; 24] = [
     [1, 1],
     [5, 3],
     [3, 5],
@@ -144,7 +148,13 @@ const SHAPES: [[usize; 2]; 18] = [
     [90, 64],
     [3000, 9],
     [7, 600],
+    [25, 185],
+    [321, 20],
+    [330, 8],
     [900, 50],
+    [4097, 9],
+    [200, 203],
+    [700, 75],
     [5000, 4],
 ];
 
@@ -169,6 +179,29 @@ fn check<T: Float>(seed: u64) {
         });
         let expected = written_svd(&x, [m, n]).map(|x| bits(&x));
         assert!(computed == expected, "svd of {m}x{n}");
+    }
+}
+
+#[test]
+fn matrices_that_are_not_finite_are_decomposed_as_written() {
+    let mut random = Random(3);
+    for [m, n] in [[5, 3], [12, 40], [40, 33], [330, 20]] {
+        for value in [f64::NAN, f64::INFINITY, 0.0] {
+            let mut x: Vec<f64> = random.units(m * n);
+            let column = random.below(n);
+            match value {
+                0.0 => x.iter_mut().skip(column).step_by(n).for_each(|x| *x = 0.0),
+                _ => x[random.below(m) * n + column] = value,
+            }
+            let count = m.min(n);
+            let [q, r] = written_qr(&x, [m, n], count);
+            let computed = everywhere(|| {
+                let (mut q, mut r) = (vec![f64::NAN; m * count], vec![f64::NAN; count * n]);
+                qr(&x, [m, n], count, &mut q, &mut r).unwrap();
+                [bits(&q), bits(&r)]
+            });
+            assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n} with {value}");
+        }
     }
 }
 
