@@ -148,7 +148,8 @@ impl Algorithm {
             },
             Algorithm::Depthwise => {
                 let single = s.inputs == 1 && s.outputs == 1;
-                single && (unit_stride || pass != ConvPass::InputGrad)
+                let between = pass == ConvPass::InputGrad && !unit_stride;
+                single && (!between || depthwise::by_lanes(&gather(s, pass)))
             }
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let three = s.kernel == [1, 3, 3] && s.dilation == [1; 3] && s.input[0] == 1;
@@ -210,8 +211,8 @@ impl Algorithm {
             }
             Algorithm::Depthwise => {
                 let weights = pass == ConvPass::WeightGrad;
-                let straight = !weights && depthwise::straight(&gather(s, pass)).is_some();
-                work * if straight { 1.0 } else { 3.0 } + 2.0 * traffic
+                let fast = !weights && depthwise::fast(&gather(s, pass));
+                work * if fast { 1.0 } else { 3.0 } + 2.0 * traffic
             }
             Algorithm::Im2col => {
                 let copied = columns::workspace(s, pass, &gather(s, pass)) as f64;

@@ -144,8 +144,7 @@ fn add_bias<T: Real>(bias: Option<&[T]>, positions: usize, target: &mut [T]) {
     let Some(bias) = bias else { return };
     let least = parallel::CHUNK.div_ceil(positions);
     parallel::chunks_mut(target, positions).enumerate().at_least(least).for_each(|(index, row)| {
-        let bias = bias[index % bias.len()];
-        row.iter_mut().for_each(|x| *x = x.plus(bias).canonical());
+        simd::dispatch(PlusBias { bias: bias[index % bias.len()], row });
     });
 }
 
@@ -471,6 +470,7 @@ impl<T: Real> Runner<'_, T> {
                             *to = value;
                         }
                     }
+                    Some(bias) if step == 1 => simd::dispatch(AddBias { bias, values, to }),
                     Some(bias) => {
                         for (to, &value) in to.iter_mut().step_by(step).zip(values) {
                             *to = value.plus(bias).canonical();
@@ -478,6 +478,41 @@ impl<T: Real> Runner<'_, T> {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Adds a bias to values.
+struct PlusBias<'a, T> {
+    bias: T,
+    row: &'a mut [T],
+}
+
+impl<T: Real> simd::Kernel for PlusBias<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for x in self.row {
+            *x = x.plus(self.bias).canonical();
+        }
+    }
+}
+
+/// Writes values plus a bias.
+struct AddBias<'a, T> {
+    bias: T,
+    values: &'a [T],
+    to: &'a mut [T],
+}
+
+impl<T: Real> simd::Kernel for AddBias<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, &value) in self.to.iter_mut().zip(self.values) {
+            *to = value.plus(self.bias).canonical();
         }
     }
 }

@@ -90,14 +90,19 @@ impl Window {
         self.position([count[0] - 1, count[1] - 1, count[2] - 1]) + 1
     }
 
-    /// Copies one channel of size `dims`; everything outside is +0.
+    /// Copies one channel of size `dims`, with its [`Window::insides`]; everything outside is +0.
     #[inline(always)]
-    pub(crate) fn fill<T: Copy + Default>(&self, channel: &[T], dims: Dims, to: &mut [T]) {
+    pub(crate) fn fill<T: Copy + Default>(
+        &self,
+        channel: &[T],
+        dims: Dims,
+        insides: &[Range<usize>],
+        to: &mut [T],
+    ) {
         let mut rows = to[..self.channel].chunks_exact_mut(self.extent[2]);
         for &r0 in &self.residues[0] {
             for &r1 in &self.residues[1] {
-                for &r2 in &self.residues[2] {
-                    let inside = self.inside(2, r2, dims[2]);
+                for (&r2, inside) in self.residues[2].iter().zip(insides) {
                     for q0 in 0..self.extent[0] {
                         let x0 = self.coordinate(0, q0, r0);
                         for q1 in 0..self.extent[1] {
@@ -126,6 +131,11 @@ impl Window {
                 }
             }
         }
+    }
+
+    /// Returns, for each residue of the last dimension, the positions inside a source of `size`.
+    pub(crate) fn insides(&self, size: usize) -> Vec<Range<usize>> {
+        self.residues[2].iter().map(|&residue| self.inside(2, residue, size)).collect()
     }
 
     /// Returns a source coordinate; a negative one wraps to a huge number.
@@ -163,13 +173,14 @@ impl<T: Real> simd::Kernel for Fill<'_, T> {
     #[inline(always)]
     fn run(self) {
         let channel = volume(self.dims);
+        let insides = self.window.insides(self.dims[2]);
         let mut rest = self.to;
         for image in self.images {
             for c in 0..self.channels {
                 let from = &self.from[image * self.image_stride + c * channel..][..channel];
                 let (to, after) = rest.split_at_mut(self.window.channel);
                 rest = after;
-                self.window.fill(from, self.dims, to);
+                self.window.fill(from, self.dims, &insides, to);
             }
         }
         // Lanes beyond the last position read here.

@@ -1,5 +1,7 @@
 //! Convolutions of one channel at a time.
 
+mod lanes;
+
 use samebits_tensor_core::geometry::ConvSizes;
 use std::ops::Range;
 
@@ -23,9 +25,9 @@ const TAPS: usize = 3;
 /// Positions of a row below which they are not formed from the source itself.
 const NARROW: usize = 16;
 
-/// Forms every element of `target`: from rows of the source itself where all taps of many
-/// neighbours meet some, else as [`direct`](super::direct) does, but with a copy of one channel
-/// only, which stays in the cache.
+/// Forms every element of `target`: from rows of the source itself where all taps of nearly all
+/// positions meet some, else with channels in the lanes if these fit the cache. Larger channels are
+/// formed as [`direct`](super::direct) does, but with a copy of one channel only.
 pub(super) fn run(
     gather: &Gather,
     source: &[f32],
@@ -45,6 +47,9 @@ pub(super) fn run(
                 simd::dispatch(Straight { gather, inside, source, weights, target })
             });
     }
+    if lanes::applies(gather) {
+        return lanes::run(gather, source, weights, target);
+    }
     let layout = Layout::new(gather);
     parallel::chunks_mut(target, volume(gather.target))
         .zip(parallel::chunks(source, volume(gather.source)))
@@ -60,6 +65,16 @@ pub(super) fn run(
         )
 }
 
+/// Returns true if the pass is formed with channels in the lanes, which any pass can be.
+pub(super) fn by_lanes(gather: &Gather) -> bool {
+    lanes::applies(gather) && straight(gather).is_none()
+}
+
+/// Returns true if the pass takes about one multiply-add per lane and step.
+pub(super) fn fast(gather: &Gather) -> bool {
+    lanes::applies(gather) || straight(gather).is_some()
+}
+
 /// Positions of a target row that all taps of a kernel row meet, if these read neighbours for
 /// neighbours and the sum is a single block of the contract.
 pub(super) fn straight(gather: &Gather) -> Option<Range<usize>> {
@@ -70,7 +85,10 @@ pub(super) fn straight(gather: &Gather) -> Option<Range<usize>> {
     let meets = |&t: &usize| (0..gather.kernel[2]).all(|tap| gather.at(2, t, tap).is_some());
     let first = (0..gather.target[2]).find(meets)?;
     let last = (0..gather.target[2]).rfind(meets)?;
-    (last - first + 1 >= NARROW).then_some(first..last + 1)
+    let (inside, width) = (last - first + 1, gather.target[2]);
+    // The other positions of a row are formed one by one.
+    let alone = (width - inside) * gather.taps() * 10 > width;
+    (inside >= NARROW && !(alone && lanes::applies(gather))).then_some(first..last + 1)
 }
 
 /// A channel of one image.
@@ -353,7 +371,7 @@ fn flush(block: usize, sums: &mut [[f32; LANES]], totals: &mut [[f32; LANES]]) {
 }
 
 /// Planes of channels to positions of lanes.
-fn spread(planes: &[f32], to: &mut [[f32; LANES]]) {
+pub(super) fn spread(planes: &[f32], to: &mut [[f32; LANES]]) {
     let count = to.len();
     let channels = planes.len().checked_div(count).unwrap_or(0);
     f32::transpose(planes, count, (channels, count), to.as_flattened_mut(), LANES);
