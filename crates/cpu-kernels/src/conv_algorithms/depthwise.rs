@@ -11,13 +11,10 @@ use samebits_numerics::simd;
 use super::direct::{Layout, Task};
 use super::shape::{Gather, buffer};
 use crate::conv::{WEIGHT_BLOCK, volume};
-use crate::float::Float;
 use crate::matmul::K_BLOCK;
 use crate::parallel;
+use lanes::{LANES, multiply_add, spread};
 use samebits_numerics::nan::canonical;
-
-/// Channels that the weight gradient forms together.
-const LANES: usize = 16;
 
 /// Taps of a kernel row that the weight gradient forms together: they share what they read.
 const TAPS: usize = 3;
@@ -352,13 +349,6 @@ impl Row<'_> {
     }
 }
 
-#[inline(always)]
-fn multiply_add(sums: &mut [f32; LANES], x: &[f32; LANES], g: &[f32; LANES]) {
-    for l in 0..LANES {
-        sums[l] = x[l].mul_add(g[l], sums[l]);
-    }
-}
-
 /// Adds the sums of the block before `block` to the totals, and begins anew.
 #[inline(always)]
 fn flush(block: usize, sums: &mut [[f32; LANES]], totals: &mut [[f32; LANES]]) {
@@ -368,11 +358,4 @@ fn flush(block: usize, sums: &mut [[f32; LANES]], totals: &mut [[f32; LANES]]) {
             sum[l] = 0.0;
         }
     }
-}
-
-/// Planes of channels to positions of lanes.
-pub(super) fn spread(planes: &[f32], to: &mut [[f32; LANES]]) {
-    let count = to.len();
-    let channels = planes.len().checked_div(count).unwrap_or(0);
-    f32::transpose(planes, count, (channels, count), to.as_flattened_mut(), LANES);
 }

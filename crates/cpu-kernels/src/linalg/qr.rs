@@ -6,12 +6,12 @@ use samebits_numerics::fpenv;
 use samebits_numerics::reduce::{BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
 
-use super::{Columns, add_scaled, dot, scale_of};
+use super::{Columns, add_scaled, dot};
 use crate::Float;
 use crate::error::{Result, expect_len};
 use crate::memory::{collected, scratch, volume, zeroed};
 use crate::parallel::chunks_mut;
-use tiles::{Apply, Factor, Form, Read, Write};
+use tiles::{Apply, Factor, Form, PANEL, Read, Write, reflection};
 
 const OP: &str = "qr";
 
@@ -270,10 +270,6 @@ impl Kernel for Solve<'_> {
     }
 }
 
-/// The number of reflections applied to a column while it is in the cache. It changes no bit: every
-/// column gets all reflections in the same order.
-const PANEL: usize = 32;
-
 /// Returns the number of columns of `rows` elements that a thread takes at a time: few enough to
 /// stay in the first-level cache while reflections are applied.
 fn columns_together(rows: usize) -> usize {
@@ -391,31 +387,6 @@ impl Kernel for FormColumns<'_> {
             }
         }
     }
-}
-
-/// Makes a column zero below its first element (the diagonal), and stores the vector of the
-/// reflection there. Returns the factor of the reflection.
-#[inline(always)]
-fn reflection(column: &mut [f64]) -> f64 {
-    let scale = scale_of(column);
-    for x in column.iter_mut() {
-        *x /= scale;
-    }
-    let (head, tail) = column.split_first_mut().expect("k is less than the number of rows");
-    let squares = dot(tail, tail);
-    if squares == 0.0 {
-        *head *= scale;
-        return 0.0;
-    }
-    let norm = head.mul_add(*head, squares).sqrt();
-    let beta = -norm.copysign(*head);
-    let tau = (beta - *head) / beta;
-    let divisor = *head - beta;
-    for x in tail.iter_mut() {
-        *x /= divisor;
-    }
-    *head = beta * scale;
-    tau
 }
 
 /// Applies the reflection `1 − tau · (1, v) · (1, v)ᵀ` to a column.

@@ -5,12 +5,14 @@ use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd;
 
-use super::{LANES, multiply_add, spread};
 use crate::conv::volume;
 use crate::conv_algorithms::shape::Gather;
 use crate::float::Float;
 use crate::matmul::K_BLOCK;
 use crate::parallel;
+
+/// Channels that are formed together.
+pub(super) const LANES: usize = 16;
 
 /// The most positions of source and target together whose lanes should fit the second-level cache.
 const POSITIONS: usize = 1 << 13;
@@ -141,4 +143,18 @@ impl simd::Kernel for Positions<'_> {
             }
         }
     }
+}
+
+#[inline(always)]
+pub(super) fn multiply_add(sums: &mut [f32; LANES], x: &[f32; LANES], g: &[f32; LANES]) {
+    for l in 0..LANES {
+        sums[l] = x[l].mul_add(g[l], sums[l]);
+    }
+}
+
+/// Planes of channels to positions of lanes.
+pub(super) fn spread(planes: &[f32], to: &mut [[f32; LANES]]) {
+    let count = to.len();
+    let channels = planes.len().checked_div(count).unwrap_or(0);
+    f32::transpose(planes, count, (channels, count), to.as_flattened_mut(), LANES);
 }

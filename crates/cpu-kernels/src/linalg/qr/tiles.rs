@@ -5,9 +5,13 @@
 
 use samebits_numerics::simd::Kernel;
 
-use super::{PANEL, reflection};
 use crate::Float;
 use crate::arch::reflect::Passes;
+use crate::linalg::{dot, scale_of};
+
+/// The number of reflections applied to a column while it is in the cache. It changes no bit: every
+/// column gets all reflections in the same order.
+pub(super) const PANEL: usize = 32;
 
 /// Finishes the tiles of one panel, whose first column has number `first`: the elements on and
 /// above the diagonal become those of R. Writes the vectors of the reflections, each with a 1
@@ -284,4 +288,29 @@ impl<T: Float, const W: usize, const UPPER: bool> Kernel for Write<'_, T, W, UPP
             out.get_mut(inside..).unwrap_or_default().fill(T::ZERO);
         }
     }
+}
+
+/// Makes a column zero below its first element (the diagonal), and stores the vector of the
+/// reflection there. Returns the factor of the reflection.
+#[inline(always)]
+pub(super) fn reflection(column: &mut [f64]) -> f64 {
+    let scale = scale_of(column);
+    for x in column.iter_mut() {
+        *x /= scale;
+    }
+    let (head, tail) = column.split_first_mut().expect("k is less than the number of rows");
+    let squares = dot(tail, tail);
+    if squares == 0.0 {
+        *head *= scale;
+        return 0.0;
+    }
+    let norm = head.mul_add(*head, squares).sqrt();
+    let beta = -norm.copysign(*head);
+    let tau = (beta - *head) / beta;
+    let divisor = *head - beta;
+    for x in tail.iter_mut() {
+        *x /= divisor;
+    }
+    *head = beta * scale;
+    tau
 }
