@@ -1,7 +1,7 @@
 // Optimiser steps: one pass over memory each, from the old values to new ones, every operation rounded as
-// written.
+// written; and what many parameters need at once.
 
-#include "fours.cuh"
+#include "table.cuh"
 
 // Constants rounded to the element type by the caller. `kind` bits: 1 weight decay, 2 momentum, 4 a velocity
 // from the last step, 8 Nesterov.
@@ -33,13 +33,13 @@ __device__ __forceinline__ SbSgdStep<T> sb_sgd_one(T param, T velocity, T grad, 
 template <typename T>
 __device__ __forceinline__ void sb_sgd(T* new_param, T* new_velocity, const T* param,
                                        const T* velocity, const T* grad, u64 n, SbSgd<T> p,
-                                       u32 kind) {
+                                       u32 kind, u64 first = sb_first_of_block()) {
     bool kept = (kind & 6u) == 6u;
     constexpr u32 W = SB_PER_ACCESS(sizeof(T));
     bool packed = sb_packed<W>(new_param) && sb_packed<W>(new_velocity) && sb_packed<W>(param) &&
                   sb_packed<W>(velocity) && sb_packed<W>(grad);
-    if (sb_whole_block(n) && packed) {
-        sb_packs<W>([=](u64 at) {
+    if (sb_whole_from(first, n) && packed) {
+        sb_packs_from<W>(first, [=](u64 at) {
             SbPack<T, W> x = sb_pack_at<W>(param, at);
             SbPack<T, W> g = sb_pack_at<W>(grad, at);
             SbPack<T, W> v = g;
@@ -50,12 +50,12 @@ __device__ __forceinline__ void sb_sgd(T* new_param, T* new_velocity, const T* p
                 x.of[k] = step.param;
                 v.of[k] = step.velocity;
             }
-            sb_pack_at<W>(new_param, at) = x;
-            if (kind & 2u) sb_pack_at<W>(new_velocity, at) = v;
+            sb_write(new_param + at, x);
+            if (kind & 2u) sb_write(new_velocity + at, v);
         });
         return;
     }
-    sb_singles(n, [=](u64 i) {
+    sb_singles_from(first, n, [=](u64 i) {
         SbSgdStep<T> step =
             sb_sgd_one(param[i], kept ? velocity[i] : (T)0, grad[i], p, kind);
         new_param[i] = step.param;
@@ -77,6 +77,27 @@ extern "C" __global__ void sgd_f64(double* new_param, double* new_velocity, cons
                                    double momentum, double fresh, double rate, u32 kind) {
     sb_sgd<double>(new_param, new_velocity, param, velocity, grad, n, {decay, momentum, fresh, rate},
                   kind);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_sgd_all(const SbRow* rows, u32 count, SbSgd<T> p, u32 kind) {
+    const SbRow* row = sb_row_of_block(rows, count);
+    sb_turns(row, [=](u64 first) {
+        sb_sgd<T>(sb_operand<T>(row, 0), sb_operand<T>(row, 1), sb_operand<T>(row, 2),
+                  sb_operand<T>(row, 3), sb_operand<T>(row, 4), row->n, p, kind, first);
+    });
+}
+
+// level: Portable - each element has one thread
+extern "C" __global__ void sgd_all_f32(const SbRow* rows, u32 count, float decay, float momentum,
+                                       float fresh, float rate, u32 kind) {
+    sb_sgd_all<float>(rows, count, {decay, momentum, fresh, rate}, kind);
+}
+
+// level: Portable - each element has one thread
+extern "C" __global__ void sgd_all_f64(const SbRow* rows, u32 count, double decay, double momentum,
+                                       double fresh, double rate, u32 kind) {
+    sb_sgd_all<double>(rows, count, {decay, momentum, fresh, rate}, kind);
 }
 
 template <typename T>
@@ -113,13 +134,13 @@ __device__ __forceinline__ SbAdamStep<T> sb_adam_one(T param, T mean, T square, 
 template <typename T>
 __device__ __forceinline__ void sb_adam(T* new_param, T* new_mean, T* new_square, const T* param,
                                         const T* mean, const T* square, const T* grad, u64 n,
-                                        SbAdam<T> c) {
+                                        SbAdam<T> c, u64 first = sb_first_of_block()) {
     constexpr u32 W = SB_PER_ACCESS(sizeof(T));
     bool packed = sb_packed<W>(new_param) && sb_packed<W>(new_mean) && sb_packed<W>(new_square) &&
                   sb_packed<W>(param) && sb_packed<W>(mean) && sb_packed<W>(square) &&
                   sb_packed<W>(grad);
-    if (sb_whole_block(n) && packed) {
-        sb_packs<W>([=](u64 at) {
+    if (sb_whole_from(first, n) && packed) {
+        sb_packs_from<W>(first, [=](u64 at) {
             SbPack<T, W> x = sb_pack_at<W>(param, at);
             SbPack<T, W> m = sb_pack_at<W>(mean, at);
             SbPack<T, W> v = sb_pack_at<W>(square, at);
@@ -131,13 +152,13 @@ __device__ __forceinline__ void sb_adam(T* new_param, T* new_mean, T* new_square
                 m.of[k] = step.mean;
                 v.of[k] = step.square;
             }
-            sb_pack_at<W>(new_param, at) = x;
-            sb_pack_at<W>(new_mean, at) = m;
-            sb_pack_at<W>(new_square, at) = v;
+            sb_write(new_param + at, x);
+            sb_write(new_mean + at, m);
+            sb_write(new_square + at, v);
         });
         return;
     }
-    sb_singles(n, [=](u64 i) {
+    sb_singles_from(first, n, [=](u64 i) {
         SbAdamStep<T> step = sb_adam_one(param[i], mean[i], square[i], grad[i], c);
         new_param[i] = step.param;
         new_mean[i] = step.mean;
@@ -163,4 +184,52 @@ extern "C" __global__ void adam_f64(double* new_param, double* new_mean, double*
                                     double rate) {
     sb_adam<double>(new_param, new_mean, new_square, param, mean, square, grad, n,
                    {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_adam_all(const SbRow* rows, u32 count, SbAdam<T> c) {
+    const SbRow* row = sb_row_of_block(rows, count);
+    sb_turns(row, [=](u64 first) {
+        sb_adam<T>(sb_operand<T>(row, 0), sb_operand<T>(row, 1), sb_operand<T>(row, 2),
+                   sb_operand<T>(row, 3), sb_operand<T>(row, 4), sb_operand<T>(row, 5),
+                   sb_operand<T>(row, 6), row->n, c, first);
+    });
+}
+
+// level: Portable - each element has one thread
+extern "C" __global__ void adam_all_f32(const SbRow* rows, u32 count, float keep, float decay,
+                                        float beta1, float fresh1, float beta2, float fresh2,
+                                        float root, float eps, float rate) {
+    sb_adam_all<float>(rows, count,
+                       {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
+}
+
+// level: Portable - each element has one thread
+extern "C" __global__ void adam_all_f64(const SbRow* rows, u32 count, double keep, double decay,
+                                        double beta1, double fresh1, double beta2, double fresh2,
+                                        double root, double eps, double rate) {
+    sb_adam_all<double>(rows, count,
+                        {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_affine_all(const SbRow* rows, u32 count, T scale, T shift) {
+    const SbRow* row = sb_row_of_block(rows, count);
+    T* out = sb_operand<T>(row, 0);
+    const T* in = sb_operand<T>(row, 1);
+    u64 n = row->n;
+    sb_turns(row, [=](u64 first) {
+        sb_map_from(first, out, in, n, [=](T x) { return sb_clean(x * scale + shift); });
+    });
+}
+
+// level: Portable - each element has one thread; two roundings
+extern "C" __global__ void affine_all_f32(const SbRow* rows, u32 count, float scale, float shift) {
+    sb_affine_all<float>(rows, count, scale, shift);
+}
+
+// level: Portable - each element has one thread; two roundings
+extern "C" __global__ void affine_all_f64(const SbRow* rows, u32 count, double scale,
+                                          double shift) {
+    sb_affine_all<double>(rows, count, scale, shift);
 }

@@ -12,19 +12,22 @@
 #include "segments.cuh"
 #include "integer.cuh"
 #include "declared/places.cuh"
+#include "declared/status.cuh"
 
 // ---- Bad indices ------------------------------------------------------------------------
 
 // level: Portable - one thread; keeps the report of the first op that failed
-extern "C" __global__ void status_collect(u64* status, const i64* index, u64 op, u64 size) {
+extern "C" __global__ void status_collect(u64* status, const SbSource* sources, u64 count) {
     if (sb_thread() != 0) return;
-    u64 position = status[0];
-    status[0] = ~0ull;
-    if (position == ~0ull || status[1] != 0) return;
-    status[1] = op;
-    status[2] = position;
-    status[3] = (u64)index[position];
-    status[4] = size;
+    for (u64 k = 0; k < count; ++k) {
+        u64 position = status[SB_STATUS_REPORT + k];
+        status[SB_STATUS_REPORT + k] = ~0ull;
+        if (position == ~0ull || status[0] != 0) continue;
+        status[0] = sources[k].name;
+        status[1] = position;
+        status[2] = ((const u64*)__cvta_global_to_generic(sources[k].index))[position];
+        status[3] = sources[k].size;
+    }
 }
 
 // ---- Linear places ----------------------------------------------------------------------
@@ -211,7 +214,7 @@ extern "C" __global__ void rows_ends(u32* starts, const u32* counts, u64 size) {
 // tickets: a long segment's place in the list; exact sums do not see it
 extern "C" __launch_bounds__(512, 4) __global__ void index_add_f32_rows(
     float* out, const float* source, const u32* positions, const u32* ends, const u32* counts,
-    u64* cursor, u32* long_rows, u32* firsts, SbRows p, float alpha, u32 with_old) {
+    u64* cursor, u32* long_rows, u32* firsts, SbRows p, float alpha, u32 old) {
     u64 i = sb_thread();
     if (i >= p.outer * p.size * p.inner) return;
     u64 column = i % p.inner;
@@ -225,7 +228,7 @@ extern "C" __launch_bounds__(512, 4) __global__ void index_add_f32_rows(
     SbSum sum;
     sb_sum_start(&sum);
     // A row without addends keeps its old value, rounded like any other.
-    if (with_old || count == 0) sb_sum_add(&sum, out[i]);
+    if (old == SB_OLD_ADDED || (old == SB_OLD_KEPT && count == 0)) sb_sum_add(&sum, out[i]);
     u64 first = slab * p.n;
     sb_sum_segment(&sum, positions, ends[row] - count, ends[row], [=](u32 position) {
         return alpha * source[(first + position) * p.inner + column];
@@ -256,13 +259,13 @@ extern "C" __global__ void index_add_f32_pieces(u64* acc, const float* source, c
 // level: Portable - one thread owns one output and adds its segment in ascending source order
 extern "C" __global__ void index_add_f64_rows(double* out, const double* source,
                                               const u32* positions, const u32* ends,
-                                              const u32* counts, SbRows p, double alpha) {
+                                              const u32* counts, SbRows p, double alpha, u32 old) {
     u64 i = sb_thread();
     if (i >= p.outer * p.size * p.inner) return;
     u64 column = i % p.inner;
     u64 row = i / p.inner % p.size;
     u64 slab = i / p.inner / p.size;
-    double sum = out[i];
+    double sum = old == SB_OLD_NONE ? 0.0 : out[i];
     u32 end = ends[row];
     for (u32 at = end - counts[row]; at < end; ++at) {
         u64 from = (slab * p.n + (u64)positions[at]) * p.inner + column;
@@ -345,28 +348,55 @@ extern "C" __global__ void reduce_f64_rows(double* out, const double* source, co
     out[i] = sb_canonical64(x);
 }
 
-// The old value first, if it counts. A place without a source keeps it.
-// level: Portable - one thread owns one output; integers have no order
-extern "C" __global__ void reduce_i64_rows(i64* out, const i64* source, const u32* positions,
-                                           const u32* ends, const u32* counts, u64 size, u32 kind,
-                                           u32 with_old) {
+// ---- Reductions of integers: every order gives the same result, so atomics combine them in place,
+// but for products, which no atomic computes
+
+// A place with a source forgets its old value.
+// level: Portable - one thread owns one output
+extern "C" __global__ void reduce_i64_start(i64* out, const u32* counts, u64 size, u32 kind) {
     u64 i = sb_thread();
     if (i >= size || counts[i] == 0) return;
-    u32 end = ends[i];
-    u32 at = end - counts[i];
-    i64 x = with_old ? out[i] : source[positions[at++]];
-    for (; at < end; ++at) {
-        i64 next = source[positions[at]];
-        if (kind <= SB_SCATTER_REDUCE_MEAN) {
-            x = sb_wrapped((u64)x + (u64)next);
-        } else if (kind == SB_SCATTER_REDUCE_PROD) {
-            x = sb_wrapped((u64)x * (u64)next);
-        } else if (kind == SB_SCATTER_REDUCE_AMAX ? next > x : next < x) {
-            x = next;
-        }
+    i64 identity = 0;
+    if (kind == SB_SCATTER_REDUCE_AMAX) identity = (i64)(1ull << 63);
+    if (kind == SB_SCATTER_REDUCE_AMIN) identity = (i64)~(1ull << 63);
+    out[i] = identity;
+}
+
+// level: Portable - integer atomics commute; sums wrap around
+extern "C" __global__ void reduce_i64(i64* out, const i64* source, const i64* index, u64 n,
+                                      u64 size, u32 kind) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (to < 0 || (u64)to >= size) return;
+    i64 x = source[i];
+    if (kind <= SB_SCATTER_REDUCE_MEAN) {
+        atomicAdd((u64*)out + to, (u64)x);
+    } else if (kind == SB_SCATTER_REDUCE_AMAX) {
+        atomicMax(out + to, x);
+    } else {
+        atomicMin(out + to, x);
     }
-    i64 divisor = (i64)counts[i] + (with_old ? 1 : 0);
-    out[i] = kind == SB_SCATTER_REDUCE_MEAN ? sb_wrapped(sb_floor_divide(x, divisor)) : x;
+}
+
+// level: Portable - one thread owns one output; products wrap around
+extern "C" __global__ void reduce_prod_i64_rows(i64* out, const i64* source, const u32* positions,
+                                                const u32* ends, const u32* counts, u64 size,
+                                                u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size || counts[i] == 0) return;
+    u64 product = with_old ? (u64)out[i] : 1ull;
+    u32 end = ends[i];
+    for (u32 at = end - counts[i]; at < end; ++at) product = product * (u64)source[positions[at]];
+    out[i] = sb_wrapped(product);
+}
+
+// level: Portable - one thread owns one output; integers
+extern "C" __global__ void reduce_mean_i64(i64* out, const u32* counts, u64 size, u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    u32 n = counts[i] + (with_old ? 1u : 0u);
+    if (n > 1) out[i] = sb_wrapped(sb_floor_divide(out[i], (i64)n));
 }
 
 // level: Portable - one thread owns one output

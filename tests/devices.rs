@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
 use samebits::functional as f;
+use samebits::nn::{Layer as _, Linear, Module};
 use samebits::ops::{Cast, ScatterReduceKind, Unary, UnaryKind};
+use samebits::optim::{Adam, AdamW, Optimizer, Sgd};
 use samebits::tensor_core::Tensor as Value;
 use samebits::tensor_core::backend::DigestSum;
 use samebits::tensor_core::dispatch;
@@ -192,6 +194,8 @@ struct Launched {
     promised: Option<String>,
     /// Kernels and the levels promised for them.
     kernels: BTreeSet<(String, String)>,
+    /// Kernels in the order of their launches.
+    names: Vec<String>,
 }
 
 impl<S: tracing::Subscriber> Layer<S> for Launches {
@@ -204,6 +208,7 @@ impl<S: tracing::Subscriber> Layer<S> for Launches {
         }
         if let (Some(kernel), Some(level)) = (fields.0.remove("kernel"), launched.promised.clone())
         {
+            launched.names.push(kernel.clone());
             launched.kernels.insert((kernel, level));
         }
     }
@@ -413,6 +418,91 @@ fn run_under(schedule: &str, block: u32) {
 
 fn run(case: &Case) -> Result<Vec<Value>> {
     (case.run)()
+}
+
+type MakeOptimizer = Box<dyn Fn() -> Result<Box<dyn Optimizer>>>;
+
+/// The optimisers with a kernel for all parameters, and the kernel that each launches once for each group.
+#[test]
+fn an_optimiser_steps_all_parameters_in_one_launch() {
+    if !is_available() {
+        return;
+    }
+    let is_bias = |_: &str, parameter: &Tensor| parameter.rank() == 1;
+    let optimizers: [(&str, usize, MakeOptimizer); 4] = [
+        ("adam_all_f32", 1, Box::new(|| Ok(Box::new(Adam::new(0.1)?)))),
+        (
+            "adam_all_f32",
+            2,
+            Box::new(move || {
+                let options =
+                    AdamW::options(0.1).group(is_bias, |options| options.weight_decay(0.0));
+                Ok(Box::new(options.init()?))
+            }),
+        ),
+        ("sgd_all_f32", 1, Box::new(|| Ok(Box::new(Sgd::new(0.1)?)))),
+        ("sgd_all_f32", 1, Box::new(|| Ok(Box::new(Sgd::options(0.1).momentum(0.9).init()?)))),
+    ];
+    for (kernel, launches, optimizer) in &optimizers {
+        let train = |device: Device| -> Result<(Vec<Vec<u8>>, Vec<String>)> {
+            samebits::manual_seed(0);
+            let mut model = [Linear::new(5, 40)?, Linear::new(40, 300)?, Linear::new(300, 1)?];
+            model.to(device)?;
+            let x = f::reshape(&Tensor::arange(15)?.to(DType::F32)?.to(device)?, [3, 5])?;
+            let mut optimizer = optimizer()?;
+            let mut launched = Vec::new();
+            for _ in 0..3 {
+                let y = model.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))?;
+                let loss = f::mean(&f::square(&y)?, (), false)?;
+                let gradients = loss.backward()?;
+                let mut stepped = Ok(());
+                let seen = Launches::of(|| stepped = optimizer.step(&mut model, &gradients));
+                stepped?;
+                launched = std::mem::take(&mut seen.0.lock().unwrap().names);
+            }
+            let bytes = model.parameters().iter().map(Tensor::to_bytes).collect::<Result<_>>()?;
+            Ok((bytes, launched))
+        };
+        let (expected, none) = train(Device::Cpu).unwrap();
+        assert_eq!(none, [""; 0]);
+        let (found, launched) = train(CUDA).unwrap();
+        assert_eq!(launched, vec![*kernel; *launches], "launches of a step");
+        assert!(found == expected, "other bits by {kernel}");
+    }
+}
+
+/// An operation's kernel notes a bad index itself; the host looks it up when it reads a result.
+#[test]
+fn indices_are_checked_without_a_launch_of_their_own() {
+    if !is_available() {
+        return;
+    }
+    let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]]).unwrap().to(CUDA).unwrap();
+    let n = Tensor::new([[1i64, 2], [3, 4]]).unwrap().to(CUDA).unwrap();
+    let (i, bad) = (Tensor::new([1i64, 0]).unwrap(), Tensor::new([1i64, 2]).unwrap());
+    let functions: [(&str, &Tensor, OfIntegers); 4] = [
+        ("index_select_b32", &x, |x, i| f::index_select(x, 0, i)),
+        ("gather_b32", &x, |x, i| f::gather(x, 0, &f::reshape(i, [1, 2])?)),
+        ("index_add_i64", &n, |x, i| f::index_add(x, 0, i, x, 1.0)),
+        ("bincount_shared", &n, |_, i| f::bincount(i, None, 3)),
+    ];
+    for (kernel, x, function) in functions {
+        let call = |i: &Tensor| {
+            let (i, mut found) = (i.to(CUDA).unwrap(), None);
+            let launches = Launches::of(|| found = Some(function(x, &i)));
+            (found.unwrap().unwrap(), std::mem::take(&mut launches.0.lock().unwrap().names))
+        };
+        let (found, launched) = call(&i);
+        let expected = function(&x.to(Device::Cpu).unwrap(), &i).unwrap();
+        assert_eq!(found.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{kernel}");
+        // The length of a histogram depends on its values.
+        let launched: Vec<_> = launched.into_iter().filter(|name| name != "range_i64").collect();
+        assert_eq!(launched, [kernel]);
+        if kernel != "bincount_shared" {
+            let error = call(&bad).0.to_bytes().unwrap_err();
+            assert!(matches!(error, Error::IndexOutOfRange { index: 2, .. }), "{error}");
+        }
+    }
 }
 
 /// A kernel of the device computes them; nothing is downloaded.

@@ -37,12 +37,12 @@ __device__ __forceinline__ u64 sb_thread() {
     return (u64)blockIdx.x * (u64)blockDim.x + (u64)threadIdx.x;
 }
 
-// What a launch reports back: the lowest position at which it met a bad index. `sb_note_bad`
-// keeps that by an integer minimum, so the schedule cannot change it; `status_collect` then
-// looks up the index there. Words: 0 the lowest bad position of the op under way (all ones if
-// none), 1 the number of the op that failed first (0 if none), 2 its position, 3 its index,
-// 4 the size it had to be below.
-#define SB_STATUS_WORDS 5
+// What a launch reports back: the lowest position at which it met a bad index, in a word of its op
+// (all ones if none). `sb_note_bad` keeps that by an integer minimum, so the schedule cannot change
+// it. The host looks up the index there; or, if it keeps too many, `status_collect` does. Its words: 0
+// the number of the op that failed first (0 if none), 1 its position, 2 its index, 3 the size it had
+// to be below; then the words of the ops.
+#define SB_STATUS_REPORT 4
 
 __device__ __forceinline__ void sb_note_bad(u64* status, u64 position) {
     atomicMin(status, position);

@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// Do not assemble with ptxas; changed families then have no resource reports.
     #[arg(long)]
     no_ptxas: bool,
+    /// Assemble the committed PTX to machine code in target/cubins, for the feature `cubins` of
+    /// samebits-cuda-kernels, and do nothing else.
+    #[arg(long, conflicts_with_all = ["check", "no_ptxas"])]
+    cubins: bool,
 }
 
 /// The content of `crates/cuda-kernels/ptx/manifest.toml`.
@@ -112,6 +116,9 @@ pub(crate) fn read_manifest() -> anyhow::Result<Manifest> {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if args.cubins {
+        return build_cubins();
+    }
     let nvrtc = Nvrtc::find()?;
     let (major, minor) = nvrtc.version();
     eprintln!("compiling with NVRTC {major}.{minor} from {}", nvrtc.origin());
@@ -475,18 +482,62 @@ fn assemble(
     std::fs::create_dir_all(&folder)?;
     let (input, output) = (folder.join("in.ptx"), folder.join("out.cubin"));
     std::fs::write(&input, ptx)?;
-    let result = Command::new(ptxas)
-        .args(["-v", "-arch", target, "-o"])
-        .arg(&output)
-        .arg(&input)
-        .output()
-        .with_context(|| format!("cannot start {}", ptxas.display()));
+    let result = run_ptxas(ptxas, target, &input, &output);
     std::fs::remove_dir_all(&folder)?;
     let result = result?;
     let report = String::from_utf8_lossy(&result.stderr).into_owned()
         + &String::from_utf8_lossy(&result.stdout);
     ensure!(result.status.success(), "ptxas rejects {family}.ptx for {target}:\n{report}");
     Ok(parse_ptxas(&report))
+}
+
+fn run_ptxas(
+    ptxas: &Path,
+    target: &str,
+    input: &Path,
+    output: &Path,
+) -> anyhow::Result<std::process::Output> {
+    Command::new(ptxas)
+        .args(["-v", "-arch", target, "-o"])
+        .arg(output)
+        .arg(input)
+        .output()
+        .with_context(|| format!("cannot start {}", ptxas.display()))
+}
+
+/// The real architectures whose machine code can be embedded, as in `crates/cuda-kernels/build.rs`.
+const CUBINS: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
+
+/// Assembles every family for each of [`CUBINS`]. The names of the files hold the hash of the PTX, so that
+/// code of other PTX is never embedded.
+fn build_cubins() -> anyhow::Result<()> {
+    let ptxas = nvrtc::find_cubin_ptxas()?;
+    let folder = crate::target().join("cubins");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    for target in CUBINS {
+        let (folder, mut bytes) = (folder.join(target), 0);
+        std::fs::create_dir_all(&folder)?;
+        for input in files(&ptx_folder(), "ptx")? {
+            let name = input.file_stem().and_then(|s| s.to_str()).context("odd file name")?;
+            let hash = fnv(&std::fs::read(&input)?);
+            let output = folder.join(format!("{name}-{hash:016x}.cubin"));
+            let result = run_ptxas(&ptxas, target, &input, &output)?;
+            let report = String::from_utf8_lossy(&result.stderr);
+            ensure!(result.status.success(), "ptxas rejects {name}.ptx for {target}:\n{report}");
+            bytes += std::fs::metadata(&output)?.len();
+        }
+        eprintln!("{target}: {:.1} MiB in {}", bytes as f64 / f64::from(1 << 20), folder.display());
+    }
+    Ok(())
+}
+
+/// Returns the FNV-1a hash of a text.
+fn fnv(text: &[u8]) -> u64 {
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Parses the output of `ptxas -v`.

@@ -50,6 +50,8 @@ struct Entry {
     name: String,
     form: String,
     size: u64,
+    /// Launches, fills and copies.
+    launches: u64,
     /// Instructions of all warps.
     instructions: u64,
     /// Sectors that loads, stores and atomics request.
@@ -91,6 +93,7 @@ impl Entry {
             name: case.name.clone(),
             form: case.form.clone(),
             size: case.size as u64,
+            launches: case.kernels.values().map(|kernel| kernel.count).sum::<f64>() as u64,
             instructions: total(&CLASSES),
             sectors: total(&SECTORS),
             longest: total(&["longest"]),
@@ -103,6 +106,7 @@ impl Entry {
     fn rises(&self, record: &Entry) -> Vec<String> {
         let figures = |entry: &Entry| {
             [
+                ("launches", entry.launches),
                 ("instructions", entry.instructions),
                 ("sectors", entry.sectors),
                 ("instructions of the longest warp", entry.longest),
@@ -255,7 +259,18 @@ mod tests {
 
     fn entry(sectors: u64, waits: u64) -> Entry {
         let (name, form) = ("sum".to_owned(), "deterministic".to_owned());
-        Entry { name, form, size: 10, instructions: 1000, sectors, longest: 9, waits, chain: 1 }
+        let launches = 3;
+        Entry {
+            name,
+            form,
+            size: 10,
+            launches,
+            instructions: 1000,
+            sectors,
+            longest: 9,
+            waits,
+            chain: 1,
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ use libloading::{Library, Symbol};
 pub(crate) const VERSION: (i32, i32) = (12, 6);
 /// The exact wheels to install if no toolkit is found.
 const WHEEL_VERSION: &str = "12.6.85";
+/// The wheel whose `ptxas` makes machine code to embed.
+const CUBIN_WHEEL_VERSION: &str = "12.9.86";
 
 type Program = *mut std::ffi::c_void;
 type Status = c_int;
@@ -54,7 +56,7 @@ impl Nvrtc {
                 return Ok(found);
             }
         }
-        let folder = wheel("nvidia-cuda-nvrtc-cu12")?;
+        let folder = wheel("nvidia-cuda-nvrtc-cu12", WHEEL_VERSION)?;
         Nvrtc::open(&folder.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"))
     }
 
@@ -201,7 +203,19 @@ pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
             return Ok(candidate);
         }
     }
-    let ptxas = wheel("nvidia-cuda-nvcc-cu12")?.join("nvidia/cuda_nvcc/bin/ptxas");
+    wheel_ptxas(WHEEL_VERSION)
+}
+
+/// Finds a `ptxas` that knows sm_100, which that of [`VERSION`] does not: `SAMEBITS_CUBIN_PTXAS`, the wheel.
+pub(crate) fn find_cubin_ptxas() -> anyhow::Result<PathBuf> {
+    match std::env::var_os("SAMEBITS_CUBIN_PTXAS") {
+        Some(path) => Ok(path.into()),
+        None => wheel_ptxas(CUBIN_WHEEL_VERSION),
+    }
+}
+
+fn wheel_ptxas(version: &str) -> anyhow::Result<PathBuf> {
+    let ptxas = wheel("nvidia-cuda-nvcc-cu12", version)?.join("nvidia/cuda_nvcc/bin/ptxas");
     // The standard library's zip reader drops the executable bit.
     #[cfg(unix)]
     {
@@ -213,8 +227,8 @@ pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
 }
 
 /// Downloads and unpacks a wheel below `target/` unless it is there, and returns the folder.
-fn wheel(package: &str) -> anyhow::Result<PathBuf> {
-    let folder = crate::target().join("cuda-wheels").join(format!("{package}-{WHEEL_VERSION}"));
+fn wheel(package: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let folder = crate::target().join("cuda-wheels").join(format!("{package}-{version}"));
     let done = folder.join("unpacked");
     if done.exists() {
         return Ok(folder);
@@ -237,7 +251,7 @@ fn wheel(package: &str) -> anyhow::Result<PathBuf> {
         );
         Ok(())
     };
-    let requirement = format!("{package}=={WHEEL_VERSION}");
+    let requirement = format!("{package}=={version}");
     python(&[
         "-m",
         "pip",

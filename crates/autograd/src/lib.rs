@@ -51,6 +51,7 @@ pub use gradcheck::{gradcheck, gradgradcheck};
 pub use samebits_tensor_core::{DType, Device, Error, Result, bf16, f16};
 pub use tensor::{Gradients, Tensor, To, backward, enable_grad, is_recording, no_grad};
 
+use samebits_tensor_core::registry::dispatch_all;
 use samebits_tensor_core::{Op, Tensor as Value, dispatch};
 
 /// Runs an operation with this crate's kernels, recorded in the ledger that the environment asks
@@ -60,6 +61,14 @@ pub(crate) fn run<O: Op>(op: &O) -> Result<O::Output> {
     samebits_cpu_kernels::install();
     samebits_recorder::begin();
     dispatch(op)
+}
+
+/// Runs operations of one kind as [`run`] does each, together where the device can.
+#[track_caller]
+pub(crate) fn run_all<O: Op>(ops: &[O]) -> Result<Vec<O::Output>> {
+    samebits_cpu_kernels::install();
+    samebits_recorder::begin();
+    dispatch_all(ops)
 }
 
 /// Runs an operation outside the graph: its result has no gradient.

@@ -61,7 +61,7 @@ pub use adagrad::{Adagrad, AdagradRule};
 pub use adam::{Adam, AdamRule, AdamW};
 pub use adamax::{Adamax, AdamaxRule};
 pub use clip::{clip_grad_norm, clip_grad_value};
-pub use descent::{Descent, Kept, Options, Rule};
+pub use descent::{Descent, Kept, Options, Rule, Turn};
 pub use finite::first_not_finite;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use radam::{RAdam, RAdamRule};

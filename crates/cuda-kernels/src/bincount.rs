@@ -102,7 +102,7 @@ pub fn bincount_weighted(
     let op = "bincount";
     let n = values.len();
     expect_len(op, "the weights", weights, n)?;
-    let mut out = device.zeros_for::<f32>(op, bins)?;
+    let mut out = device.uninitialised::<f32>(op, bins)?;
     let mut reports = device.reports();
     if variant == Variant::Deterministic && bins <= SHARED_BINS {
         check_addends(op, n)?;
@@ -119,7 +119,8 @@ pub fn bincount_weighted(
         round(device, op, &mut out, &sums, bins, false)?;
     } else {
         let rows = Rows { outer: 1, size: bins, n, inner: 1 };
-        f32::add_rows(device, op, &mut out, values, weights, rows, 1.0, variant, reports.noted())?;
+        let how = (variant, true);
+        f32::add_rows(device, op, &mut out, values, weights, rows, 1.0, how, reports.noted())?;
     }
     reports.collect(device, op, values, bins)?;
     Ok(out)

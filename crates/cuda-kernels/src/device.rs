@@ -15,17 +15,22 @@ use samebits_tensor_core::{bf16, f16};
 
 use crate::Variant;
 use crate::error::{CudaError, Result};
+use crate::launch::declared::status::RawSource;
 use crate::launch::kernels::scatter as kernels;
-use crate::launch::{self, Buffer, Kernels, Launch};
+use crate::launch::{self, Buffer, Kernels, Launch, Staging};
 
-/// The number of words of the status buffer; see `kernels/include/samebits.cuh`.
-const STATUS_WORDS: usize = 5;
+/// The number of words of a report in the status buffer; see `kernels/include/samebits.cuh`.
+const REPORT: usize = 4;
+/// The number of words for operations that follow them.
+const SLOTS: usize = 256;
+/// The number of bytes of indices that are kept until the next synchronisation.
+const KEPT_BYTES: usize = 16 << 20;
+/// The number of bytes from which downloads go through page-locked memory.
+const STAGED_FROM: usize = 64 << 10;
 /// The number of threads of a block, if the kernel does not fix it.
 const BLOCK: u32 = 256;
 /// The largest number of threads that the registers of every kernel without a fixed number allow.
 const LARGEST_BLOCK: u32 = 512;
-/// The status buffer without reports.
-const NOTHING: [u64; STATUS_WORDS] = [u64::MAX, 0, 0, 0, 0];
 
 /// A CUDA device with its own stream.
 ///
@@ -56,6 +61,8 @@ pub struct Device {
     status: Mutex<Status>,
     /// A buffer for a parameter that the kernel does not read.
     nothing: Buffer<u64>,
+    /// Memory for downloads, allocated by the first that is long.
+    staging: Mutex<Option<Staging>>,
     block: u32,
     /// Values of other modules that live as long as the device, by type.
     #[cfg(any(feature = "cublas", feature = "cudnn"))]
@@ -66,11 +73,27 @@ pub struct Device {
 #[derive(Debug)]
 struct Status {
     words: Buffer<u64>,
+    /// The words of the operations: the parts of `words` after the report.
+    slots: Vec<Buffer<u64>>,
     /// A buffer for reports that were already collected.
     ignored: Buffer<u64>,
-    /// The operations that can report, with the kind of report; the number of one is its position +
-    /// 1.
-    sources: Vec<(&'static str, Refused)>,
+    /// The operations that have a slot.
+    sources: Vec<Source>,
+    /// The number of bytes of their indices.
+    kept: usize,
+    /// The operations whose slots were collected: the number of one is its position + 1.
+    names: Vec<Name>,
+}
+
+/// An operation that can report, and the kind of its report.
+type Name = (&'static str, Refused);
+
+/// The operation of a slot, with the indices that it read.
+#[derive(Debug)]
+struct Source {
+    name: Name,
+    index: Buffer<i64>,
+    size: usize,
 }
 
 /// The reason why a kernel rejects an integer that it reads.
@@ -158,19 +181,15 @@ impl Device {
 
     fn on_stream(context: Arc<CudaContext>, stream: Arc<CudaStream>) -> Result<Device> {
         let op = "device";
-        let fresh = || -> Result<Buffer<u64>> {
-            let mut words = Buffer::uninitialised(&stream, op, STATUS_WORDS)?;
-            words.write(op, &NOTHING)?;
-            Ok(words)
-        };
         let nothing = Buffer::uninitialised(&stream, op, 1)?;
-        let status = Status { words: fresh()?, ignored: fresh()?, sources: Vec::new() };
+        let status = Status::new(op, &stream)?;
         Ok(Device {
             kernels: Kernels::of(&context),
             context,
             stream,
             status: Mutex::new(status),
             nothing,
+            staging: Mutex::default(),
             block: BLOCK,
             #[cfg(any(feature = "cublas", feature = "cudnn"))]
             held: Mutex::default(),
@@ -226,8 +245,20 @@ impl Device {
     ///
     /// The errors of [`synchronize`](Device::synchronize).
     pub fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
+        let op = "download";
         self.synchronize()?;
-        buffer.read("download", &self.stream, 0, buffer.len())
+        if buffer.bytes() < STAGED_FROM {
+            return buffer.read(op, &self.stream, 0, buffer.len());
+        }
+        let mut staging = self.staging.lock();
+        if staging.is_none() {
+            *staging = Staging::new(&self.stream).ok();
+        }
+        match &mut *staging {
+            Some(staging) => staging.read(op, &self.stream, buffer),
+            // The host locks no more pages: the driver copies through its own memory.
+            None => buffer.read(op, &self.stream, 0, buffer.len()),
+        }
     }
 
     /// Reads one element of a buffer after all work submitted before is done.
@@ -271,17 +302,24 @@ impl Device {
         let driver = |e| CudaError::driver(op, e);
         self.context.check_err().map_err(driver)?;
         let mut status = self.status.lock();
-        if status.sources.is_empty() {
+        if status.sources.is_empty() && status.names.is_empty() {
             return launch::wait(&self.stream).map_err(driver);
         }
-        let words = status.words.read(op, &self.stream, 0, STATUS_WORDS)?;
-        let sources = std::mem::take(&mut status.sources);
-        let place = (words[1] as usize).checked_sub(1);
-        let Some(&(op, refused)) = place.and_then(|place| sources.get(place)) else {
-            return Ok(());
+        let words = status.words.read(op, &self.stream, 0, REPORT + status.sources.len())?;
+        let (report, slots) = words.split_at(REPORT);
+        let (sources, names) = status.forget();
+        let collected = (report[0] as usize).checked_sub(1).and_then(|name| names.get(name));
+        let noted = slots.iter().zip(&sources).find(|(position, _)| **position != u64::MAX);
+        let (name, [position, found, size]) = match (collected, noted) {
+            (Some(name), _) => (*name, [report[1], report[2], report[3]]),
+            (None, Some((&position, Source { name, index, size }))) => {
+                let found = index.read(op, &self.stream, position as usize, 1)?[0];
+                (*name, [position, found as u64, *size as u64])
+            }
+            (None, None) => return Ok(()),
         };
-        status.words.write(op, &NOTHING)?;
-        let [position, found, size] = [words[2], words[3], words[4]];
+        status.clear(op)?;
+        let (op, refused) = name;
         Err(match refused {
             Refused::Index => CudaError::IndexOutOfRange {
                 op,
@@ -377,7 +415,8 @@ impl Reports<'_> {
     /// Returns the buffer in which kernels report bad indices; call [`collect`](Reports::collect)
     /// after them.
     pub(crate) fn noted(&mut self) -> &mut Buffer<u64> {
-        &mut self.status.words
+        let slot = self.status.sources.len();
+        &mut self.status.slots[slot]
     }
 
     /// Returns a buffer for bad indices that an earlier kernel of the operation already reported.
@@ -411,22 +450,61 @@ impl Reports<'_> {
     fn collect_refused(
         &mut self,
         device: &Device,
-        source: (&'static str, Refused),
+        name: Name,
         index: &Buffer<i64>,
         size: usize,
     ) -> Result<()> {
-        let Status { words, sources, .. } = &mut *self.status;
-        let place = sources.iter().position(|&known| known == source).unwrap_or_else(|| {
-            sources.push(source);
-            sources.len() - 1
+        let status = &mut *self.status;
+        status.kept += index.bytes();
+        status.sources.push(Source { name, index: index.shared(), size });
+        if status.sources.len() < SLOTS && status.kept <= KEPT_BYTES {
+            return Ok(());
+        }
+        // Look up the indices on the device, and keep them no longer.
+        let op = name.0;
+        let sources = std::mem::take(&mut status.sources);
+        status.kept = 0;
+        let rows = sources.iter().map(|source| {
+            let known = status.names.iter().position(|&known| known == source.name);
+            let name = known.unwrap_or_else(|| {
+                status.names.push(source.name);
+                status.names.len() - 1
+            });
+            RawSource { index: *source.index.address(), size: source.size, name: name + 1 }
         });
-        let op = source.0;
-        kernels::StatusCollect { status: words, index, op: place + 1, size }.grid(
-            device,
-            op,
-            (1, 1, 1),
-            (1, 1, 1),
-        )
+        let rows = device.upload(&rows.collect::<Vec<_>>())?;
+        let streams: Vec<_> = sources.iter().map(|source| &**source.index.stream()).collect();
+        let (words, count) = (&mut status.words, sources.len());
+        launch::ordered(op, device.stream(), &streams, || {
+            let collect = kernels::StatusCollect { status: words, sources: &rows, count };
+            collect.grid(device, op, (1, 1, 1), (1, 1, 1))
+        })
+    }
+}
+
+impl Status {
+    fn new(op: &'static str, stream: &Arc<CudaStream>) -> Result<Status> {
+        let words = Buffer::uninitialised(stream, op, REPORT + SLOTS)?;
+        let ignored = Buffer::uninitialised(stream, op, 1)?;
+        let slots = words.shared().split().split_off(REPORT);
+        let (sources, names) = (Vec::new(), Vec::new());
+        let mut status = Status { words, slots, ignored, sources, kept: 0, names };
+        status.clear(op)?;
+        status.ignored.write(op, &[u64::MAX])?;
+        Ok(status)
+    }
+
+    /// Forgets all operations, and returns them.
+    fn forget(&mut self) -> (Vec<Source>, Vec<Name>) {
+        self.kept = 0;
+        (std::mem::take(&mut self.sources), std::mem::take(&mut self.names))
+    }
+
+    /// Removes every report.
+    fn clear(&mut self, op: &'static str) -> Result<()> {
+        let mut words = [u64::MAX; REPORT + SLOTS];
+        words[..REPORT].fill(0);
+        self.words.write(op, &words)
     }
 }
 

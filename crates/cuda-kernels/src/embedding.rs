@@ -44,12 +44,13 @@ pub fn embedding_grad<T: Summed + Float>(
     let op = "embedding";
     let n = index.len();
     expect_len(op, "the gradient", grad, product(op, &[n, width])?)?;
-    let mut out = device.zeros_for::<T>(op, product(op, &[rows, width])?)?;
+    let mut out = device.uninitialised::<T>(op, product(op, &[rows, width])?)?;
     let keys = keys(device, op, index, rows, padding_idx)?;
     let mut reports = device.reports();
     let shape = Rows { outer: 1, size: rows, n, inner: width };
     let one = T::from_f64(1.0);
-    T::add_rows(device, op, &mut out, &keys, grad, shape, one, variant, reports.ignored())?;
+    let how = (variant, true);
+    T::add_rows(device, op, &mut out, &keys, grad, shape, one, how, reports.ignored())?;
     if scale_grad_by_freq {
         by_count(device, op, &mut out, &keys, [n, rows, width], reports.ignored())?;
     }
@@ -319,7 +320,7 @@ pub fn embedding_bag_max_grad<T: Summed + Float>(
     let n = grad.len();
     expect_len(op, "the rows of the maxima", max_rows, n)?;
     let size = product(op, &[rows, width])?;
-    let mut out = device.zeros_for::<T>(op, size)?;
+    let mut out = device.uninitialised::<T>(op, size)?;
     let mut keys = device.uninitialised::<i64>(op, n)?;
     let mut reports = device.reports();
     kernels::BagMaxKeys { keys: &mut keys, max_rows, n, width, rows, status: reports.noted() }
@@ -327,7 +328,8 @@ pub fn embedding_bag_max_grad<T: Summed + Float>(
     reports.collect(device, op, max_rows, rows)?;
     let shape = Rows { outer: 1, size, n, inner: 1 };
     let one = T::from_f64(1.0);
-    T::add_rows(device, op, &mut out, &keys, grad, shape, one, variant, reports.ignored())?;
+    let how = (variant, true);
+    T::add_rows(device, op, &mut out, &keys, grad, shape, one, how, reports.ignored())?;
     Ok(out)
 }
 

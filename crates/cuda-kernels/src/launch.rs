@@ -48,12 +48,16 @@ macro_rules! argument {
 use argument;
 
 mod buffer;
+#[cfg(feature = "cubins")]
+mod cubins;
 #[cfg(feature = "cublas")]
 pub(crate) mod cublas;
 #[cfg(feature = "cudnn")]
 pub(crate) mod cudnn;
 pub(crate) mod declared;
 pub(crate) mod kernels;
+mod pinned;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -71,6 +75,8 @@ use crate::device::{Device, Word};
 use crate::error::{CudaError, Result, message};
 pub use buffer::Buffer;
 pub(crate) use buffer::{ordered, wait};
+pub(crate) use pinned::Staging;
+pub(crate) use table::Table;
 
 /// The oldest driver interface that loads the committed PTX: CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12_000;
@@ -182,7 +188,7 @@ impl Kernels {
         let module = match loaded.modules.get(family.name) {
             Some(module) => module,
             None => {
-                let module = stream.context().load_module(Ptx::from_src(family.ptx))?;
+                let module = load(stream.context(), family)?;
                 loaded.modules.entry(family.name).or_insert(module)
             }
         };
@@ -190,6 +196,32 @@ impl Kernels {
         loaded.functions.insert((family.name, entry), function.clone());
         Ok(function)
     }
+}
+
+/// Loads a family: its machine code for this device if the crate has it, else its PTX.
+fn load(
+    context: &Arc<CudaContext>,
+    family: Family,
+) -> std::result::Result<Arc<CudaModule>, DriverError> {
+    #[cfg(feature = "cubins")]
+    if let Some(code) = cubins::find(family.name, context.compute_capability()?) {
+        return load_code(context, family, code);
+    }
+    context.load_module(Ptx::from_src(family.ptx))
+}
+
+/// Loads the machine code of a family, or its PTX if the driver refuses the code.
+#[cfg(any(test, feature = "cubins"))]
+fn load_code(
+    context: &Arc<CudaContext>,
+    family: Family,
+    code: Vec<u8>,
+) -> std::result::Result<Arc<CudaModule>, DriverError> {
+    context.load_module(Ptx::from_binary(code)).or_else(|error| {
+        let name = family.name;
+        tracing::debug!(family = name, %error, "the driver refuses the machine code");
+        context.load_module(Ptx::from_src(family.ptx))
+    })
 }
 
 /// The static description of a kernel.
@@ -379,6 +411,17 @@ mod tests {
         assert_eq!(found(ElementType::of::<u64>()), Ok("u"));
         let error = found(ElementType::of::<u8>()).unwrap_err().to_string();
         assert_eq!(error, "op: there is no kernel for u8, only b, f, u");
+    }
+
+    #[test]
+    fn a_driver_that_refuses_machine_code_compiles_the_ptx() {
+        let Ok(true) = probe() else { return };
+        let (context, _stream) = open(0).unwrap();
+        // The header of a binary without anything in it: of no architecture.
+        let code = [b"\x7fELF\x02\x01\x01", &[0; 121][..]].concat();
+        assert!(context.load_module(Ptx::from_binary(code.clone())).is_err());
+        let module = load_code(&context, kernels::optim::FAMILY, code).unwrap();
+        module.load_function("adam_f32").unwrap();
     }
 
     #[test]

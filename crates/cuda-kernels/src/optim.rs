@@ -1,7 +1,8 @@
 //! Optimiser steps: one pass over memory each, from the old values to new ones.
 
+use crate::launch::declared::optim::RawRow;
 use crate::launch::kernels::optim as kernels;
-use crate::launch::{Buffer, Launch};
+use crate::launch::{Buffer, Launch, Table, ordered};
 use samebits_numerics::math::f64::powi;
 
 use crate::device::{Device, Float, expect_len};
@@ -67,10 +68,6 @@ pub fn sgd_step<T: Float>(
     let has_momentum = settings.momentum != 0.0;
     let mut new_param = device.uninitialised(op, n)?;
     let mut new_velocity = device.uninitialised(op, if has_momentum { n } else { 0 })?;
-    let kind = u32::from(settings.weight_decay != 0.0)
-        | u32::from(has_momentum) << 1
-        | u32::from(velocity.is_some()) << 2
-        | u32::from(settings.nesterov) << 3;
     kernels::Sgd {
         new_param: &mut new_param,
         new_velocity: &mut new_velocity,
@@ -83,10 +80,99 @@ pub fn sgd_step<T: Float>(
         momentum: T::from_f64(settings.momentum),
         fresh: T::from_f64(1.0 - settings.dampening),
         rate: T::from_f64(-settings.lr),
-        kind,
+        kind: settings.kind(velocity.is_some()),
     }
     .fours(device, op, n)?;
     Ok((new_param, has_momentum.then_some(new_velocity)))
+}
+
+impl Sgd {
+    /// Returns the `kind` of a kernel.
+    fn kind(&self, has_velocity: bool) -> u32 {
+        u32::from(self.weight_decay != 0.0)
+            | u32::from(self.momentum != 0.0) << 1
+            | u32::from(has_velocity) << 2
+            | u32::from(self.nesterov) << 3
+    }
+}
+
+/// A parameter, its velocity if it has one, and its gradient.
+pub type SgdTensors<'a, T> = (&'a Buffer<T>, Option<&'a Buffer<T>>, &'a Buffer<T>);
+
+/// A new parameter and, with momentum, its new velocity.
+pub type SgdStepped<T> = (Buffer<T>, Option<Buffer<T>>);
+
+/// Makes the steps of [`sgd_step`] for several parameters: those with a velocity in one launch, and those
+/// without in another.
+///
+/// # Determinism
+///
+/// As [`sgd_step`].
+///
+/// # Errors
+///
+/// As [`sgd_step`].
+pub fn sgd_step_all<T: Float>(
+    device: &Device,
+    settings: &Sgd,
+    tensors: &[SgdTensors<'_, T>],
+) -> Result<Vec<SgdStepped<T>>> {
+    let op = "sgd_step";
+    let has_momentum = settings.momentum != 0.0;
+    let mut stepped = Vec::new();
+    let [mut first, mut later] = [Table::default(), Table::default()];
+    for &(param, velocity, grad) in tensors {
+        let n = param.len();
+        if let Some(velocity) = velocity {
+            expect_len(op, "the velocity", velocity, n)?;
+        }
+        expect_len(op, "the gradient", grad, n)?;
+        let new_velocity = device.uninitialised(op, if has_momentum { n } else { 0 })?;
+        let mut new = [device.uninitialised(op, n)?, new_velocity];
+        let table = if velocity.is_some() { &mut later } else { &mut first };
+        // Without a velocity the kernel reads none.
+        table.push(device.block(), n, &mut new, &[param, velocity.unwrap_or(param), grad]);
+        let [new_param, new_velocity] = new;
+        stepped.push((new_param, has_momentum.then_some(new_velocity)));
+    }
+    for (table, has_velocity) in [(&first, false), (&later, true)] {
+        launch_all(device, op, table, |rows, count, [grid, block]| {
+            kernels::SgdAll {
+                rows,
+                count,
+                decay: T::from_f64(settings.weight_decay),
+                momentum: T::from_f64(settings.momentum),
+                fresh: T::from_f64(1.0 - settings.dampening),
+                rate: T::from_f64(-settings.lr),
+                kind: settings.kind(has_velocity),
+            }
+            .grid(device, op, grid, block)
+        })?;
+    }
+    Ok(stepped)
+}
+
+/// The extent of a grid or a block.
+type Extent = (u32, u32, u32);
+
+/// Launches a kernel for all tensors of a table, unless there are none.
+fn launch_all(
+    device: &Device,
+    op: &'static str,
+    table: &Table<'_>,
+    launch: impl FnOnce(&Buffer<RawRow>, u32, [Extent; 2]) -> Result<()>,
+) -> Result<()> {
+    let (Ok(count), Ok(blocks)) =
+        (u32::try_from(table.rows().len()), u32::try_from(table.blocks()))
+    else {
+        return Err(CudaError::invalid(op, "the tensors are more than one launch can cover"));
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    let rows = device.upload(table.rows())?;
+    let shape = [(blocks, 1, 1), (device.block(), 1, 1)];
+    ordered(op, device.stream(), table.streams(), || launch(&rows, count, shape))
 }
 
 /// Makes a step of Adam: returns the new parameter, mean and mean square. Steps count from 1.
@@ -109,20 +195,11 @@ pub fn adam_step<T: Float>(
     grad: &Buffer<T>,
 ) -> Result<[Buffer<T>; 3]> {
     let op = "adam_step";
-    if step == 0 {
-        return Err(CudaError::invalid(op, "steps are counted from 1"));
-    }
-    let n = param.len();
-    expect_len(op, "the mean", mean, n)?;
-    expect_len(op, "the mean square", square, n)?;
-    expect_len(op, "the gradient", grad, n)?;
+    let constants = Constants::<T>::of(op, settings, step)?;
+    let n = expect_like(op, [param, mean, square, grad])?;
     let fresh = || device.uninitialised(op, n);
     let [mut new_param, mut new_mean, mut new_square] = [fresh()?, fresh()?, fresh()?];
-    let (keep, decay) = if settings.decoupled {
-        (1.0 - settings.lr * settings.weight_decay, 0.0)
-    } else {
-        (1.0, settings.weight_decay)
-    };
+    let Constants { keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate } = constants;
     kernels::Adam {
         new_param: &mut new_param,
         new_mean: &mut new_mean,
@@ -132,16 +209,121 @@ pub fn adam_step<T: Float>(
         square,
         grad,
         n,
-        keep: T::from_f64(keep),
-        decay: T::from_f64(decay),
-        beta1: T::from_f64(settings.beta1),
-        fresh1: T::from_f64(1.0 - settings.beta1),
-        beta2: T::from_f64(settings.beta2),
-        fresh2: T::from_f64(1.0 - settings.beta2),
-        root: T::from_f64((1.0 - powi(settings.beta2, step)).sqrt()),
-        eps: T::from_f64(settings.eps),
-        rate: T::from_f64(-settings.lr / (1.0 - powi(settings.beta1, step))),
+        keep,
+        decay,
+        beta1,
+        fresh1,
+        beta2,
+        fresh2,
+        root,
+        eps,
+        rate,
     }
     .fours(device, op, n)?;
     Ok([new_param, new_mean, new_square])
+}
+
+/// Makes the steps of [`adam_step`] for several parameters, each with its mean, mean square and gradient,
+/// in one launch.
+///
+/// # Determinism
+///
+/// As [`adam_step`].
+///
+/// # Errors
+///
+/// As [`adam_step`].
+pub fn adam_step_all<T: Float>(
+    device: &Device,
+    settings: &Adam,
+    step: u64,
+    tensors: &[[&Buffer<T>; 4]],
+) -> Result<Vec<[Buffer<T>; 3]>> {
+    let op = "adam_step";
+    let constants = Constants::<T>::of(op, settings, step)?;
+    let (mut table, mut stepped) = (Table::default(), Vec::new());
+    for &tensors in tensors {
+        let n = expect_like(op, tensors)?;
+        let fresh = || device.uninitialised(op, n);
+        let mut new = [fresh()?, fresh()?, fresh()?];
+        table.push(device.block(), n, &mut new, &tensors);
+        stepped.push(new);
+    }
+    let Constants { keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate } = constants;
+    launch_all(device, op, &table, |rows, count, [grid, block]| {
+        kernels::AdamAll { rows, count, keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate }
+            .grid(device, op, grid, block)
+    })?;
+    Ok(stepped)
+}
+
+/// Computes `x · scale + shift` for each element of several tensors in one launch, with two roundings.
+///
+/// # Errors
+///
+/// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
+pub fn affine_all<T: Float>(
+    device: &Device,
+    tensors: &[&Buffer<T>],
+    scale: T,
+    shift: T,
+) -> Result<Vec<Buffer<T>>> {
+    let op = "affine";
+    let (mut table, mut all) = (Table::default(), Vec::new());
+    for &x in tensors {
+        let mut out = [device.uninitialised(op, x.len())?];
+        table.push(device.block(), x.len(), &mut out, &[x]);
+        all.extend(out);
+    }
+    launch_all(device, op, &table, |rows, count, [grid, block]| {
+        kernels::AffineAll { rows, count, scale, shift }.grid(device, op, grid, block)
+    })?;
+    Ok(all)
+}
+
+/// Returns the length of a parameter, if its mean, mean square and gradient have the same.
+fn expect_like<T>(op: &'static str, tensors: [&Buffer<T>; 4]) -> Result<usize> {
+    let [param, mean, square, grad] = tensors;
+    let n = param.len();
+    expect_len(op, "the mean", mean, n)?;
+    expect_len(op, "the mean square", square, n)?;
+    expect_len(op, "the gradient", grad, n)?;
+    Ok(n)
+}
+
+/// The constants of a step of Adam.
+struct Constants<T> {
+    keep: T,
+    decay: T,
+    beta1: T,
+    fresh1: T,
+    beta2: T,
+    fresh2: T,
+    root: T,
+    eps: T,
+    rate: T,
+}
+
+impl<T: Float> Constants<T> {
+    fn of(op: &'static str, settings: &Adam, step: u64) -> Result<Constants<T>> {
+        if step == 0 {
+            return Err(CudaError::invalid(op, "steps are counted from 1"));
+        }
+        let (keep, decay) = if settings.decoupled {
+            (1.0 - settings.lr * settings.weight_decay, 0.0)
+        } else {
+            (1.0, settings.weight_decay)
+        };
+        Ok(Constants {
+            keep: T::from_f64(keep),
+            decay: T::from_f64(decay),
+            beta1: T::from_f64(settings.beta1),
+            fresh1: T::from_f64(1.0 - settings.beta1),
+            beta2: T::from_f64(settings.beta2),
+            fresh2: T::from_f64(1.0 - settings.beta2),
+            root: T::from_f64((1.0 - powi(settings.beta2, step)).sqrt()),
+            eps: T::from_f64(settings.eps),
+            rate: T::from_f64(-settings.lr / (1.0 - powi(settings.beta1, step))),
+        })
+    }
 }

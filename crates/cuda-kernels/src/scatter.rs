@@ -22,7 +22,7 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
-use crate::launch::declared::scatter::{RawRows, RawSegments};
+use crate::launch::declared::scatter::{Old, RawRows, RawSegments};
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
@@ -99,13 +99,15 @@ pub fn index_add<T: Summed>(
     expect_len(op, "the index", index, rows.n)?;
     check_alone(device, op, index, rows)?;
     let mut reports = device.reports();
-    T::add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
+    let how = (variant, false);
+    T::add_rows(device, op, out, index, source, rows, alpha, how, reports.noted())?;
     reports.collect(device, op, index, rows.size)
 }
 
 /// A type with irregular sums: f32, f64 or i64.
 pub trait Summed: Number {
-    /// Adds rows to the rows that their indices name. Negative indices name no row.
+    /// Adds rows to the rows that their indices name, or with `anew` to +0 instead of the old elements.
+    /// Negative indices name no row.
     #[doc(hidden)]
     fn add_rows(
         device: &Device,
@@ -115,7 +117,7 @@ pub trait Summed: Number {
         source: &Buffer<Self>,
         rows: Rows,
         alpha: Self,
-        variant: Variant,
+        how: (Variant, bool),
         report: &mut Buffer<u64>,
     ) -> Result<()>;
 
@@ -132,7 +134,7 @@ pub trait Summed: Number {
     ) -> Result<()>;
 }
 
-/// Adds the sources of each row exactly, with the old row if it counts or has none.
+/// Adds the sources of each row exactly.
 #[expect(clippy::too_many_arguments, reason = "they are those of the operation")]
 fn sum_rows(
     device: &Device,
@@ -142,7 +144,7 @@ fn sum_rows(
     segments: &Segments,
     rows: Rows,
     alpha: f32,
-    with_old: bool,
+    old: Old,
 ) -> Result<()> {
     let Segments { positions, ends, counts, .. } = segments;
     let mut long = LongSegments::new::<f32>(device, op, segments)?;
@@ -157,7 +159,7 @@ fn sum_rows(
         firsts: &mut long.firsts,
         p: rows.raw(),
         alpha,
-        with_old: u32::from(with_old),
+        old: old as u32,
     }
     .threads(device, op, rows.target(op)?)?;
     let outputs = RawSegments {
@@ -168,7 +170,7 @@ fn sum_rows(
         place_step: rows.inner,
         slab_step: product(op, &[rows.size, rows.inner])?,
     };
-    long.sum(device, op, out, outputs, with_old, |acc, threads| {
+    long.sum(device, op, out, outputs, old == Old::Added, |acc, threads| {
         kernels::IndexAddPieces {
             acc,
             source,
@@ -194,16 +196,19 @@ impl Summed for f32 {
         source: &Buffer<f32>,
         rows: Rows,
         alpha: f32,
-        variant: Variant,
+        (variant, anew): (Variant, bool),
         report: &mut Buffer<u64>,
     ) -> Result<()> {
         let (from, to) = (rows.source(op)?, rows.target(op)?);
         match variant {
             Variant::Atomic => {
+                if anew {
+                    out.set(op, 0)?;
+                }
                 kernels::IndexAddAtomic { out, source, index, p: rows.raw(), alpha, status: report }
                     .threads(device, op, from)
             }
-            Variant::Deterministic if deposits(rows.n, rows.size) => {
+            Variant::Deterministic if deposits(rows.n, rows.size, rows.inner) => {
                 check_addends(op, rows.n)?;
                 let mut sums = device.zeros_for::<u64>(op, product(op, &[to, ACCUMULATOR])?)?;
                 kernels::IndexAddDeposit {
@@ -215,12 +220,13 @@ impl Summed for f32 {
                     status: report,
                 }
                 .threads(device, op, from)?;
-                round(device, op, out, &sums, to, true)
+                round(device, op, out, &sums, to, !anew)
             }
             Variant::Deterministic => {
                 let sizes = [rows.n, rows.size];
                 let segments = Segments::new(device, op, index, sizes, Order::Any, report)?;
-                sum_rows(device, op, out, source, &segments, rows, alpha, true)
+                let old = if anew { Old::None } else { Old::Added };
+                sum_rows(device, op, out, source, &segments, rows, alpha, old)
             }
         }
     }
@@ -247,7 +253,7 @@ impl Summed for f64 {
         source: &Buffer<f64>,
         rows: Rows,
         alpha: f64,
-        variant: Variant,
+        (variant, anew): (Variant, bool),
         report: &mut Buffer<u64>,
     ) -> Result<()> {
         only_deterministic(op, variant)?;
@@ -261,6 +267,7 @@ impl Summed for f64 {
             counts: &segments.counts,
             p: rows.raw(),
             alpha,
+            old: if anew { Old::None } else { Old::Added } as u32,
         }
         .threads(device, op, rows.target(op)?)
     }
@@ -274,7 +281,7 @@ impl Summed for f64 {
         rows: Rows,
         kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()> {
-        reduce::in_segments(device, op, out, index, source, rows, kind)
+        reduce::f64(device, op, out, index, source, rows, kind)
     }
 }
 
@@ -287,10 +294,13 @@ impl Summed for i64 {
         source: &Buffer<i64>,
         rows: Rows,
         alpha: i64,
-        variant: Variant,
+        (variant, anew): (Variant, bool),
         report: &mut Buffer<u64>,
     ) -> Result<()> {
         only_deterministic(op, variant)?;
+        if anew {
+            out.set(op, 0)?;
+        }
         kernels::IndexAdd { out, source, index, p: rows.raw(), alpha, status: report }.threads(
             device,
             op,
@@ -307,23 +317,7 @@ impl Summed for i64 {
         rows: Rows,
         kind: (ScatterReduceKind, bool, Variant),
     ) -> Result<()> {
-        if let (ScatterReduceKind::Sum, true, variant) = kind {
-            let mut reports = device.reports();
-            let places = flat_places(device, op, index, rows, &mut reports)?;
-            let flat = rows.flat(op)?;
-            return i64::add_rows(
-                device,
-                op,
-                out,
-                &places,
-                source,
-                flat,
-                1,
-                variant,
-                reports.ignored(),
-            );
-        }
-        reduce::in_segments(device, op, out, index, source, rows, kind)
+        reduce::i64(device, op, out, index, source, rows, kind)
     }
 }
 
@@ -488,7 +482,8 @@ pub fn put(
     reports.collect(device, op, index, rows)?;
     let flat = Rows { outer: 1, size: rows, n, inner: width };
     if accumulate {
-        f32::add_rows(device, op, out, &places, values, flat, 1.0, variant, reports.ignored())
+        let how = (variant, false);
+        f32::add_rows(device, op, out, &places, values, flat, 1.0, how, reports.ignored())
     } else {
         copy_winners(device, op, out, &places, values, flat, reports.ignored())
     }

@@ -28,10 +28,11 @@ pub(crate) fn round(
     kernels::ExactRound { out, acc: sums, n, with_old: u32::from(with_old) }.threads(device, op, n)
 }
 
-/// Returns true if sums go through accumulators in memory: for few outputs with many addends each.
-/// Both ways give the same bits, so the threshold affects only the speed.
-pub(crate) fn deposits(addends: usize, outputs: usize) -> bool {
-    addends / 8 >= outputs
+/// Returns true if sums go through accumulators in memory: for few outputs with many addends each, in
+/// narrow rows. The threads of wide ones read segments side by side. Both ways give the same bits, so
+/// the thresholds affect only the speed.
+pub(crate) fn deposits(addends: usize, outputs: usize, width: usize) -> bool {
+    width < 4 && addends / 8 >= outputs
 }
 
 pub(crate) fn check_addends(op: &'static str, addends: usize) -> Result<()> {

@@ -263,7 +263,21 @@ impl<O: Op> fmt::Debug for Kernel<O> {
 /// If the same variant is already registered for this operation, device and type: a report could
 /// not tell the two apart.
 pub fn register<O: Op>(kernel: Kernel<O>) {
-    add(&mut REGISTRY.write(), TypeId::of::<O>(), kernel.info(), Box::new(kernel));
+    add(&mut REGISTRY.write(), TypeId::of::<O>(), kernel.info(), Box::new(kernel), None);
+}
+
+/// A form of a kernel that computes several calls at once, all of one device and type: [`Kernel::run`]
+/// for each of them, with the same bits.
+pub type RunAll<O> = fn(&[(&O, &<O as Op>::Plan)]) -> Result<Vec<<O as Op>::Output>>;
+
+/// Adds `kernel` as [`register`] does, with a form that [`dispatch_all`] uses for several calls.
+///
+/// # Panics
+///
+/// As [`register`].
+pub fn register_for_several<O: Op>(kernel: Kernel<O>, run_all: RunAll<O>) {
+    let (operation, info) = (TypeId::of::<O>(), kernel.info());
+    add(&mut REGISTRY.write(), operation, info, Box::new(kernel), Some(Box::new(run_all)));
 }
 
 /// Adds `kernels` to the registry, unless the operation has kernels already. Calls from several
@@ -281,13 +295,13 @@ pub fn register_if_none<O: Op>(kernels: impl FnOnce() -> Vec<Kernel<O>>) {
     let mut registry = REGISTRY.write();
     if !registry.contains_key(&operation) {
         for kernel in kernels {
-            add(&mut registry, operation, kernel.info(), Box::new(kernel));
+            add(&mut registry, operation, kernel.info(), Box::new(kernel), None);
         }
     }
 }
 
 /// Adds a kernel; the part of [`register`] that does not depend on the operation's type.
-fn add(registry: &mut Registry, op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
+fn add(registry: &mut Registry, op: TypeId, info: KernelInfo, kernel: Held, run_all: Option<Held>) {
     let kernels = Arc::make_mut(registry.entry(op).or_default());
     let clash = kernels.iter().any(|old| {
         old.info.variant == info.variant
@@ -299,7 +313,7 @@ fn add(registry: &mut Registry, op: TypeId, info: KernelInfo, kernel: Box<dyn An
         "{} {} on {} for {:?} is registered twice",
         info.op, info.variant, info.device, info.dtypes
     );
-    kernels.push(Arc::new(Registered { info, runs: AtomicU64::new(0), kernel }));
+    kernels.push(Arc::new(Registered { info, runs: AtomicU64::new(0), kernel, run_all }));
 }
 
 /// Plans `op` and runs the fastest kernel that meets the level in force on this thread.
@@ -363,16 +377,25 @@ pub fn kernels() -> Vec<(KernelInfo, u64)> {
     all
 }
 
+/// A value whose type depends on the operation.
+type Held = Box<dyn Any + Send + Sync>;
+
 struct Registered {
     info: KernelInfo,
     runs: AtomicU64,
     /// The [`Kernel`] of the operation whose type is the key.
-    kernel: Box<dyn Any + Send + Sync>,
+    kernel: Held,
+    /// Its [`RunAll`], if it has one.
+    run_all: Option<Held>,
 }
 
 impl Registered {
     fn kernel<O: Op>(&self) -> &Kernel<O> {
         self.kernel.downcast_ref().expect("keyed by its own type")
+    }
+
+    fn run_all<O: Op>(&self) -> Option<RunAll<O>> {
+        self.run_all.as_ref().map(|run| *run.downcast_ref().expect("keyed by its own type"))
     }
 }
 
@@ -406,38 +429,121 @@ fn dispatch_with<O: Op>(op: &O, policy: Policy, variant: Option<&str>) -> Result
             (kernel.run)(op, &plan)
         };
         let output = run()?;
-        // `NotGuaranteed` kernels need not repeat, so the re-run check skips them.
-        if level != Determinism::NotGuaranteed
-            && rerun::times() > 1
-            && let Some(difference) = rerun::difference(&output, &run)?
-        {
-            return Err(difference.error(&chosen.info, &op.inputs()));
-        }
-        if observe::is_on() {
-            observe::tell(O::NAME, &|observer| {
-                let mut outputs = Vec::new();
-                output.tensors(&mut outputs);
-                observer.observe(&Call {
-                    op: O::NAME,
-                    pass: O::PASS,
-                    phase: observe::phase(),
-                    inputs: &op.inputs(),
-                    outputs: &outputs,
-                    parameters: &op.parameters(),
-                    generator: op.generator(),
-                    required: policy.level,
-                    level,
-                    variant,
-                    caller,
-                })
-            })?;
-        }
+        check_again(&chosen, &output, &run, &|| op.inputs())?;
+        tell(op, &output, &chosen, policy, caller)?;
         Ok(output)
     });
     if fpenv::was_repaired() {
         report_repair(O::NAME, caller);
     }
     result.map_err(|error: Error| error.called(O::NAME))
+}
+
+/// Plans and runs operations of one kind as [`dispatch`] does each of them, in the same bits. A kernel
+/// that has a form for several calls computes those of one device and type together. Observers see the
+/// calls in their order, after all are computed.
+///
+/// # Errors
+///
+/// Those of [`dispatch`], of the first call that fails.
+#[track_caller]
+pub fn dispatch_all<O: Op>(ops: &[O]) -> Result<Vec<O::Output>> {
+    let (policy, caller) = (determinism::policy(), Location::caller());
+    let result = fpenv::ieee(|| {
+        check_environment(O::NAME)?;
+        let calls = ops.iter().map(|op| {
+            check_devices(O::NAME, &|visit| op.each_input(visit))?;
+            let plan = op.plan()?;
+            let chosen = choose(op, &plan, policy, None, caller)?;
+            Ok((op, plan, chosen))
+        });
+        let calls = calls.collect::<Result<Vec<_>>>()?;
+        let mut outputs: Vec<Option<O::Output>> = ops.iter().map(|_| None).collect();
+        for first in 0..calls.len() {
+            if outputs[first].is_some() {
+                continue;
+            }
+            let (op, _, chosen) = &calls[first];
+            let (kernel, run_all) = (chosen.kernel::<O>(), chosen.run_all::<O>());
+            let is_like = |other: &(&O, O::Plan, Arc<Registered>)| {
+                let alike = (other.0.device(), other.0.dtype()) == (op.device(), op.dtype());
+                run_all.is_some() && alike && Arc::ptr_eq(&other.2, chosen)
+            };
+            let rest = (first + 1..calls.len()).filter(|&other| is_like(&calls[other]));
+            let places: Vec<usize> = [first].into_iter().chain(rest).collect();
+            let together: Vec<_> = places.iter().map(|&at| (calls[at].0, &calls[at].1)).collect();
+            trace(O::NAME, chosen.info.variant, chosen.info.level);
+            let run = || {
+                chosen.runs.fetch_add(places.len() as u64, Ordering::Relaxed);
+                match (run_all, &together[..]) {
+                    (Some(run_all), [_, _, ..]) => run_all(&together),
+                    _ => together.iter().map(|(op, plan)| (kernel.run)(op, plan)).collect(),
+                }
+            };
+            let found = run()?;
+            let inputs = || together.iter().flat_map(|(op, _)| op.inputs()).collect();
+            check_again(chosen, &found, &run, &inputs)?;
+            for (place, output) in places.into_iter().zip(found) {
+                outputs[place] = Some(output);
+            }
+        }
+        let outputs: Vec<O::Output> = outputs.into_iter().flatten().collect();
+        for ((op, _, chosen), output) in calls.iter().zip(&outputs) {
+            tell(*op, output, chosen, policy, caller)?;
+        }
+        Ok(outputs)
+    });
+    if fpenv::was_repaired() {
+        report_repair(O::NAME, caller);
+    }
+    result.map_err(|error: Error| error.called(O::NAME))
+}
+
+/// In re-run mode, runs a kernel again and compares. `NotGuaranteed` kernels need not repeat.
+fn check_again<'a, R: Output>(
+    chosen: &Registered,
+    output: &R,
+    run: &dyn Fn() -> Result<R>,
+    inputs: &dyn Fn() -> Vec<&'a Tensor>,
+) -> Result<()> {
+    if chosen.info.level != Determinism::NotGuaranteed
+        && rerun::times() > 1
+        && let Some(difference) = rerun::difference(output, run)?
+    {
+        return Err(difference.error(&chosen.info, &inputs()));
+    }
+    Ok(())
+}
+
+/// Tells observers of a call.
+fn tell<O: Op>(
+    op: &O,
+    output: &O::Output,
+    chosen: &Registered,
+    policy: Policy,
+    caller: &'static Location<'static>,
+) -> Result<()> {
+    if !observe::is_on() {
+        return Ok(());
+    }
+    let KernelInfo { variant, level, .. } = chosen.info;
+    observe::tell(O::NAME, &|observer| {
+        let mut outputs = Vec::new();
+        output.tensors(&mut outputs);
+        observer.observe(&Call {
+            op: O::NAME,
+            pass: O::PASS,
+            phase: observe::phase(),
+            inputs: &op.inputs(),
+            outputs: &outputs,
+            parameters: &op.parameters(),
+            generator: op.generator(),
+            required: policy.level,
+            level,
+            variant,
+            caller,
+        })
+    })
 }
 
 fn trace(op: &'static str, variant: &'static str, level: Determinism) {

@@ -1,10 +1,13 @@
 //! An operation defined outside the library, registered and rejected like any other.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once};
 
 use samebits_tensor_core::device::DeviceKind;
-use samebits_tensor_core::registry::{self, Kernel, dispatch_variant, register};
+use samebits_tensor_core::observe::{self, Call, Observer};
+use samebits_tensor_core::registry::{
+    self, Kernel, dispatch_all, dispatch_variant, register, register_for_several,
+};
 use samebits_tensor_core::{
     DType, Determinism, Device, Error, Op, Result, Tensor, determinism, dispatch, dispatch_at,
     rerun,
@@ -67,6 +70,34 @@ impl Op for Liar {
     }
 }
 
+/// An operation whose kernel for f32 computes several calls at once, and does not repeat itself in that
+/// form if an element is negative.
+struct Count {
+    x: Tensor,
+}
+
+impl Op for Count {
+    const NAME: &'static str = "count";
+    type Plan = f64;
+    type Output = Tensor;
+
+    samebits_tensor_core::inputs![x];
+
+    fn plan(&self) -> Result<f64> {
+        if self.x.rank() == 1 {
+            return Ok(self.x.numel() as f64);
+        }
+        Err(Error::invalid("count", format!("expected 1 dimension, got {:?}", self.x.shape())))
+    }
+}
+
+/// The numbers of calls that ran together.
+static TOGETHER: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+fn count(op: &Count, plan: f64) -> Result<Tensor> {
+    Tensor::full(&[], plan, op.x.dtype())
+}
+
 fn setup() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -94,6 +125,33 @@ fn setup() {
             });
         single.applies = |op, _| op.x.numel() == 1;
         register(single);
+        register_for_several(
+            Kernel::portable("alone", F32, "each on its own", |op: &Count, &plan| {
+                TOGETHER.lock().unwrap().push(1);
+                count(op, plan)
+            }),
+            |calls| {
+                let runs = {
+                    let mut together = TOGETHER.lock().unwrap();
+                    together.push(calls.len());
+                    together.len() as f64
+                };
+                let is_negative = |op: &Count| op.x.to_vec::<f32>().unwrap().contains(&-1.0);
+                calls
+                    .iter()
+                    .map(|&(op, &plan)| count(op, if is_negative(op) { runs } else { plan }))
+                    .collect()
+            },
+        );
+        register(Kernel::portable(
+            "wide",
+            &[DType::F64],
+            "each on its own",
+            |op: &Count, &plan| {
+                TOGETHER.lock().unwrap().push(1);
+                count(op, plan)
+            },
+        ));
         static CALLS: AtomicU32 = AtomicU32::new(0);
         register(Kernel::portable("counter", F32, "it does not", |_: &Liar, ()| {
             Tensor::from_slice(&[0.0, 0.0, CALLS.fetch_add(1, Ordering::Relaxed) as f32], &[3])
@@ -204,4 +262,49 @@ fn the_registry_lists_what_was_registered_and_how_often_it_ran() {
 fn two_kernels_under_one_name_are_refused() {
     setup();
     register(Kernel::portable("exact", F32, "again", |_: &Double, ()| Ok(Tensor::scalar(3.0f32))));
+}
+
+/// Remembers the sizes of observed results.
+#[derive(Default)]
+struct Sizes(Mutex<Vec<usize>>);
+
+impl Observer for Sizes {
+    fn observe(&self, call: &Call<'_>) -> Result<()> {
+        self.0.lock().unwrap().push(call.inputs[0].numel());
+        Ok(())
+    }
+}
+
+#[test]
+fn calls_of_one_kernel_run_together_in_their_order() {
+    setup();
+    let calls =
+        [(3, DType::F32), (1, DType::F64), (2, DType::F32), (4, DType::F64), (5, DType::F32)];
+    let ops = calls.map(|(n, dtype)| Count { x: Tensor::zeros(&[n], dtype).unwrap() });
+    let sizes = Arc::new(Sizes::default());
+    let found = observe::scope(sizes.clone(), || dispatch_all(&ops)).unwrap();
+    let numbers = |tensor: &Tensor| (tensor.item::<f32>().ok(), tensor.item::<f64>().ok());
+    for ((n, dtype), found) in calls.iter().zip(&found) {
+        let expected = Tensor::full(&[], *n as f64, *dtype).unwrap();
+        assert_eq!(numbers(found), numbers(&expected));
+    }
+    assert_eq!(*sizes.0.lock().unwrap(), [3, 1, 2, 4, 5]);
+    assert_eq!(std::mem::take(&mut *TOGETHER.lock().unwrap()), [3, 1, 1]);
+
+    // A single call has no company; none is nothing; a bad one stops all before they run.
+    dispatch_all(&ops[..1]).unwrap();
+    assert_eq!(std::mem::take(&mut *TOGETHER.lock().unwrap()), [1]);
+    assert!(dispatch_all::<Count>(&[]).unwrap().is_empty());
+    let bad = Count { x: Tensor::zeros(&[2, 2], DType::F32).unwrap() };
+    let error = dispatch_all(&[Count { x: vector(2) }, bad]).unwrap_err();
+    assert_eq!(error.to_string(), "count: expected 1 dimension, got [2, 2]");
+    assert!(TOGETHER.lock().unwrap().is_empty());
+
+    // Re-run mode repeats them together and compares.
+    rerun::scope(2, || dispatch_all(&ops)).unwrap();
+    assert_eq!(std::mem::take(&mut *TOGETHER.lock().unwrap()), [3, 3, 1, 1, 1, 1]);
+    let liar = || Count { x: Tensor::from_slice(&[-1.0f32], &[1]).unwrap() };
+    let error = rerun::scope(2, || dispatch_all(&[Count { x: vector(2) }, liar()])).unwrap_err();
+    assert!(matches!(error, Error::RerunDiffers { op: "count", .. }), "{error}");
+    assert!(error.to_string().contains("output 1"), "{error}");
 }

@@ -22,6 +22,12 @@ struct SbSegments {
     u64 slab_step;
 };
 
+enum SbOld : u32 {
+    SB_OLD_ADDED,
+    SB_OLD_KEPT,
+    SB_OLD_NONE,
+};
+
 enum SbScatterReduce : u32 {
     SB_SCATTER_REDUCE_SUM,
     SB_SCATTER_REDUCE_MEAN,

@@ -115,13 +115,16 @@ impl Gradients {
     ///
     /// [`Error::OutOfMemory`] if memory runs out; the gradients are unchanged then.
     pub fn scale(&mut self, factor: f64) -> Result<()> {
-        let scaled = self
-            .leaves
-            .keys()
-            .filter_map(|leaf| Some((*leaf, self.by_id.get(leaf)?)))
-            .map(|(leaf, old)| Ok((leaf, arithmetic::scale(old.value(), factor)?.into())))
-            .collect::<Result<Vec<(u64, Tensor)>>>()?;
+        let scaled = self.scaled_leaves(factor)?;
         self.by_id.extend(scaled);
         Ok(())
+    }
+
+    /// Returns the gradients of all leaves times `factor`.
+    pub(super) fn scaled_leaves(&self, factor: f64) -> Result<Vec<(u64, Tensor)>> {
+        let of = |leaf: &u64| Some((*leaf, self.by_id.get(leaf)?.value()));
+        let (leaves, old): (Vec<_>, Vec<_>) = self.leaves.keys().filter_map(of).unzip();
+        let new = arithmetic::scale_all(&old, factor)?;
+        Ok(leaves.into_iter().zip(new.into_iter().map(Tensor::from)).collect())
     }
 }

@@ -3,10 +3,10 @@ use samebits_tensor_core::ops::{AdamParams, AdamStep};
 use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::arithmetic::{div, maximum, offset, scale, scale_add, sqrt};
-use super::descent::{check_setting, check_share, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule};
+use super::descent::{alone, check_setting, check_share, kept_or_zeros};
+use super::{Descent, Kept, Options, Rule, Turn};
 use crate::nn::options::setters;
-use crate::run;
+use crate::run_all;
 
 /// The Adam optimiser: adapts each element's step to the mean and the mean square of its gradients.
 /// PyTorch's defaults are a rate of 1e-3, betas of 0.9 and 0.999, an `eps` of 1e-8, no decay and no
@@ -103,33 +103,51 @@ impl<const DECOUPLED: bool> Rule for AdamRule<DECOUPLED> {
         gradient: &Value,
         kept: &mut Kept,
     ) -> Result<Value> {
-        let (moved, mean, square) = run(&AdamStep {
-            param: parameter.clone(),
-            grad: gradient.clone(),
-            mean: kept_or_zeros(kept, MEAN, parameter)?,
-            square: kept_or_zeros(kept, SQUARE, parameter)?,
-            step,
-            params: AdamParams {
-                lr,
-                beta1: self.beta1,
-                beta2: self.beta2,
-                eps: self.eps,
-                weight_decay: self.weight_decay,
-                decoupled: DECOUPLED,
-            },
-        })?;
-        kept.insert(MEAN, mean.clone());
-        kept.insert(SQUARE, square.clone());
-        if !self.amsgrad {
-            return Ok(moved);
-        }
-        let largest = maximum(&kept_or_zeros(kept, MAX_SQUARE, parameter)?, &square)?;
-        let rate = -lr / (1.0 - powi(self.beta1, step));
-        let correction = 1.0 / (1.0 - powi(self.beta2, step)).sqrt();
+        let (parameter, gradient) = (parameter.clone(), gradient.clone());
+        alone(step, parameter, gradient, kept, |turns| self.step_all(lr, turns))
+    }
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let params = AdamParams {
+            lr,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            eps: self.eps,
+            weight_decay: self.weight_decay,
+            decoupled: DECOUPLED,
+        };
+        let op = |Turn { step, parameter, gradient, kept }: &Turn| {
+            Ok(AdamStep {
+                param: parameter.clone(),
+                grad: gradient.clone(),
+                mean: kept_or_zeros(kept, MEAN, parameter)?,
+                square: kept_or_zeros(kept, SQUARE, parameter)?,
+                step: *step,
+                params,
+            })
+        };
+        let stepped = run_all(&turns.iter().map(op).collect::<Result<Vec<_>>>()?)?;
+        let finish = |((moved, mean, square), turn): ((Value, Value, Value), &mut Turn)| {
+            let moved =
+                if self.amsgrad { self.by_largest(lr, turn, &mean, &square)? } else { moved };
+            turn.kept.extend([(MEAN, mean), (SQUARE, square)]);
+            Ok(moved)
+        };
+        stepped.into_iter().zip(turns).map(finish).collect()
+    }
+}
+
+impl<const DECOUPLED: bool> AdamRule<DECOUPLED> {
+    /// Returns the parameter after a step of AMSGrad.
+    fn by_largest(&self, lr: f64, turn: &mut Turn, mean: &Value, square: &Value) -> Result<Value> {
+        let Turn { step, parameter, kept, .. } = turn;
+        let largest = maximum(&kept_or_zeros(kept, MAX_SQUARE, parameter)?, square)?;
+        let rate = -lr / (1.0 - powi(self.beta1, *step));
+        let correction = 1.0 / (1.0 - powi(self.beta2, *step)).sqrt();
         let denominator = offset(&scale(&sqrt(&largest)?, correction)?, self.eps)?;
         let keep = if DECOUPLED { 1.0 - lr * self.weight_decay } else { 1.0 };
         kept.insert(MAX_SQUARE, largest);
-        scale_add(&div(&mean, &denominator)?, rate, &scale(parameter, keep)?)
+        scale_add(&div(mean, &denominator)?, rate, &scale(parameter, keep)?)
     }
 }
 

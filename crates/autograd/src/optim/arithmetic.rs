@@ -2,10 +2,10 @@
 //! otherwise. Sums, products and bounds of halves are computed in f32 and rounded once.
 
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Unary, UnaryKind};
-use samebits_tensor_core::{DType, Result, Tensor as Value};
+use samebits_tensor_core::{DType, Device, Result, Tensor as Value};
 
 use crate::functional::{Steps, Symbol};
-use crate::run;
+use crate::{run, run_all};
 
 pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
     Value::full(x.shape(), value, x.dtype())?.to(x.device())
@@ -46,6 +46,16 @@ pub(super) fn sqrt(x: &Value) -> Result<Value> {
 /// Returns `x * factor`; the factor is first rounded to the element type.
 pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
     in_f32(&[x], |x| run(&Affine { x: x[0].clone(), scale: factor, shift: -0.0 }))
+}
+
+/// Returns [`scale`] of each tensor. A device scales all of a type together.
+pub(super) fn scale_all(all: &[&Value], factor: f64) -> Result<Vec<Value>> {
+    if all.iter().any(|x| x.dtype().is_half() || x.device() == Device::Cpu) {
+        return all.iter().map(|x| scale(x, factor)).collect();
+    }
+    let ops: Vec<Affine> =
+        all.iter().map(|&x| Affine { x: x.clone(), scale: factor, shift: -0.0 }).collect();
+    run_all(&ops)
 }
 
 /// Returns `x + shift`; the shift is first rounded to the element type.

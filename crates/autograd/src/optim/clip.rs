@@ -9,7 +9,7 @@ use samebits_numerics::reduce::{norm_leaves_range, norm_scale};
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
-use super::arithmetic::{maximum, minimum, scale};
+use super::arithmetic::{maximum, minimum, scale_all};
 use crate::{Gradients, Tensor, run};
 
 /// Scales all gradients of `parameters` by one factor, so that their joint `p`-norm is at most
@@ -66,7 +66,9 @@ pub fn clip_grad_norm(
     let factor = max_norm / (norm + 1e-6);
     // A NaN norm makes every gradient NaN.
     if factor < 1.0 || factor.is_nan() {
-        replace(parameters, gradients, |gradient| scale(gradient, factor))?;
+        let old = clipped(parameters, gradients);
+        let new = scale_all(&old.values().collect::<Vec<_>>(), factor)?;
+        gradients.by_id.extend(old.into_keys().zip(new.into_iter().map(Tensor::from)));
     }
     Ok(norm)
 }

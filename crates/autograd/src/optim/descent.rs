@@ -1,13 +1,12 @@
 //! The base of all optimisers: groups, learning rates, state and atomic steps.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Compare, CompareKind, Where};
-use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
+use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
 use super::arithmetic::{cast, full_like, neg};
 use super::{Optimizer, Rate, Snapshot};
@@ -56,10 +55,36 @@ pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
         gradient: &Value,
         kept: &mut Kept,
     ) -> Result<Value>;
+
+    /// Returns all parameters of a group on one device after their steps, each with the bits of
+    /// [`step`](Rule::step). The default computes one after the other.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the operations that it runs.
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let step = |turn: &mut Turn| {
+            self.step(lr, turn.step, &turn.parameter, &turn.gradient, &mut turn.kept)
+        };
+        turns.iter_mut().map(step).collect()
+    }
 }
 
 /// The state of one parameter, by name of the tensor.
 pub type Kept = BTreeMap<&'static str, Value>;
+
+/// The arguments of [`Rule::step`] for one of several parameters.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// The number of the step, counted from 1.
+    pub step: u64,
+    /// The parameter.
+    pub parameter: Value,
+    /// Its gradient.
+    pub gradient: Value,
+    /// The state that the last step left, and then that of this one.
+    pub kept: Kept,
+}
 
 /// An optimiser that updates every parameter by rule `R`.
 #[derive(Clone, Debug)]
@@ -255,14 +280,8 @@ impl<R: Rule> Descent<R> {
         self.rules.iter().zip(&self.rates).map(now).collect()
     }
 
-    /// Computes the new value and state of one parameter.
-    fn moved(
-        &self,
-        rules: &[R],
-        name: &str,
-        parameter: &Tensor,
-        gradient: &Value,
-    ) -> Result<(Value, State)> {
+    /// Prepares the step of one parameter.
+    fn turn(&self, name: &str, parameter: &Tensor, gradient: &Value) -> Result<Due> {
         let group = self.group(name, parameter);
         self.expect_loaded(name, group)?;
         let parameter = parameter.value();
@@ -275,23 +294,65 @@ impl<R: Rule> Descent<R> {
         let half = Some(parameter.dtype()).filter(|dtype| dtype.is_half());
         let master = kept.remove(MASTER);
         let (parameter, gradient) = match half {
-            Some(_) => (&master_of(R::NAME, parameter, master)?, &cast(gradient, DType::F32)?),
-            None => (parameter, gradient),
+            Some(_) => (master_of(R::NAME, parameter, master)?, cast(gradient, DType::F32)?),
+            None => (parameter.clone(), gradient.clone()),
         };
         for tensor in kept.values() {
-            expect_like(R::NAME, parameter, tensor)?;
+            expect_like(R::NAME, &parameter, tensor)?;
         }
-        let (rule, lr) = (&rules[group], self.rates[group].current);
-        let gradient = if self.maximize[group] { &neg(gradient)? } else { gradient };
-        let steps = next(steps);
-        let mut moved = rule.step(lr, steps, parameter, gradient, &mut kept)?;
-        if let Some(half) = half {
-            let rounded = cast(&moved, half)?;
-            kept.insert(MASTER, std::mem::replace(&mut moved, rounded));
+        let gradient = if self.maximize[group] { neg(&gradient)? } else { gradient };
+        Ok(Due { group, half, turn: Turn { step: next(steps), parameter, gradient, kept } })
+    }
+
+    /// Computes the new values and states of parameters that are due together: of one group, and on one
+    /// device.
+    fn moved(&self, rules: &[R], due: Vec<Due>) -> Result<Vec<(Value, State)>> {
+        let Some(group) = due.first().map(|due| due.group) else { return Ok(Vec::new()) };
+        let (halves, mut turns): (Vec<_>, Vec<_>) =
+            due.into_iter().map(|due| (due.half, due.turn)).unzip();
+        let moved = rules[group].step_all(self.rates[group].current, &mut turns)?;
+        if moved.len() != turns.len() {
+            let (expected, got) = (turns.len(), moved.len());
+            let message = format!("the rule returned {got} of {expected} parameters");
+            return Err(Error::invalid(R::NAME, message));
         }
-        Ok((moved, State { steps, kept }))
+        let finish = |((mut moved, half), turn): ((Value, Option<DType>), Turn)| {
+            let Turn { step, mut kept, .. } = turn;
+            if let Some(half) = half {
+                let rounded = cast(&moved, half)?;
+                kept.insert(MASTER, std::mem::replace(&mut moved, rounded));
+            }
+            Ok((moved, State { steps: step, kept }))
+        };
+        moved.into_iter().zip(halves).zip(turns).map(finish).collect()
     }
 }
+
+/// Returns the one parameter that `step_all` returns for it.
+pub(super) fn alone(
+    step: u64,
+    parameter: Value,
+    gradient: Value,
+    kept: &mut Kept,
+    step_all: impl FnOnce(&mut [Turn]) -> Result<Vec<Value>>,
+) -> Result<Value> {
+    let mut turns = [Turn { step, parameter, gradient, kept: std::mem::take(kept) }];
+    let moved = step_all(&mut turns)?;
+    let [turn] = turns;
+    *kept = turn.kept;
+    moved.into_iter().next().ok_or_else(|| Error::invalid("step", "no parameter was returned"))
+}
+
+/// A parameter of this step.
+struct Due {
+    group: usize,
+    /// Its type, if that is a half.
+    half: Option<DType>,
+    turn: Turn,
+}
+
+/// A parameter of this step with its name and its old value.
+type Named = (String, Tensor, Due);
 
 impl<R: Rule> Optimizer for Descent<R> {
     fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
@@ -300,32 +361,50 @@ impl<R: Rule> Optimizer for Descent<R> {
         }
         expect_alike(R::NAME, model)?;
         let rules = self.rules_now()?;
-        let (mut met, mut states) = (Vec::new(), Vec::new());
-        let mut moved = BTreeMap::new();
-        for (name, parameter) in model.named_parameters() {
-            if gradients.are_stale(&parameter) {
-                let message = format!(
-                    "the gradient of {name} was taken before it was replaced, by a step or by \
-                     loading: call `backward` for each step"
-                );
-                return Err(Error::invalid(R::NAME, message));
-            }
-            if let (Some(identity), Some(gradient)) =
-                (parameter.identity(), gradients.of(&parameter))
-                && let Entry::Vacant(entry) = moved.entry(identity)
-            {
-                let step = || self.moved(&rules, &name, &parameter, gradient.value());
-                let (value, state) = observe::in_phase(Phase::Optimizer, step)?;
-                entry.insert(parameter.succeeded_by(value));
+        let (mut met, mut states, mut moved) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut due: BTreeMap<(usize, Device), Vec<Named>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut step = |due: Vec<Named>| {
+            let (named, due): (Vec<_>, Vec<_>) =
+                due.into_iter().map(|(name, parameter, due)| ((name, parameter), due)).unzip();
+            let stepped = self.moved(&rules, due)?;
+            for ((name, parameter), (value, state)) in named.into_iter().zip(stepped) {
+                moved.insert(parameter.identity(), parameter.succeeded_by(value));
                 states.push((name, state));
-            } else {
-                met.push(name);
             }
-        }
+            Ok::<_, Error>(())
+        };
+        observe::in_phase(Phase::Optimizer, || {
+            for (name, parameter) in model.named_parameters() {
+                if gradients.are_stale(&parameter) {
+                    let message = format!(
+                        "the gradient of {name} was taken before it was replaced, by a step or by \
+                         loading: call `backward` for each step"
+                    );
+                    return Err(Error::invalid(R::NAME, message));
+                }
+                if let (Some(identity), Some(gradient)) =
+                    (parameter.identity(), gradients.of(&parameter))
+                    && seen.insert(identity)
+                {
+                    let turn = self.turn(&name, &parameter, gradient.value())?;
+                    // On the CPU each takes its step at once, so that little is kept in f32.
+                    if parameter.device() == Device::Cpu {
+                        step(vec![(name, parameter, turn)])?;
+                    } else {
+                        let alike = due.entry((turn.group, parameter.device())).or_default();
+                        alike.push((name, parameter, turn));
+                    }
+                } else {
+                    met.push(name);
+                }
+            }
+            due.into_values().try_for_each(step)
+        })?;
         // Everything is computed; nothing below can fail.
         model.visit_mut("", &mut |_, kind, parameter| {
             if kind == Kind::Parameter
-                && let Some(new) = parameter.identity().and_then(|identity| moved.get(&identity))
+                && let Some(new) = moved.get(&parameter.identity())
             {
                 *parameter = new.clone();
             }

@@ -1,11 +1,8 @@
 //! Gradient scaling, for training in f16.
 
-use std::collections::BTreeMap;
-
 use samebits_tensor_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::arithmetic::scale;
 use super::{Optimizer, first_not_finite};
 use crate::functional::affine;
 use crate::nn::Module;
@@ -162,12 +159,7 @@ impl GradScaler {
     ///
     /// Memory runs out.
     pub fn unscale(&self, gradients: &Gradients) -> Result<Gradients> {
-        let mut by_id = BTreeMap::new();
-        for id in gradients.leaves.keys() {
-            if let Some(grad) = gradients.by_id.get(id) {
-                by_id.insert(*id, scale(grad.value(), self.scale.recip())?.into());
-            }
-        }
+        let by_id = gradients.scaled_leaves(self.scale.recip())?.into_iter().collect();
         Ok(Gradients { by_id, leaves: gradients.leaves.clone() })
     }
 

@@ -1,10 +1,10 @@
 use samebits_tensor_core::ops::{SgdParams, SgdStep};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::descent::check_setting;
-use super::{Descent, Kept, Options, Rule};
+use super::descent::{alone, check_setting};
+use super::{Descent, Kept, Options, Rule, Turn};
 use crate::nn::options::setters;
-use crate::run;
+use crate::run_all;
 
 /// Stochastic gradient descent, optionally with momentum. PyTorch's defaults are a rate of 1e-3 and
 /// all other settings off.
@@ -84,27 +84,35 @@ impl Rule for SgdRule {
     fn step(
         &self,
         lr: f64,
-        _: u64,
+        step: u64,
         parameter: &Value,
         gradient: &Value,
         kept: &mut Kept,
     ) -> Result<Value> {
-        let (parameter, velocity) = run(&SgdStep {
-            param: parameter.clone(),
-            grad: gradient.clone(),
-            velocity: kept.get(VELOCITY).cloned(),
-            params: SgdParams {
-                lr,
-                momentum: self.momentum,
-                dampening: self.dampening,
-                weight_decay: self.weight_decay,
-                nesterov: self.nesterov,
-            },
-        })?;
-        if let Some(velocity) = velocity {
-            kept.insert(VELOCITY, velocity);
-        }
-        Ok(parameter)
+        let (parameter, gradient) = (parameter.clone(), gradient.clone());
+        alone(step, parameter, gradient, kept, |turns| self.step_all(lr, turns))
+    }
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let params = SgdParams {
+            lr,
+            momentum: self.momentum,
+            dampening: self.dampening,
+            weight_decay: self.weight_decay,
+            nesterov: self.nesterov,
+        };
+        let op = |turn: &Turn| SgdStep {
+            param: turn.parameter.clone(),
+            grad: turn.gradient.clone(),
+            velocity: turn.kept.get(VELOCITY).cloned(),
+            params,
+        };
+        let stepped = run_all(&turns.iter().map(op).collect::<Vec<_>>())?;
+        let keep = |((parameter, velocity), turn): ((Value, Option<Value>), &mut Turn)| {
+            turn.kept.extend(velocity.map(|velocity| (VELOCITY, velocity)));
+            parameter
+        };
+        Ok(stepped.into_iter().zip(turns).map(keep).collect())
     }
 }
 

@@ -22,7 +22,7 @@ use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul_atomic, matmul_by};
 use samebits_cuda_kernels::norm::{
     Batch, batch_norm_grad, batch_normalize, batch_statistics, layer_norm, layer_norm_grad,
 };
-use samebits_cuda_kernels::optim::{Adam, adam_step};
+use samebits_cuda_kernels::optim::{Adam, adam_step, adam_step_all};
 use samebits_cuda_kernels::recurrent::{Gates, lstm_cell};
 use samebits_cuda_kernels::reduce::{Sum, extreme, sum, sum_with};
 use samebits_cuda_kernels::scan::{Scan, scan};
@@ -238,6 +238,22 @@ fn elementwise() -> Vec<Case> {
             let grad = run.floats(n)?;
             run.begin()?;
             adam_step(&run.device, &settings, 1, [&p, &m, &v], &grad)?;
+            Ok(())
+        }),
+        case("adam of 100 parameters, 16M", n, [409_600, 819_200], 28 * n, ONE, |run, n, _| {
+            let settings = Adam {
+                lr: 0.01,
+                beta1: 0.9,
+                beta2: 0.999,
+                eps: 1e-8,
+                weight_decay: 0.0,
+                decoupled: false,
+            };
+            let parts = || (0..100).map(|_| run.floats(n / 100)).collect::<Result<Vec<_>, _>>();
+            let [p, m, v, grad] = [parts()?, parts()?, parts()?, parts()?];
+            let tensors: Vec<_> = (0..100).map(|k| [&p[k], &m[k], &v[k], &grad[k]]).collect();
+            run.begin()?;
+            adam_step_all(&run.device, &settings, 1, &tensors)?;
             Ok(())
         }),
     ]

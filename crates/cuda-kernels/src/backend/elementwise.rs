@@ -3,10 +3,11 @@ use samebits_tensor_core::ops::{
     Affine, Binary, Cast, Compare, Formula, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp,
     RampGrad, SiluGrad, Unary, Where,
 };
-use samebits_tensor_core::registry::register;
+use samebits_tensor_core::registry::{register, register_for_several};
 use samebits_tensor_core::{DType, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
+use super::optim::{affine_all, ops_of};
 use super::{
     EACH, FLOATS, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, on, portable, with_comparable,
     with_float, with_word,
@@ -33,7 +34,7 @@ pub(super) fn register_all() {
         })
     }));
     register(portable("integers", INTEGERS, WRAPS, integer_binary));
-    register(portable("each", FLOATS, EACH, |op: &Affine, ()| {
+    let affine = portable("each", FLOATS, EACH, |op: &Affine, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
@@ -41,7 +42,11 @@ pub(super) fn register_all() {
                 gpu.tensor(out, op.x.shape())
             })
         })
-    }));
+    });
+    register_for_several(
+        affine,
+        |calls| with_float!(calls[0].0.x.dtype(), T => affine_all::<T>(&ops_of(calls))),
+    );
     register(portable("composed", FLOATS, EACH, |op: &Formula, _| op.by_steps()));
     register(portable("composed", FLOATS, EACH, |op: &Gelu, ()| {
         on(op, |gpu| {

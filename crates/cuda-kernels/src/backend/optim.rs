@@ -1,60 +1,180 @@
-use samebits_tensor_core::ops::{AdamStep, SgdStep};
-use samebits_tensor_core::registry::register;
+use samebits_tensor_core::ops::{AdamParams, AdamStep, Affine, SgdParams, SgdStep};
+use samebits_tensor_core::registry::register_for_several;
 
 use samebits_tensor_core::Tensor;
 
-use super::{EACH, FLOATS, Real, Tensors, on, portable, with_float};
-use crate::optim::{Adam, Sgd, adam_step, sgd_step};
+use super::failure::Failure;
+use super::{EACH, FLOATS, Gpu, Real, Tensors, on, portable, with_float};
+use crate::launch::Buffer;
+use crate::optim::{
+    Adam, Sgd, adam_step, adam_step_all, affine_all as affine_all_in_one, sgd_step, sgd_step_all,
+};
 
 pub(super) fn register_all() {
-    register(portable(
-        "fused",
-        FLOATS,
-        EACH,
-        |op: &SgdStep, ()| with_float!(op.param.dtype(), T => sgd::<T>(op)),
-    ));
-    register(portable(
-        "fused",
-        FLOATS,
-        EACH,
-        |op: &AdamStep, ()| with_float!(op.param.dtype(), T => adam::<T>(op)),
-    ));
+    register_for_several(
+        portable(
+            "fused",
+            FLOATS,
+            EACH,
+            |op: &SgdStep, ()| with_float!(op.param.dtype(), T => sgd::<T>(op)),
+        ),
+        |calls| with_float!(calls[0].0.param.dtype(), T => sgd_all::<T>(&ops_of(calls))),
+    );
+    register_for_several(
+        portable(
+            "fused",
+            FLOATS,
+            EACH,
+            |op: &AdamStep, ()| with_float!(op.param.dtype(), T => adam::<T>(op)),
+        ),
+        |calls| with_float!(calls[0].0.param.dtype(), T => adam_all::<T>(&ops_of(calls))),
+    );
 }
 
-fn sgd<T: Real>(op: &SgdStep) -> Tensors<(Tensor, Option<Tensor>)> {
+/// Returns the operations of calls that need no plan.
+pub(super) fn ops_of<'a, O>(calls: &[(&'a O, &())]) -> Vec<&'a O> {
+    calls.iter().map(|(op, ())| *op).collect()
+}
+
+/// A parameter and its velocity.
+type Moved = (Tensor, Option<Tensor>);
+/// A parameter, its mean and its mean square.
+type Adapted = (Tensor, Tensor, Tensor);
+
+fn sgd<T: Real>(op: &SgdStep) -> Tensors<Moved> {
     on(op, |gpu| {
-        let settings = Sgd {
-            lr: op.params.lr,
-            momentum: op.params.momentum,
-            dampening: op.params.dampening,
-            weight_decay: op.params.weight_decay,
-            nesterov: op.params.nesterov,
-        };
         let (param, grad) = (gpu.input::<T>(&op.param)?, gpu.input(&op.grad)?);
         let velocity = op.velocity.as_ref().map(|velocity| gpu.input(velocity)).transpose()?;
-        let (param, velocity) =
-            sgd_step(gpu.device, &settings, &param, velocity.as_deref(), &grad)?;
-        let shape = op.param.shape();
-        let velocity = velocity.map(|velocity| gpu.tensor(velocity, shape));
-        Ok((gpu.tensor(param, shape)?, velocity.transpose()?))
+        let settings = sgd_settings(&op.params);
+        let stepped = sgd_step(gpu.device, &settings, &param, velocity.as_deref(), &grad)?;
+        moved(&gpu, stepped, op.param.shape())
     })
 }
 
-fn adam<T: Real>(op: &AdamStep) -> Tensors<(Tensor, Tensor, Tensor)> {
+fn sgd_all<T: Real>(ops: &[&SgdStep]) -> Tensors<Vec<Moved>> {
+    on(ops[0], |gpu| {
+        let inputs = ops.iter().map(|op| {
+            let (param, grad) = (gpu.input::<T>(&op.param)?, gpu.input::<T>(&op.grad)?);
+            let velocity = op.velocity.as_ref().map(|velocity| gpu.input::<T>(velocity));
+            Ok((param, velocity.transpose()?, grad))
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
+        by_settings(
+            ops,
+            |a, b| a.params == b.params,
+            |places| {
+                let tensors = places.iter().map(|&place| {
+                    let (param, velocity, grad) = &inputs[place];
+                    (&**param, velocity.as_deref(), &**grad)
+                });
+                let settings = sgd_settings(&ops[places[0]].params);
+                let stepped = sgd_step_all(gpu.device, &settings, &tensors.collect::<Vec<_>>())?;
+                let shapes = places.iter().map(|&place| ops[place].param.shape());
+                stepped
+                    .into_iter()
+                    .zip(shapes)
+                    .map(|(new, shape)| moved(&gpu, new, shape))
+                    .collect()
+            },
+        )
+    })
+}
+
+fn sgd_settings(params: &SgdParams) -> Sgd {
+    let SgdParams { lr, momentum, dampening, weight_decay, nesterov } = *params;
+    Sgd { lr, momentum, dampening, weight_decay, nesterov }
+}
+
+fn moved<T: Real>(
+    gpu: &Gpu<'_>,
+    (param, velocity): (Buffer<T>, Option<Buffer<T>>),
+    shape: &[usize],
+) -> Result<Moved, Failure> {
+    let velocity = velocity.map(|velocity| gpu.tensor(velocity, shape));
+    Ok((gpu.tensor(param, shape)?, velocity.transpose()?))
+}
+
+fn adam<T: Real>(op: &AdamStep) -> Tensors<Adapted> {
     on(op, |gpu| {
-        let settings = Adam {
-            lr: op.params.lr,
-            beta1: op.params.beta1,
-            beta2: op.params.beta2,
-            eps: op.params.eps,
-            weight_decay: op.params.weight_decay,
-            decoupled: op.params.decoupled,
-        };
         let (param, grad) = (gpu.input::<T>(&op.param)?, gpu.input(&op.grad)?);
         let (mean, square) = (gpu.input(&op.mean)?, gpu.input(&op.square)?);
         let old = [&*param, &*mean, &*square];
-        let [param, mean, square] = adam_step(gpu.device, &settings, op.step, old, &grad)?;
-        let shape = op.param.shape();
-        Ok((gpu.tensor(param, shape)?, gpu.tensor(mean, shape)?, gpu.tensor(square, shape)?))
+        let stepped = adam_step(gpu.device, &adam_settings(&op.params), op.step, old, &grad)?;
+        adapted(&gpu, stepped, op.param.shape())
     })
+}
+
+fn adam_all<T: Real>(ops: &[&AdamStep]) -> Tensors<Vec<Adapted>> {
+    on(ops[0], |gpu| {
+        let inputs = ops.iter().map(|op| {
+            let (param, mean) = (gpu.input::<T>(&op.param)?, gpu.input::<T>(&op.mean)?);
+            Ok([param, mean, gpu.input(&op.square)?, gpu.input(&op.grad)?])
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
+        let alike = |a: &AdamStep, b: &AdamStep| (a.step, a.params) == (b.step, b.params);
+        by_settings(ops, alike, |places| {
+            let tensors = places.iter().map(|&place| inputs[place].each_ref().map(|x| &**x));
+            let AdamStep { step, ref params, .. } = *ops[places[0]];
+            let tensors: Vec<_> = tensors.collect();
+            let stepped = adam_step_all(gpu.device, &adam_settings(params), step, &tensors)?;
+            let shapes = places.iter().map(|&place| ops[place].param.shape());
+            stepped.into_iter().zip(shapes).map(|(new, shape)| adapted(&gpu, new, shape)).collect()
+        })
+    })
+}
+
+fn adam_settings(params: &AdamParams) -> Adam {
+    let AdamParams { lr, beta1, beta2, eps, weight_decay, decoupled } = *params;
+    Adam { lr, beta1, beta2, eps, weight_decay, decoupled }
+}
+
+fn adapted<T: Real>(
+    gpu: &Gpu<'_>,
+    [param, mean, square]: [Buffer<T>; 3],
+    shape: &[usize],
+) -> Result<Adapted, Failure> {
+    Ok((gpu.tensor(param, shape)?, gpu.tensor(mean, shape)?, gpu.tensor(square, shape)?))
+}
+
+/// Computes several [`Affine`]s.
+pub(super) fn affine_all<T: Real>(ops: &[&Affine]) -> Tensors<Vec<Tensor>> {
+    on(ops[0], |gpu| {
+        let inputs = ops.iter().map(|op| gpu.input::<T>(&op.x));
+        let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
+        let bits = |op: &Affine| (op.scale.to_bits(), op.shift.to_bits());
+        by_settings(
+            ops,
+            |a, b| bits(a) == bits(b),
+            |places| {
+                let tensors: Vec<_> = places.iter().map(|&place| &*inputs[place]).collect();
+                let Affine { scale, shift, .. } = *ops[places[0]];
+                let (scale, shift) = (T::from_f64(scale), T::from_f64(shift));
+                let all = affine_all_in_one(gpu.device, &tensors, scale, shift)?;
+                let shapes = places.iter().map(|&place| ops[place].x.shape());
+                all.into_iter().zip(shapes).map(|(out, shape)| gpu.tensor(out, shape)).collect()
+            },
+        )
+    })
+}
+
+/// Runs calls with the same settings together: `run` takes their positions, and returns their results.
+fn by_settings<O, R>(
+    ops: &[&O],
+    alike: impl Fn(&O, &O) -> bool,
+    mut run: impl FnMut(&[usize]) -> Result<Vec<R>, Failure>,
+) -> Result<Vec<R>, Failure> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, op) in ops.iter().enumerate() {
+        match groups.iter_mut().find(|group| alike(ops[group[0]], op)) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    let mut results: Vec<Option<R>> = ops.iter().map(|_| None).collect();
+    for group in groups {
+        for (place, result) in group.iter().zip(run(&group)?) {
+            results[*place] = Some(result);
+        }
+    }
+    Ok(results.into_iter().flatten().collect())
 }

@@ -130,12 +130,12 @@ impl<T> Buffer<T> {
     }
 
     /// Returns the address of the elements, which is a kernel's argument.
-    pub(super) fn address(&self) -> &sys::CUdeviceptr {
+    pub(crate) fn address(&self) -> &sys::CUdeviceptr {
         &self.address
     }
 
     /// Returns the stream that orders the uses of the memory.
-    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
         &self.memory.stream
     }
 }
@@ -238,6 +238,24 @@ impl<T: Pod> Buffer<T> {
         }
         let (what, expected) = ("a buffer", start.saturating_add(len));
         Err(CudaError::Length { op, what, expected, got: self.len })
+    }
+
+    /// Returns the same elements in the same memory. No kernel may write them while it has another.
+    pub(crate) fn shared(&self) -> Buffer<T> {
+        let Buffer { ref memory, address, len, elements } = *self;
+        Buffer { memory: memory.clone(), address, len, elements }
+    }
+
+    /// Returns each element as a buffer of its own.
+    pub(crate) fn split(self) -> Vec<Buffer<T>> {
+        let address = |at: usize| self.address + (at * size_of::<T>()) as u64;
+        let part = |at| Buffer {
+            memory: self.memory.clone(),
+            address: address(at),
+            len: 1,
+            elements: PhantomData,
+        };
+        (0..self.len).map(part).collect()
     }
 
     /// Returns the bytes of the elements.

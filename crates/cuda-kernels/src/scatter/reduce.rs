@@ -1,11 +1,12 @@
 //! Reductions into indexed places.
 
+use crate::launch::declared::scatter::Old;
 use crate::launch::kernels::scatter as kernels;
 use crate::launch::{Buffer, Launch};
 
 use super::{Rows, Summed, flat_places, only_deterministic, sum_rows};
 use crate::Variant;
-use crate::device::{Device, Number, expect_len};
+use crate::device::{Device, expect_len};
 use crate::error::{CudaError, Result};
 use crate::segments::{Order, Segments};
 
@@ -73,12 +74,13 @@ pub(super) fn f32(
     let (from, to) = (flat.n, flat.size);
     match reduce {
         ScatterReduceKind::Sum if include_self => {
-            let variant = Variant::Deterministic;
-            f32::add_rows(device, op, out, places, source, flat, 1.0, variant, ignored)
+            let how = (Variant::Deterministic, false);
+            f32::add_rows(device, op, out, places, source, flat, 1.0, how, ignored)
         }
         ScatterReduceKind::Sum | ScatterReduceKind::Mean => {
             let segments = Segments::new(device, op, places, [from, to], Order::Any, ignored)?;
-            sum_rows(device, op, out, source, &segments, flat, 1.0, include_self)?;
+            let old = if include_self { Old::Added } else { Old::Kept };
+            sum_rows(device, op, out, source, &segments, flat, 1.0, old)?;
             if reduce == ScatterReduceKind::Sum {
                 return Ok(());
             }
@@ -129,14 +131,13 @@ pub(super) fn f32(
     }
 }
 
-/// Computes [`scatter_reduce`] of the other types: every place gathers its elements, floats in
-/// ascending order.
-pub(super) fn in_segments<T: Number>(
+/// Computes [`scatter_reduce`] of f64: every place gathers its elements in ascending order.
+pub(super) fn f64(
     device: &Device,
     op: &'static str,
-    out: &mut Buffer<T>,
+    out: &mut Buffer<f64>,
     index: &Buffer<i64>,
-    source: &Buffer<T>,
+    source: &Buffer<f64>,
     rows: Rows,
     (reduce, include_self, variant): (ScatterReduceKind, bool, Variant),
 ) -> Result<()> {
@@ -144,8 +145,7 @@ pub(super) fn in_segments<T: Number>(
     let mut reports = device.reports();
     let places = flat_places(device, op, index, rows, &mut reports)?;
     let Rows { n, size, .. } = rows.flat(op)?;
-    let order = if T::ROUNDS { Order::Source } else { Order::Any };
-    let segments = Segments::new(device, op, &places, [n, size], order, reports.ignored())?;
+    let segments = Segments::new(device, op, &places, [n, size], Order::Source, reports.ignored())?;
     kernels::ReduceRows {
         out,
         source,
@@ -157,4 +157,45 @@ pub(super) fn in_segments<T: Number>(
         with_old: u32::from(include_self),
     }
     .threads(device, op, size)
+}
+
+/// Computes [`scatter_reduce`] of integers: every order gives the same result.
+pub(super) fn i64(
+    device: &Device,
+    op: &'static str,
+    out: &mut Buffer<i64>,
+    index: &Buffer<i64>,
+    source: &Buffer<i64>,
+    rows: Rows,
+    (reduce, include_self, variant): (ScatterReduceKind, bool, Variant),
+) -> Result<()> {
+    only_deterministic(op, variant)?;
+    let mut reports = device.reports();
+    let index = &flat_places(device, op, index, rows, &mut reports)?;
+    let Rows { n, size, .. } = rows.flat(op)?;
+    let with_old = u32::from(include_self);
+    if reduce == ScatterReduceKind::Prod {
+        let segments = Segments::new(device, op, index, [n, size], Order::Any, reports.ignored())?;
+        let Segments { positions, ends, counts, .. } = &segments;
+        return kernels::ReduceProdRows { out, source, positions, ends, counts, size, with_old }
+            .threads(device, op, size);
+    }
+    let (kind, is_mean) = (reduce as u32, reduce == ScatterReduceKind::Mean);
+    if include_self && !is_mean {
+        return kernels::Reduce { out, source, index, n, size, kind }.threads(device, op, n);
+    }
+    if u32::try_from(n).is_err() {
+        return Err(CudaError::invalid(op, "more than 2^32 - 1 source elements"));
+    }
+    let mut counts = device.zeros_for::<u32>(op, size)?;
+    kernels::RowsCount { counts: &mut counts, index, n, size, status: reports.ignored() }
+        .threads(device, op, n)?;
+    if !include_self {
+        kernels::ReduceStart { out, counts: &counts, size, kind }.threads(device, op, size)?;
+    }
+    kernels::Reduce { out, source, index, n, size, kind }.threads(device, op, n)?;
+    if is_mean {
+        kernels::ReduceMean { out, counts: &counts, size, with_old }.threads(device, op, size)?;
+    }
+    Ok(())
 }

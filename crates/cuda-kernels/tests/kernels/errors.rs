@@ -119,3 +119,46 @@ fn the_stream_changes_no_bit() {
         assert_eq!(run(device), run(&other));
     });
 }
+
+/// Operations keep their indices until the next synchronisation, or until there are too many.
+#[test]
+fn the_first_of_many_operations_names_its_index() {
+    on_device(|device| {
+        let x = device.upload(&[1.0f32; 4]).unwrap();
+        let one = |n| Rows { outer: 1, size: 4, n, inner: 1 };
+        let select = |values: &[i64]| {
+            // The index is dropped before the report is read.
+            let index = device.upload(values).unwrap();
+            scatter::index_select(device, &x, &index, one(values.len())).unwrap();
+        };
+        let bad = |position, index| {
+            Err(CudaError::IndexOutOfRange { op: "index_select", position, index, size: 4 })
+        };
+        for count in [1, 2, 255, 256, 257, 600] {
+            for first in [0, count / 2, count - 1] {
+                for operation in 0..count {
+                    let index = if operation < first { 3 } else { 4 + operation as i64 };
+                    select(&[0, 1, index]);
+                }
+                assert_eq!(device.synchronize(), bad(2, 4 + first as i64), "{first} of {count}");
+                assert_eq!(device.synchronize(), Ok(()));
+            }
+        }
+        // Long indices are not kept.
+        let mut long = vec![1i64; (16 << 20) / 8 + 1];
+        select(&long);
+        select(&[2, -7]);
+        assert_eq!(device.synchronize(), bad(1, -7));
+        long[1_000_000] = 9;
+        select(&long);
+        select(&[2, -7]);
+        assert_eq!(device.synchronize(), bad(1_000_000, 9));
+        assert_eq!(device.synchronize(), Ok(()));
+        // Those of another stream are awaited.
+        let other = device.with_new_stream().unwrap();
+        let index = other.duplicate(&other.upload(&[0i64, -5]).unwrap()).unwrap();
+        scatter::index_select(device, &x, &index, one(2)).unwrap();
+        drop(index);
+        assert_eq!(device.synchronize(), bad(1, -5));
+    });
+}

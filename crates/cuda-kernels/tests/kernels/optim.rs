@@ -1,8 +1,8 @@
 //! Optimiser steps.
 
 use crate::data::{Source, clean, same};
-use crate::device::under_schedules;
-use samebits_cuda_kernels::optim::{Adam, Sgd, adam_step, sgd_step};
+use crate::device::{on_device, under_schedules};
+use samebits_cuda_kernels::optim::{Adam, Sgd, adam_step, adam_step_all, sgd_step, sgd_step_all};
 
 #[test]
 fn sgd() {
@@ -84,5 +84,69 @@ fn adam() {
             same("mean", &device.download(&m_dev).unwrap(), &m);
             same("square", &device.download(&v_dev).unwrap(), &v);
         }
+    });
+}
+
+/// The lengths of the parameters that step together: of a block of any size, less, and more than two.
+const LENGTHS: [usize; 6] = [300, 1, 16 * 512, 7, 2 * 16 * 512 + 5, 4099];
+
+#[test]
+fn parameters_step_together_as_each_alone() {
+    let sgd = Sgd { lr: 0.1, momentum: 0.9, dampening: 0.25, weight_decay: 0.01, nesterov: true };
+    let adam =
+        Adam { lr: 0.01, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.05, decoupled: true };
+    under_schedules(|device| {
+        // The work of another stream, which must be awaited, makes some of the buffers.
+        let other = device.with_new_stream().unwrap();
+        let mut source = Source::new(3);
+        let mut make = |squared: bool| -> Vec<_> {
+            let devices = LENGTHS.iter().zip([device, &other].into_iter().cycle());
+            devices
+                .map(|(&n, device)| {
+                    let x = source.plain(n);
+                    let x = if squared { x.iter().map(|x| x * x).collect() } else { x };
+                    device.duplicate(&device.upload(&x).unwrap()).unwrap()
+                })
+                .collect()
+        };
+        let [param, grad, mean, square] = [false, false, false, true].map(&mut make);
+        // Some have no velocity yet.
+        let velocity = |k: usize| (k % 3 > 0).then_some(&mean[k]);
+        let all: Vec<_> = (0..LENGTHS.len()).map(|k| (&param[k], velocity(k), &grad[k])).collect();
+        for settings in [sgd, Sgd { momentum: 0.0, nesterov: false, ..sgd }] {
+            let together = sgd_step_all(device, &settings, &all).unwrap();
+            for (new, &(param, velocity, grad)) in together.iter().zip(&all) {
+                let (p, v) = sgd_step(device, &settings, param, velocity, grad).unwrap();
+                same("parameter", &device.download(&new.0).unwrap(), &device.download(&p).unwrap());
+                assert_eq!(new.1.is_some(), v.is_some());
+                if let (Some(new), Some(v)) = (&new.1, v) {
+                    same("velocity", &device.download(new).unwrap(), &device.download(&v).unwrap());
+                }
+            }
+        }
+        let all: Vec<_> =
+            (0..LENGTHS.len()).map(|k| [&param[k], &mean[k], &square[k], &grad[k]]).collect();
+        let together = adam_step_all(device, &adam, 3, &all).unwrap();
+        for (new, [param, mean, square, grad]) in together.iter().zip(all) {
+            let old = [param, mean, square];
+            let alone = adam_step(device, &adam, 3, old, grad).unwrap();
+            for (what, (new, alone)) in
+                ["parameter", "mean", "square"].iter().zip(new.iter().zip(&alone))
+            {
+                same(what, &device.download(new).unwrap(), &device.download(alone).unwrap());
+            }
+        }
+    });
+}
+
+#[test]
+fn parameters_that_do_not_match_are_refused() {
+    on_device(|device| {
+        let (x, y) = (device.zeros::<f32>(3).unwrap(), device.zeros::<f32>(4).unwrap());
+        let settings =
+            Sgd { lr: 0.1, momentum: 0.9, dampening: 0.0, weight_decay: 0.0, nesterov: false };
+        let error = sgd_step_all(device, &settings, &[(&x, None, &x), (&x, None, &y)]).unwrap_err();
+        assert_eq!(error.to_string(), "sgd_step: expected the gradient with 3 elements, got 4");
+        assert!(sgd_step_all::<f32>(device, &settings, &[]).unwrap().is_empty());
     });
 }

@@ -6,6 +6,7 @@ use samebits_tensor_core::ops::{
     AdamParams, AdamStep, Affine, Binary, BinaryKind, Cast, Cat, Compare, CompareKind, SgdParams,
     SgdStep, Unary, UnaryKind, Where,
 };
+use samebits_tensor_core::registry::dispatch_all;
 use samebits_tensor_core::{DType, Device, Tensor, dispatch};
 
 /// More elements than two blocks access at once, and a rest.
@@ -90,6 +91,65 @@ fn operations(dtype: DType) -> Vec<Operation> {
         }
     }
     all
+}
+
+#[test]
+fn parameters_step_together_from_any_place() {
+    let Ok(1..) = samebits_cuda_kernels::install() else {
+        return;
+    };
+    let gpu = Device::Cuda(0);
+    for dtype in [DType::F32, DType::F64] {
+        let mut source = Source::new(7);
+        let storages: Vec<Tensor> = (0..4)
+            .map(|_| {
+                let x = Tensor::from_slice(&source.broken(LONG + 4), &[LONG + 4]).unwrap();
+                dispatch(&Cast { x: x.to(gpu).unwrap(), to: dtype }).unwrap()
+            })
+            .collect();
+        let view = |of: usize, first, length| storages[of].narrow(0, first, length).unwrap();
+        // Steps with other numbers and settings need constants of their own.
+        let steps = [(0, 1, LONG), (0, 1, 0), (1, 1, LONG), (2, 4, 700), (3, 1, LONG), (1, 4, 9)];
+        let adam = |k: usize, (first, step, n)| AdamStep {
+            param: view(0, first, n),
+            grad: view(1, k % 4, n),
+            mean: view(2, first, n),
+            square: view(3, first, n),
+            step,
+            params: AdamParams {
+                lr: 0.1,
+                beta1: 0.9,
+                beta2: 0.99,
+                eps: 1e-8,
+                weight_decay: 0.1,
+                decoupled: k % 2 == 0,
+            },
+        };
+        let ops: Vec<_> = steps.iter().enumerate().map(|(k, &step)| adam(k, step)).collect();
+        for (op, (param, mean, square)) in ops.iter().zip(dispatch_all(&ops).unwrap()) {
+            let alone: (Tensor, Tensor, Tensor) = dispatch(op).unwrap();
+            let alone = bytes(&[alone.0, alone.1, alone.2]);
+            assert!(bytes(&[param, mean, square]) == alone, "adam {dtype:?} {:?}", op.param);
+        }
+        let sgd = |k: usize, (first, step, n)| SgdStep {
+            param: view(0, first, n),
+            grad: view(1, k % 4, n),
+            velocity: (step == 1).then(|| view(2, first, n)),
+            params: SgdParams {
+                lr: 0.1 + (k % 2) as f64,
+                momentum: 0.9,
+                dampening: 0.25,
+                weight_decay: 0.1,
+                nesterov: true,
+            },
+        };
+        let ops: Vec<_> = steps.iter().enumerate().map(|(k, &step)| sgd(k, step)).collect();
+        for (op, (param, velocity)) in ops.iter().zip(dispatch_all(&ops).unwrap()) {
+            let alone = dispatch(op).unwrap();
+            let alone = bytes(&[alone.0, alone.1.unwrap()]);
+            assert!(bytes(&[param, velocity.unwrap()]) == alone, "sgd {dtype:?} {:?}", op.param);
+        }
+    }
 }
 
 fn bytes(tensors: &[Tensor]) -> Vec<Vec<u8>> {

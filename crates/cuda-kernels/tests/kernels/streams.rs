@@ -98,3 +98,42 @@ fn blocks_larger_than_registers_allow_are_refused() {
         assert!(Device::new(0).unwrap().with_block_size(512).is_ok());
     });
 }
+
+/// Longer than the page-locked memory, in pieces of every size of element.
+#[test]
+fn long_downloads_have_every_byte() {
+    on_device(|device| {
+        let other = device.with_new_stream().unwrap();
+        for n in [1, 8191, 8192, 1 << 20, (1 << 20) + 1, (2 << 20) + 3, (3 << 20) - 1] {
+            let words: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2654435761)).collect();
+            let expected = copied(device, &device.upload(&words).unwrap()).unwrap();
+            assert!(device.download(&expected).unwrap() == words, "{n} words");
+            // Of another stream, whose work is awaited.
+            let there = copied(&other, &other.upload(&words).unwrap()).unwrap();
+            assert!(device.download(&there).unwrap() == words, "{n} words of another stream");
+        }
+        let long: Vec<f64> = (0..700_001).map(|i| f64::from(i) * 0.1).collect();
+        assert!(device.download(&device.upload(&long).unwrap()).unwrap() == long);
+        let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i % 251) as u8).collect();
+        assert!(device.download(&device.upload(&bytes).unwrap()).unwrap() == bytes);
+        // Two threads share the memory.
+        thread::scope(|scope| {
+            for k in 0..2u32 {
+                let words: Vec<u32> = (0..2_500_000).map(|i| i ^ k).collect();
+                scope.spawn(move || {
+                    let there = device.upload(&words).unwrap();
+                    assert!(device.download(&there).unwrap() == words);
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_long_buffer_of_another_device_is_refused() {
+    on_devices(2, |devices| {
+        let x = devices[0].upload(&vec![1u32; 100_000]).unwrap();
+        let error = devices[1].download(&x).unwrap_err().to_string();
+        assert_eq!(error, "download: a buffer is on device 0, and the call on device 1");
+    });
+}

@@ -2,6 +2,16 @@
 
 use bytemuck::{Pod, Zeroable};
 
+/// What a sum does with the old value of its place: it counts; it stays where there are no addends; or
+/// there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Old {
+    Added,
+    Kept,
+    None,
+}
+
 /// Tensors seen along one dimension: `outer` slabs of `size` (or, in the source, `n`) rows of
 /// `inner` elements.
 #[derive(Clone, Copy, Pod, Zeroable)]

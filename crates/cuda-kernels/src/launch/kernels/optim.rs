@@ -2,6 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
+use crate::launch::declared::optim::RawRow;
 
 pub(crate) const FAMILY: Family =
     Family { name: "optim", ptx: include_str!("../../../ptx/optim.ptx") };
@@ -13,6 +14,11 @@ kernels! {
             read grad: T, value n: usize, value decay: T, value momentum: T, value fresh: T,
             value rate: T, value kind: u32,
         );
+    Portable SgdAll<T: Float> [f32 => "sgd_all_f32", f64 => "sgd_all_f64"]
+        (
+            read rows: RawRow, value count: u32, value decay: T, value momentum: T, value fresh: T,
+            value rate: T, value kind: u32,
+        );
     Portable Adam<T: Float> [f32 => "adam_f32", f64 => "adam_f64"]
         (
             write new_param: T, write new_mean: T, write new_square: T, read param: T, read mean: T,
@@ -20,4 +26,12 @@ kernels! {
             value beta1: T, value fresh1: T, value beta2: T, value fresh2: T, value root: T,
             value eps: T, value rate: T,
         );
+    Portable AdamAll<T: Float> [f32 => "adam_all_f32", f64 => "adam_all_f64"]
+        (
+            read rows: RawRow, value count: u32, value keep: T, value decay: T, value beta1: T,
+            value fresh1: T, value beta2: T, value fresh2: T, value root: T, value eps: T,
+            value rate: T,
+        );
+    Portable AffineAll<T: Float> [f32 => "affine_all_f32", f64 => "affine_all_f64"]
+        (read rows: RawRow, value count: u32, value scale: T, value shift: T);
 }

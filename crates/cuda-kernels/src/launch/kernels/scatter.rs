@@ -4,6 +4,7 @@ use crate::device::{Float, Number, Word};
 use crate::launch::Family;
 use crate::launch::declared::places::RawPart;
 use crate::launch::declared::scatter::{RawRows, RawSegments};
+use crate::launch::declared::status::RawSource;
 
 pub(crate) const FAMILY: Family =
     Family { name: "scatter", ptx: include_str!("../../../ptx/scatter.ptx") };
@@ -13,7 +14,7 @@ const _: () = assert!(size_of::<RawSegments>() == 48);
 
 kernels! {
     Portable StatusCollect [=> "status_collect"]
-        (write status: u64, read index: i64, value op: usize, value size: usize);
+        (write status: u64, read sources: RawSource, value count: usize);
     Portable ScatterKeys [=> "scatter_keys"]
         (write keys: i64, read index: i64, value p: RawRows, write status: u64);
     Portable PartKeys [=> "part_keys"]
@@ -56,12 +57,12 @@ kernels! {
         (
             write out: f32, read source: f32, read positions: u32, read ends: u32, read counts: u32,
             write cursor: u64, write long_rows: u32, write firsts: u32, value p: RawRows,
-            value alpha: f32, value with_old: u32,
+            value alpha: f32, value old: u32,
         );
     Portable IndexAddF64Rows [=> "index_add_f64_rows"]
         (
             write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
-            value p: RawRows, value alpha: f64,
+            value p: RawRows, value alpha: f64, value old: u32,
         );
     Portable IndexAddPieces<T: Float> [f32 => "index_add_f32_pieces"]
         (
@@ -74,17 +75,26 @@ kernels! {
             write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
             value size: usize,
         );
-    Portable ReduceProdRows<T: Float> [f32 => "reduce_prod_f32_rows"]
+    Portable ReduceProdRows<T: Number> [
+        f32 => "reduce_prod_f32_rows", i64 => "reduce_prod_i64_rows",
+    ]
         (
             write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
             value size: usize, value with_old: u32,
         );
-    Portable ReduceRows<T: Number> [f64 => "reduce_f64_rows", i64 => "reduce_i64_rows"]
+    Portable ReduceRows [=> "reduce_f64_rows"]
         (
-            write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
+            write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
             value size: usize, value kind: u32, value with_old: u32,
         );
-    Portable ReduceMean<T: Float> [f32 => "reduce_mean_f32"]
+    Portable ReduceStart [=> "reduce_i64_start"]
+        (write out: i64, read counts: u32, value size: usize, value kind: u32);
+    Portable Reduce [=> "reduce_i64"]
+        (
+            write out: i64, read source: i64, read index: i64, value n: usize, value size: usize,
+            value kind: u32,
+        );
+    Portable ReduceMean<T: Number> [i64 => "reduce_mean_i64", f32 => "reduce_mean_f32"]
         (write out: T, read counts: u32, value size: usize, value with_old: u32);
     NotGuaranteed IndexAddAtomic<T: Float> [f32 => "index_add_f32_atomic"]
         (
