@@ -16,12 +16,14 @@ mod portable;
 mod prefetch;
 pub(crate) mod reflect;
 mod register_tile;
+mod stream;
 pub(crate) mod transpose;
 mod vector;
 
 pub(crate) use grid::{TileGrid, TileMut};
 pub(crate) use prefetch::prefetch;
 pub(crate) use register_tile::{Finish, Kernels, Offsets, TileFns};
+pub(crate) use stream::stream;
 
 use samebits_numerics::simd::Level;
 

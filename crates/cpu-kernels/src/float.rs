@@ -6,6 +6,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// An element type of floating-point kernels: f32 or f64.
 pub trait Float:
     Ordered
+    + bytemuck::Pod
     + Into<f64>
     + Add<Output = Self>
     + Sub<Output = Self>

@@ -10,8 +10,10 @@ use samebits_numerics::math::f64::powi;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{AdamParams, SgdParams};
 
+use crate::arch::stream;
 use crate::error::{Result, expect_len};
 use crate::float::Float;
+use crate::memory;
 use crate::parallel::{CHUNK, chunks_mut};
 use samebits_numerics::fpenv;
 
@@ -19,7 +21,8 @@ use samebits_numerics::fpenv;
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn sgd_step<T: Float>(
     params: &SgdParams,
     param: &[T],
@@ -35,25 +38,57 @@ pub fn sgd_step<T: Float>(
     expect_len(OP, "new_param", new_param.len(), n)?;
     expect_len(OP, "new_velocity", new_velocity.len(), n)?;
     let outputs = chunks_mut(new_param, CHUNK).zip(chunks_mut(new_velocity, CHUNK));
-    outputs.enumerate().for_each(|(i, (new_param, new_velocity))| {
+    let scratch = || Scratch::new(OP, n);
+    outputs.enumerate().try_for_each_with(scratch, |scratch, (i, (new_param, new_velocity))| {
         let range = i * CHUNK..i * CHUNK + new_param.len();
-        simd::dispatch(Sgd {
-            params,
-            param: &param[range.clone()],
-            grad: &grad[range.clone()],
-            velocity: velocity.map(|v| &v[range]),
-            new_param,
-            new_velocity,
+        scratch.written([new_param, new_velocity], |[new_param, new_velocity]| {
+            simd::dispatch(Sgd {
+                params,
+                param: &param[range.clone()],
+                grad: &grad[range.clone()],
+                velocity: velocity.map(|v| &v[range]),
+                new_param,
+                new_velocity,
+            });
         });
-    });
-    Ok(())
+        Ok(())
+    })
+}
+
+/// Bytes of a result from which it does not stay in a cache until the next step.
+const STREAMED: usize = 1 << 22;
+
+/// Memory for the results of a chunk that are then streamed, if they are large.
+struct Scratch<T>(Option<Vec<T>>);
+
+impl<T: Float> Scratch<T> {
+    /// Returns scratch memory for up to three results of `n` elements.
+    fn new(op: &'static str, n: usize) -> Result<Scratch<T>> {
+        let is_large = n >= STREAMED / size_of::<T>();
+        Ok(Scratch(is_large.then(|| memory::zeroed(op, 3 * CHUNK)).transpose()?))
+    }
+
+    /// Calls `f`, which writes all elements of the results of a chunk.
+    fn written<const N: usize>(&mut self, results: [&mut [T]; N], f: impl FnOnce([&mut [T]; N])) {
+        let Some(scratch) = &mut self.0 else { return f(results) };
+        let mut parts = scratch.chunks_exact_mut(CHUNK);
+        let mut parts = results.each_ref().map(|result| {
+            let part = parts.next().expect("there are at most three results");
+            &mut part[..result.len()]
+        });
+        f(parts.each_mut().map(|part| &mut **part));
+        for (part, result) in parts.into_iter().zip(results) {
+            stream(part, result);
+        }
+    }
 }
 
 /// Computes a step of Adam; steps count from 1.
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn adam_step<T: Float>(
     params: &AdamParams,
     step: u64,
@@ -80,20 +115,26 @@ pub fn adam_step<T: Float>(
     let outputs = chunks_mut(new_param, CHUNK)
         .zip(chunks_mut(new_mean, CHUNK))
         .zip(chunks_mut(new_square, CHUNK));
-    outputs.enumerate().for_each(|(i, ((new_param, new_mean), new_square))| {
-        let range = i * CHUNK..i * CHUNK + new_param.len();
-        simd::dispatch(Adam {
-            constants,
-            param: &param[range.clone()],
-            grad: &grad[range.clone()],
-            mean: &mean[range.clone()],
-            square: &square[range],
-            new_param,
-            new_mean,
-            new_square,
-        });
-    });
-    Ok(())
+    let scratch = || Scratch::new("adam_step", n);
+    outputs.enumerate().try_for_each_with(
+        scratch,
+        |scratch, (i, ((param_to, mean_to), square_to))| {
+            let range = i * CHUNK..i * CHUNK + param_to.len();
+            scratch.written([param_to, mean_to, square_to], |[new_param, new_mean, new_square]| {
+                simd::dispatch(Adam {
+                    constants,
+                    param: &param[range.clone()],
+                    grad: &grad[range.clone()],
+                    mean: &mean[range.clone()],
+                    square: &square[range],
+                    new_param,
+                    new_mean,
+                    new_square,
+                });
+            });
+            Ok(())
+        },
+    )
 }
 
 struct Sgd<'a, T> {
