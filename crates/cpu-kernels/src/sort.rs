@@ -19,57 +19,7 @@ use lines::{Pair, Wanted, arrange, is_narrow, select};
 use samebits_numerics::extrema::Ordered;
 use samebits_numerics::fpenv;
 
-/// A type with a sort order.
-pub trait Sortable: Copy + Send + Sync {
-    /// Returns a key that sorts ascending as the values do.
-    fn key(self) -> u64;
-
-    /// Returns the value of a key, for a type in which each key has one value.
-    fn of_key(_key: u64) -> Option<Self> {
-        None
-    }
-
-    /// Returns true if [`unique`] treats the values as equal. Unlike in a sort, a NaN does not
-    /// equal another NaN.
-    fn same(self, other: Self) -> bool;
-}
-
-impl Sortable for f32 {
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self.sort_key().into()
-    }
-
-    fn same(self, other: f32) -> bool {
-        self == other
-    }
-}
-
-impl Sortable for f64 {
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self.sort_key()
-    }
-
-    fn same(self, other: f64) -> bool {
-        self == other
-    }
-}
-
-impl Sortable for i64 {
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self as u64 ^ (1 << 63)
-    }
-
-    fn of_key(key: u64) -> Option<i64> {
-        Some((key ^ 1 << 63) as i64)
-    }
-
-    fn same(self, other: i64) -> bool {
-        self == other
-    }
-}
+pub use lines::Sortable;
 
 /// Sorts every line, ascending or descending, and returns the original index of each element.
 ///

@@ -11,11 +11,14 @@ pub(crate) const TURNED: usize = 16;
 /// Columns have a multiple of this number of elements.
 pub(crate) const MULTIPLE: usize = 8;
 
+/// Rotates pairs of columns by angles, and writes the squares of both sides.
+type Rotate = unsafe fn(Pairs, &[[f64; 2]], [&mut [f64]; 2]);
+
 /// The rotations of one level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotations {
     dots: unsafe fn(Pairs, &mut [f64]),
-    rotate: unsafe fn(Pairs, &[[f64; 2]], [&mut [f64]; 2]),
+    rotate: Rotate,
     turn: unsafe fn(*mut f64, *mut f64, &[[f64; 2]]),
 }
 

@@ -111,7 +111,7 @@ fn parameters_step_together_as_each_alone() {
         };
         let [param, grad, mean, square] = [false, false, false, true].map(&mut make);
         // Some have no velocity yet.
-        let velocity = |k: usize| (k % 3 > 0).then_some(&mean[k]);
+        let velocity = |k: usize| (!k.is_multiple_of(3)).then_some(&mean[k]);
         let all: Vec<_> = (0..LENGTHS.len()).map(|k| (&param[k], velocity(k), &grad[k])).collect();
         for settings in [sgd, Sgd { momentum: 0.0, nesterov: false, ..sgd }] {
             let together = sgd_step_all(device, &settings, &all).unwrap();

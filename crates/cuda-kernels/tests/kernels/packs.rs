@@ -122,7 +122,7 @@ fn parameters_step_together_from_any_place() {
                 beta2: 0.99,
                 eps: 1e-8,
                 weight_decay: 0.1,
-                decoupled: k % 2 == 0,
+                decoupled: k.is_multiple_of(2),
             },
         };
         let ops: Vec<_> = steps.iter().enumerate().map(|(k, &step)| adam(k, step)).collect();
