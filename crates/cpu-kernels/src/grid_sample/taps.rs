@@ -80,19 +80,28 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
         let ListTaps { first: [first_place, first_point], list, .. } = self;
         let dims = self.sampling.dims();
         if have_four(self.sampling) {
+            let most = self.sampling.most_taps();
+            let TapList { places: all_places, weights: all_weights, points } = list;
             for (number, at) in self.grid.chunks(2 * TOGETHER).enumerate() {
                 let Four { places, weights } = four_taps::<T>(self.sampling, at);
+                let start = all_places.len();
+                let room = start + at.len() / 2 * most;
+                all_places.resize(room, 0);
+                all_weights.resize(room, T::ZERO);
+                points.resize(room, 0);
+                let mut next = start;
                 for point in 0..at.len() / 2 {
-                    for (places, weights) in
-                        places.iter().zip(&weights).take(self.sampling.most_taps())
-                    {
-                        if weights[point] != T::ZERO {
-                            list.places.push(first_place + places[point]);
-                            list.weights.push(weights[point]);
-                            list.points.push(first_point + number * TOGETHER + point);
-                        }
+                    for (places, weights) in places.iter().zip(&weights).take(most) {
+                        // A tap of weight 0 is replaced by the next one.
+                        all_places[next] = first_place + places[point];
+                        all_weights[next] = weights[point];
+                        points[next] = first_point + number * TOGETHER + point;
+                        next += usize::from(weights[point] != T::ZERO);
                     }
                 }
+                all_places.truncate(next);
+                all_weights.truncate(next);
+                points.truncate(next);
             }
             return;
         }
@@ -165,7 +174,7 @@ fn two_taps(
             [(left, 1.0 - part), (left + 1.0, part)].into_iter().enumerate()
         {
             let inside = place >= 0.0 && place < length;
-            taps[tap].0[point] = if inside { place } else { 0.0 } as usize;
+            taps[tap].0[point] = whole(if inside { place } else { 0.0 });
             taps[tap].1[point] = if inside { weight } else { 0.0 };
         }
     }
@@ -230,12 +239,20 @@ fn two_slopes(
             [(left, 1.0 - part, -1.0), (left + 1.0, part, 1.0)].into_iter().enumerate()
         {
             let inside = place >= 0.0 && place < length;
-            taps[tap].0[point] = if inside { place } else { 0.0 } as usize;
+            taps[tap].0[point] = whole(if inside { place } else { 0.0 });
             taps[tap].1[point] = if inside { weight } else { 0.0 };
             taps[tap].2[point] = if inside { slope } else { 0.0 };
         }
     }
     (taps, factors)
+}
+
+/// Converts a whole number of at least 0 and below 2^52. The usual conversion, which also knows all other
+/// numbers, has no vectors.
+#[inline(always)]
+fn whole(x: f64) -> usize {
+    const SHIFT: f64 = (1u64 << 52) as f64;
+    (x + SHIFT).to_bits() as usize & ((1 << 52) - 1)
 }
 
 /// The taps in one dimension: place, weight, derivative of the weight.
