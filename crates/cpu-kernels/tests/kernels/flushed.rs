@@ -318,6 +318,11 @@ mod family {
         all.push(run(m, |out: &mut [T]| adaptive_avg_pool(&a, x, out).unwrap()));
         all.push(run(m, |out: &mut [T]| adaptive_max_pool(&a, x, out, &mut vec![0; m]).unwrap()));
         all.push(run(n, |out: &mut [T]| adaptive_avg_pool_backward(&a, &x[..m], out).unwrap()));
+        // Planes side by side.
+        let g = Pool::new("pool", &[1, 8, n / 8], &PoolParams::square(1, 2)).unwrap();
+        let (m, average) = (g.output_len(), Average::new(g, true, None).unwrap());
+        all.push(run(m, |out: &mut [T]| avg_pool(&average, x, out).unwrap()));
+        all.push(run(n, |out: &mut [T]| avg_pool_backward(&average, &x[..m], out).unwrap()));
         let f = FractionalPool::new("pool", &[1, 1, 8, n / 8], &[4, 4], &[2, 2]).unwrap();
         all.push(run(16, |out: &mut [T]| {
             let samples = [T::from_f64(0.5); 2];
@@ -334,6 +339,9 @@ mod family {
             InterpolateMode::CubicAntialias { align_corners },
         ] {
             let resize = Resize::new("resize", &[1, 1, n], &[2 * n], &[None], mode).unwrap();
+            // Planes side by side.
+            let few = Resize::new("resize", &[1, 8, n / 8], &[n / 4], &[None], mode).unwrap();
+            all.push(run(2 * n, |out: &mut [T]| interpolate(&few, x, out).unwrap()));
             all.push(run(2 * n, |out: &mut [T]| interpolate(&resize, x, out).unwrap()));
             let grad = [x, x].concat();
             all.push(run(n, |out: &mut [T]| interpolate_backward(&resize, &grad, out).unwrap()));
