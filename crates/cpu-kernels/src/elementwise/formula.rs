@@ -1,7 +1,7 @@
 //! Compositions of elementwise operations, in one pass over memory.
 
 use samebits_numerics::simd::{self, Kernel};
-use samebits_tensor_core::ops::{CompareKind, Step};
+use samebits_tensor_core::ops::{CompareKind, Step, truth_values};
 
 use super::{Elementary, Operand, affine, binary, compare, select, unary};
 use crate::error::{Error, Result};
@@ -86,7 +86,8 @@ struct Places {
 impl Places {
     /// Gives each value a block that no later step reads for another value.
     fn new(steps: &[Step], inputs: usize) -> Result<Places> {
-        let is_truth = kinds(steps, inputs)?;
+        let is_truth =
+            truth_values(steps, inputs).map_err(|message| Error::argument(OP, message))?;
         let work = with_comparisons(steps, inputs, &is_truth);
         let mut last_use = vec![None; inputs + steps.len()];
         for (value, work) in &work {
@@ -130,36 +131,6 @@ impl Places {
         }
         Ok(placed)
     }
-}
-
-/// Returns which values are truth values, or an error if a step cannot take its arguments.
-fn kinds(steps: &[Step], inputs: usize) -> Result<Vec<bool>> {
-    let mut is_truth = vec![false; inputs];
-    for (i, step) in steps.iter().enumerate() {
-        let is_earlier = step.arguments().all(|x| x < inputs + i);
-        let fits = is_earlier
-            && match *step {
-                Step::Where { condition, a, b } => {
-                    is_truth[condition] && is_truth[a] == is_truth[b]
-                }
-                _ => step.arguments().all(|x| !is_truth[x]),
-            };
-        if !fits {
-            let message = format!("step {i}, {step:?}, reads a value that it cannot take");
-            return Err(Error::argument(OP, message));
-        }
-        is_truth.push(match *step {
-            Step::Compare(..) => true,
-            Step::Where { a, .. } => is_truth[a],
-            _ => false,
-        });
-    }
-    match steps.last() {
-        Some(Step::Number(_)) | None => {}
-        Some(_) if is_truth.last() == Some(&false) => return Ok(is_truth),
-        Some(_) => {}
-    }
-    Err(Error::argument(OP, "the last step must compute a number"))
 }
 
 /// Returns the work of the steps, each with the number of its value: choices take their comparison
@@ -238,6 +209,9 @@ impl<T: Elementary> Blocks<T> {
                     let mut result = std::mem::take(&mut self.truths[block]);
                     self.truth(work, from, inputs, start, &mut result[..n])?;
                     self.truths[block] = result;
+                }
+                Place::Number(number) if i == last => {
+                    out.copy_from_slice(&self.numbers[number][..n]);
                 }
                 Place::Input(_) | Place::Number(_) => {}
             }

@@ -95,6 +95,18 @@ fn subnormal_numbers_survive_in_a_thread_that_flushes_them() {
 }
 
 #[test]
+fn a_number_is_a_result() {
+    samebits_cpu_kernels::install();
+    for n in [0, 3, 40_000] {
+        let formula =
+            Formula { inputs: vec![drawn(&[n], DType::F32, 1)], steps: vec![Step::Number(0.3)] };
+        let found = dispatch(&formula).unwrap();
+        assert_eq!(found.to_vec::<f32>().unwrap(), vec![0.3; n]);
+        assert!(found.to_bytes().unwrap() == formula.by_steps().unwrap().to_bytes().unwrap());
+    }
+}
+
+#[test]
 fn wrong_steps_are_refused() {
     samebits_cpu_kernels::install();
     let x = || drawn(&[4], DType::F32, 1);

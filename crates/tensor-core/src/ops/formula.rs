@@ -124,38 +124,39 @@ impl Formula {
         let result = values.pop().expect("a formula has a step");
         result.expand(&self.plan()?)?.contiguous()
     }
+}
 
-    /// Checks that each step reads earlier values of the right kind.
-    fn check_steps(&self) -> Result<()> {
-        let mut truths = vec![false; self.inputs.len()];
-        for (i, step) in self.steps.iter().enumerate() {
-            let place = self.inputs.len() + i;
-            if let Some(later) = step.arguments().find(|&x| x >= place) {
-                let message = format!("step {i} reads value {later}, expected one below {place}");
-                return Err(Error::invalid(Self::NAME, message));
-            }
-            let wanted = match *step {
-                Step::Binary(BinaryKind::FloorDivide | BinaryKind::Remainder, ..) => {
-                    let message = format!("step {i}, {step:?}, is defined for integers only");
-                    return Err(Error::invalid(Self::NAME, message));
-                }
-                Step::Where { condition, a, b } => truths[condition] && truths[a] == truths[b],
-                _ => step.arguments().all(|x| !truths[x]),
-            };
-            if !wanted {
-                let message = format!("step {i}, {step:?}, takes a truth value for a number");
-                return Err(Error::invalid(Self::NAME, message));
-            }
-            truths.push(match *step {
-                Step::Compare(..) => true,
-                Step::Where { a, .. } => truths[a],
-                _ => false,
-            });
+/// Returns which values of a formula, from the inputs on, are truth values.
+///
+/// # Errors
+///
+/// A message, if a step cannot take the values that it reads, or the last one computes no number.
+pub fn truth_values(steps: &[Step], inputs: usize) -> std::result::Result<Vec<bool>, String> {
+    let mut is_truth = vec![false; inputs];
+    for (i, step) in steps.iter().enumerate() {
+        let place = inputs + i;
+        if let Some(later) = step.arguments().find(|&x| x >= place) {
+            return Err(format!("step {i} reads value {later}, expected one below {place}"));
         }
-        match self.steps.last() {
-            Some(_) if truths.last() == Some(&false) => Ok(()),
-            _ => Err(Error::invalid(Self::NAME, "the last step must compute a number")),
+        let fits = match *step {
+            Step::Binary(BinaryKind::FloorDivide | BinaryKind::Remainder, ..) => {
+                return Err(format!("step {i}, {step:?}, is defined for integers only"));
+            }
+            Step::Where { condition, a, b } => is_truth[condition] && is_truth[a] == is_truth[b],
+            _ => step.arguments().all(|x| !is_truth[x]),
+        };
+        if !fits {
+            return Err(format!("step {i}, {step:?}, takes a truth value for a number"));
         }
+        is_truth.push(match *step {
+            Step::Compare(..) => true,
+            Step::Where { a, .. } => is_truth[a],
+            _ => false,
+        });
+    }
+    match steps.last() {
+        Some(_) if is_truth.last() == Some(&false) => Ok(is_truth),
+        _ => Err("the last step must compute a number".into()),
     }
 }
 
@@ -181,7 +182,8 @@ impl Op for Formula {
             expect_dtype(Self::NAME, "another input", input, first.dtype())?;
             shape = broadcast(Self::NAME, &shape, input.shape())?;
         }
-        self.check_steps()?;
+        truth_values(&self.steps, self.inputs.len())
+            .map_err(|message| Error::invalid(Self::NAME, message))?;
         Ok(shape)
     }
 }

@@ -74,8 +74,11 @@ fn computed(inputs: &[&Tensor], used: &Used) -> Result<Tensor> {
     let steps = used.steps.clone();
     Ok(Tensor::computed(value.into(), &inputs, move |grad| {
         let all: Vec<&Tensor> = saved.iter().chain([grad]).collect();
-        let of = |i: usize| computed(&all, &steps.gradient(i));
-        saved.iter().enumerate().map(|(i, input)| wanted(input, || of(i))).collect()
+        let of = |(i, input): (usize, &Tensor)| match steps.gradient(i) {
+            Some(gradient) => wanted(input, || computed(&all, &gradient)),
+            None => Ok(None),
+        };
+        saved.iter().enumerate().map(of).collect()
     }))
 }
 
@@ -253,8 +256,8 @@ impl Steps {
     }
 
     /// Returns the steps of the gradient of an input, in the order of a backward pass through these
-    /// steps. The gradient of the result is one more input.
-    fn gradient(&self, input: usize) -> Used {
+    /// steps; none if the input is only compared. The gradient of the result is one more input.
+    fn gradient(&self, input: usize) -> Option<Used> {
         let inputs = self.inputs;
         let moved = |x: usize| if x < inputs { x } else { x + 1 };
         let steps = self.steps.iter().map(|step| step.renumbered(moved)).collect();
@@ -280,8 +283,7 @@ impl Steps {
                 }
             }
         }
-        let result = grads[input].unwrap_or_else(|| all.number(0.0));
-        all.used_for(result)
+        grads[input].map(|result| all.used_for(result))
     }
 
     /// Writes what the arguments of a step get of the gradient of its value.
@@ -352,5 +354,24 @@ impl Steps {
                 vec![(a, of_a), (b, of_b)]
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_is_only_compared_has_no_gradient() {
+        let [x, y] = [[1.0f32, 2.0], [3.0, 1.0]]
+            .map(|x| Tensor::new(x).unwrap().set_requires_grad(true).unwrap());
+        let larger = formula([&x, &y], |f, [x, y]| {
+            let less = f.compare_to(CompareKind::Lt, x, 1.5);
+            let doubled = f.times(y, 2.0);
+            f.choose(less, doubled, y)
+        });
+        let gradients = larger.unwrap().sum_all().unwrap().backward().unwrap();
+        assert!(gradients.of(&x).is_none());
+        assert_eq!(gradients.of(&y).unwrap().to_vec::<f32>().unwrap(), [2.0, 1.0]);
     }
 }
