@@ -21,6 +21,9 @@ const MOST_BYTES: u64 = 40 << 20;
 /// The folder within the archive.
 const NAME: &str = "gpu-bundle";
 
+/// The figures that the test of the devices reads, below the folder of the tests.
+const REFERENCE: &str = "reference/torch.safetensors";
+
 /// The emulated device runs cases that are so many times smaller.
 const EMULATED: Scale = Scale(1 << 14);
 
@@ -77,9 +80,11 @@ fn pack(archive: &Path) -> Result<()> {
     let others = "samebits-cpu-kernels";
     let kernels =
         ["test", "--release", "--no-run", "--workspace", "--exclude", others, "--test", "kernels"];
+    let devices = ["test", "--release", "--no-run", "--workspace", "--test", "devices"];
     for (built, name) in [
         (build(&samebits, "samebits-cli")?, "samebits"),
         (build(&kernels, "samebits-cuda-kernels")?, "kernels"),
+        (build(&devices, "workspace-tests")?, "devices"),
         (bench::build("random")?, "cases"),
     ] {
         let place = bin.join(name);
@@ -95,8 +100,10 @@ fn pack(archive: &Path) -> Result<()> {
     put("verify.txt", &corpus_families()?)?;
     put("families.txt", &joined(&cases::families()))?;
     put("cases.jsonl", &joined(&cases::questions(Scale(1))))?;
-    let script = "random_cases.py";
-    fs::copy(crate::root().join("python/benchmarks").join(script), folder.join(script))?;
+    fs::create_dir(folder.join("reference"))?;
+    for (from, name) in [("python/benchmarks", "random_cases.py"), ("tests", REFERENCE)] {
+        fs::copy(crate::root().join(from).join(name), folder.join(name))?;
+    }
     executable(&folder.join("run.sh"))?;
     succeed(Command::new("tar").arg("-czf").arg(archive).arg("-C").arg(crate::target()).arg(NAME))
 }
@@ -134,7 +141,10 @@ fn executable(path: &Path) -> Result<()> {
 fn build(arguments: &[&str], package: &str) -> Result<PathBuf> {
     let mut cargo = tools::cargo();
     let messages = said(cargo.args(arguments).arg("--message-format=json"))?;
-    let folder = crate::root().join("crates").join(package.trim_start_matches("samebits-"));
+    let folder = match package.strip_prefix("samebits-") {
+        Some(name) => crate::root().join("crates").join(name),
+        None => crate::root().join("tests"),
+    };
     built(&messages, &folder)
         .with_context(|| format!("cargo {} built no program of {package}", arguments.join(" ")))
 }
@@ -236,6 +246,7 @@ mod tests {
         put("tools/nvidia-smi", "#!/bin/sh\necho 'Some GPU'\n");
         put("tools/python3", "#!/bin/sh\nexit 1\n");
         put("bin/samebits", "#!/bin/sh\necho $*\n");
+        put("bin/devices", "#!/bin/sh\necho 'test result: ok. 9 passed'\n");
         put("bin/cases", "#!/bin/sh\nread line && echo \"$line\"\n");
         put(
             "bin/kernels",

@@ -83,8 +83,9 @@ fn on_device(question: &Value) -> Result<Value, Box<dyn std::error::Error>> {
             Ok(start.elapsed().as_secs_f64() * 1e3 / calls as f64)
         };
         let ms = batch(1)?;
-        let calls = (BATCH_MS / ms).clamp(1.0, 2000.0) as usize;
-        let batches = (TIME_MS / (ms * calls as f64)).clamp(1.0, 9.0) as usize;
+        let most = question["calls"].as_f64().unwrap_or(2000.0);
+        let calls = (BATCH_MS / ms).clamp(1.0, most) as usize;
+        let batches = (TIME_MS / (ms * calls as f64)).clamp(1.0, most.min(9.0)) as usize;
         let mut times = (0..batches).map(|_| batch(calls)).collect::<samebits::Result<Vec<_>>>()?;
         times.sort_by(f64::total_cmp);
         Ok(json!({ "ms": times[batches / 2], "bytes": ready["bytes"] }))
