@@ -48,7 +48,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         print!("{}", report::report(&folder)?);
         return Ok(());
     }
-    let archive = args.out.unwrap_or_else(|| crate::target().join(format!("{NAME}.tar.gz")));
+    let archive = args.out.unwrap_or_else(|| crate::target().join(format!("{NAME}.tar.xz")));
     pack(&archive)?;
     let bytes = fs::metadata(&archive)?.len();
     ensure!(
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         "the archive has {bytes} bytes, more than the {MOST_BYTES} that it may have"
     );
     eprintln!(
-        "{:.1} MiB: {}\nOn the machine with the GPU: tar -xzf {NAME}.tar.gz && {NAME}/run.sh\n\
+        "{:.1} MiB: {}\nOn the machine with the GPU: tar -xJf {NAME}.tar.xz && {NAME}/run.sh\n\
          Then here: cargo xtask gpu-bundle --report FOLDER",
         bytes as f64 / f64::from(1 << 20),
         archive.display()
@@ -105,7 +105,7 @@ fn pack(archive: &Path) -> Result<()> {
         fs::copy(crate::root().join(from).join(name), folder.join(name))?;
     }
     executable(&folder.join("run.sh"))?;
-    succeed(Command::new("tar").arg("-czf").arg(archive).arg("-C").arg(crate::target()).arg(NAME))
+    succeed(Command::new("tar").arg("-cJf").arg(archive).arg("-C").arg(crate::target()).arg(NAME))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
@@ -186,7 +186,7 @@ fn rehearse(archive: &Path, seconds: u32) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
     let results = folder.join("out");
     fs::create_dir_all(&results)?;
-    succeed(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder))?;
+    succeed(Command::new("tar").arg("-xJf").arg(&archive).arg("-C").arg(&folder))?;
     let unpacked = folder.join(NAME);
     fs::write(unpacked.join("cases.jsonl"), joined(&cases::questions(EMULATED)))?;
     let mut script = Command::new(unpacked.join("run.sh"));
