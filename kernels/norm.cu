@@ -1,7 +1,8 @@
-// Batch and layer normalisation. Statistics run in f64 over the fixed tree, in the logical order
+// Batch, layer and root mean square normalisation. Statistics run in f64 over the fixed tree, in the logical order
 // of their terms, and are rounded to f32 once. A row is normalised as fma(x, scale, -mean) * rstd:
 // mean and rstd are those of the elements times `scale`, which is 1 for ordinary numbers.
 
+#include "math64.cuh"
 #include "planes.cuh"
 #include "normal.cuh"
 #include "declared/norm.cuh"
@@ -374,3 +375,270 @@ SB_LAYER_NORM_COLUMNS(layer_norm_columns_f64, double)
 // level: Portable - one thread owns one output
 SB_LAYER_NORM_WEIGHT_GRAD(layer_norm_weight_grad_f32, float)
 SB_LAYER_NORM_WEIGHT_GRAD(layer_norm_weight_grad_f64, double)
+
+// ---- Root mean square normalisation ------------------------------------------------------
+
+// The elements of a row that a lane of its warp keeps.
+template <typename T>
+constexpr int SB_RMS_HELD = 128 / (int)sizeof(T);
+
+// The larger of two numbers, the first if the second is NaN.
+template <typename T>
+__device__ __forceinline__ T sb_larger(T a, T b) {
+    return b > a ? b : a;
+}
+
+template <typename T>
+__device__ __forceinline__ T sb_magnitude(T x) {
+    return x < (T)0 ? -x : x;
+}
+
+// 2 to the power of -log.
+__device__ __forceinline__ float sb_rms_power(float, i32 log) {
+    return __uint_as_float((u32)(127 - log) << 23);
+}
+__device__ __forceinline__ double sb_rms_power(double, i32 log) {
+    return __longlong_as_double((i64)(1023 - log) << 52);
+}
+
+// The power of two that a row is multiplied with, by its largest magnitude or a larger number.
+template <typename T>
+__device__ __noinline__ T sb_rms_factor(T size) {
+    T reach = sizeof(T) == 8 ? (T)800 : (T)100;
+    T log = sb_log2(size);
+    log = log > reach ? reach : log < -reach ? -reach : log;
+    i32 whole = (i32)log;
+    if ((T)whole > log) whole -= 1;
+    return sb_rms_power(log, whole);
+}
+
+// The same from the largest magnitude of each lane of a warp.
+template <typename T>
+__device__ __forceinline__ T sb_rms_row_factor(T most, double eps) {
+#pragma unroll
+    for (u32 w = 16; w >= 1; w /= 2) most = sb_larger(most, sb_shuffle_down(most, w));
+    return sb_rms_factor(sb_larger((T)__dsqrt_rn(eps), sb_shuffle_first(most)));
+}
+
+template <typename T>
+__device__ __forceinline__ T sb_rms_rstd(double sum, u64 width, double eps, T factor) {
+    return sb_clean(sb_rsqrt((T)(sum / (double)width) + (T)eps * factor * factor));
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_rms_norm(T* out, T* factor, T* rstd, const T* in,
+                                            const T* weight, u32 weighted, u64 rows, u64 width,
+                                            double eps) {
+    const int HELD = SB_RMS_HELD<T>;
+    u64 row = sb_thread() / 32;
+    if (row >= rows) return;
+    const T* x = in + row * width;
+    u32 me = threadIdx.x & 31u;
+    T most = (T)0;
+    T f, r;
+    if (width <= 32 * HELD) {
+        T held[HELD];
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            held[k] = (T)0;
+            if (me + 32 * k < width) held[k] = x[me + 32 * k];
+        }
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) most = sb_larger(most, sb_magnitude(held[k]));
+        f = sb_rms_row_factor(most, eps);
+        double lane = 0.0;
+        // An element beyond the row adds +0.
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            held[k] = held[k] * f;
+            if (32 * k < width) lane = lane + (double)(held[k] * held[k]);
+        }
+        r = sb_rms_rstd(sb_lanes(lane), width, eps, f);
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            u64 i = me + 32 * k;
+            if (i >= width) continue;
+            T y = held[k] * r;
+            out[row * width + i] = sb_clean(weighted ? y * weight[i] : y);
+        }
+    } else {
+        for (u64 i = me; i < width; i += 32) most = sb_larger(most, sb_magnitude(x[i]));
+        f = sb_rms_row_factor(most, eps);
+        double sum = sb_tree(width, [=](u64 i) {
+            T s = x[i] * f;
+            return (double)(s * s);
+        });
+        r = sb_rms_rstd(sum, width, eps, f);
+        for (u64 i = me; i < width; i += 32) {
+            T y = x[i] * f * r;
+            out[row * width + i] = sb_clean(weighted ? y * weight[i] : y);
+        }
+    }
+    if (me == 0) {
+        factor[row] = f;
+        rstd[row] = r;
+    }
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void rms_norm_f32(float* out, float* factor, float* rstd, const float* in,
+                                        const float* weight, u32 weighted, u64 rows, u64 width,
+                                        double eps) {
+    sb_rms_norm<float>(out, factor, rstd, in, weight, weighted, rows, width, eps);
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void rms_norm_f64(double* out, double* factor, double* rstd, const double* in,
+                                        const double* weight, u32 weighted, u64 rows, u64 width,
+                                        double eps) {
+    sb_rms_norm<double>(out, factor, rstd, in, weight, weighted, rows, width, eps);
+}
+
+// (g * rstd + share * (s * 2)) * factor, with s = x * factor.
+template <typename T>
+__device__ __forceinline__ T sb_rms_grad(T g, T s, T rstd, T share, T factor) {
+    return sb_clean((g * rstd + share * (s * (T)2)) * factor);
+}
+
+// What each element of a row gets through the mean of squares, from the sum of g * s.
+template <typename T>
+__device__ __forceinline__ T sb_rms_share(T dot, u64 width, T rstd) {
+    return dot * (rstd * rstd * rstd * (T)-0.5) * (T)(1.0 / (double)width);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_rms_norm_input_grad(T* out, const T* grad, const T* in,
+                                                       const T* weight, u32 weighted,
+                                                       const T* factor, const T* rstd, u64 rows,
+                                                       u64 width) {
+    const int HELD = SB_RMS_HELD<T>;
+    u64 row = sb_thread() / 32;
+    if (row >= rows) return;
+    const T* x = in + row * width;
+    const T* g = grad + row * width;
+    T f = factor[row];
+    T r = rstd[row];
+    u32 me = threadIdx.x & 31u;
+    if (width == 1) {
+        // Without a sum, which would lose the sign of a zero.
+        if (me != 0) return;
+        T of = weighted ? g[0] * weight[0] : g[0];
+        out[row] = sb_rms_grad(of, x[0] * f, r, sb_rms_share(of * (x[0] * f), width, r), f);
+    } else if (width <= 32 * HELD) {
+        T s[HELD], of[HELD];
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            u64 i = me + 32 * k;
+            s[k] = (T)0;
+            of[k] = (T)0;
+            if (i >= width) continue;
+            s[k] = x[i];
+            of[k] = g[i];
+        }
+        double lane = 0.0;
+        // An element beyond the row adds +0.
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            u64 i = me + 32 * k;
+            if (weighted && i < width) of[k] = of[k] * weight[i];
+            s[k] = s[k] * f;
+            if (32 * k < width) lane = lane + (double)(of[k] * s[k]);
+        }
+        T share = sb_rms_share((T)sb_lanes(lane), width, r);
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            u64 i = me + 32 * k;
+            if (i < width) out[row * width + i] = sb_rms_grad(of[k], s[k], r, share, f);
+        }
+    } else {
+        double sum = sb_tree(width, [=](u64 i) {
+            T of = weighted ? g[i] * weight[i] : g[i];
+            return (double)(of * (x[i] * f));
+        });
+        T share = sb_rms_share((T)sum, width, r);
+        for (u64 i = me; i < width; i += 32) {
+            T of = weighted ? g[i] * weight[i] : g[i];
+            out[row * width + i] = sb_rms_grad(of, x[i] * f, r, share, f);
+        }
+    }
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void rms_norm_input_grad_f32(float* out, const float* grad, const float* in,
+                                                   const float* weight, u32 weighted,
+                                                   const float* factor, const float* rstd, u64 rows,
+                                                   u64 width) {
+    sb_rms_norm_input_grad<float>(out, grad, in, weight, weighted, factor, rstd, rows, width);
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void rms_norm_input_grad_f64(double* out, const double* grad,
+                                                   const double* in, const double* weight,
+                                                   u32 weighted, const double* factor,
+                                                   const double* rstd, u64 rows, u64 width) {
+    sb_rms_norm_input_grad<double>(out, grad, in, weight, weighted, factor, rstd, rows, width);
+}
+
+// Sums of grad * (s * rstd) down the rows of each lane of the tree of a column: [blocks, lanes, width].
+// `start` is +0, or -0 for an only row that is not summed.
+#define SB_RMS_NORM_LANES(NAME, T)                                                      \
+    extern "C" __global__ void NAME(double* out, const T* grad, const T* in,            \
+                                    const T* factor, const T* rstd, u64 rows, u64 width, \
+                                    double start) {                                     \
+        const int AHEAD = 8;                                                            \
+        u64 groups = (width + SB_COLUMNS - 1) / SB_COLUMNS;                             \
+        u64 column = blockIdx.x % groups * SB_COLUMNS + threadIdx.x;                    \
+        u64 number = blockIdx.x / groups * SB_COLUMN_THREADS + threadIdx.y;             \
+        u64 block = number / 32 * SB_TREE_BLOCK;                                        \
+        u64 i = block + number % 32;                                                    \
+        if (column >= width || i >= rows) return;                                       \
+        u64 end = rows - block < SB_TREE_BLOCK ? rows : block + SB_TREE_BLOCK;          \
+        auto term = [=](u64 row) {                                                      \
+            u64 at = row * width + column;                                              \
+            return grad[at] * (in[at] * factor[row] * rstd[row]);                       \
+        };                                                                              \
+        double sum = start;                                                             \
+        for (; i + 32 * (AHEAD - 1) < end; i += 32 * AHEAD) {                           \
+            T terms[AHEAD];                                                             \
+            _Pragma("unroll") for (int k = 0; k < AHEAD; ++k) terms[k] = term(i + 32 * k); \
+            _Pragma("unroll") for (int k = 0; k < AHEAD; ++k) sum = sum + (double)terms[k]; \
+        }                                                                               \
+        for (; i < end; i += 32) sum = sum + (double)term(i);                           \
+        out[number * width + column] = sum;                                             \
+    }
+
+// level: Portable - one thread adds the terms of a lane of the tree in order
+SB_RMS_NORM_LANES(rms_norm_lanes_f32, float)
+SB_RMS_NORM_LANES(rms_norm_lanes_f64, double)
+
+// Halves the lanes of each block of a column's tree: [blocks, width].
+// level: Portable - one thread halves the lanes of one block
+extern "C" __global__ void rms_norm_halves(double* out, const double* lanes, u64 rows, u64 width,
+                                           u64 blocks) {
+    u64 at = sb_thread();
+    if (at >= blocks * width) return;
+    u64 block = at / width;
+    u64 column = at - block * width;
+    double lane[32];
+#pragma unroll
+    for (int l = 0; l < 32; ++l) {
+        lane[l] = 0.0;
+        if (block * SB_TREE_BLOCK + l < rows) lane[l] = lanes[(block * 32 + l) * width + column];
+    }
+#pragma unroll
+    for (int w = 16; w >= 1; w /= 2) {
+#pragma unroll
+        for (int l = 0; l < w; ++l) lane[l] = lane[l] + lane[l + w];
+    }
+    out[at] = lane[0];
+}
+
+#define SB_RMS_NORM_WEIGHT_GRAD(NAME, T)                                                \
+    extern "C" __global__ void NAME(T* out, const double* sums, u64 width) {            \
+        u64 column = sb_thread();                                                       \
+        if (column < width) out[column] = sb_clean((T)sums[column]);                    \
+    }
+
+// level: Portable - one thread owns one output
+SB_RMS_NORM_WEIGHT_GRAD(rms_norm_weight_grad_f32, float)
+SB_RMS_NORM_WEIGHT_GRAD(rms_norm_weight_grad_f64, double)

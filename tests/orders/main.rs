@@ -10,6 +10,7 @@
 
 mod attention;
 mod contraction;
+mod norm;
 mod recurrent;
 mod reduce;
 

@@ -59,6 +59,14 @@ pub trait Elementary: Float {
     #[must_use]
     fn tanh(self) -> Self;
 
+    /// Returns the logarithm to base 2.
+    #[must_use]
+    fn log2(self) -> Self;
+
+    /// Returns the reciprocal of the square root.
+    #[must_use]
+    fn rsqrt(self) -> Self;
+
     /// Computes the error function of each element of a slice, inside a kernel; the slices have
     /// equal lengths.
     fn erf_each(x: &[Self], out: &mut [Self]);
@@ -102,6 +110,16 @@ impl Elementary for f32 {
     #[inline(always)]
     fn tanh(self) -> f32 {
         math::tanh(self)
+    }
+
+    #[inline(always)]
+    fn log2(self) -> f32 {
+        math::log2(self)
+    }
+
+    #[inline(always)]
+    fn rsqrt(self) -> f32 {
+        math::rsqrt(self)
     }
 
     #[inline(always)]
@@ -175,6 +193,16 @@ impl Elementary for f64 {
     #[inline(always)]
     fn tanh(self) -> f64 {
         math::f64::tanh(self)
+    }
+
+    #[inline(always)]
+    fn log2(self) -> f64 {
+        math::f64::log2(self)
+    }
+
+    #[inline(always)]
+    fn rsqrt(self) -> f64 {
+        math::f64::rsqrt(self)
     }
 
     #[inline(always)]

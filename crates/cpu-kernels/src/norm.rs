@@ -1,4 +1,4 @@
-//! Batch and layer normalisation.
+//! Batch, layer and root mean square normalisation.
 //!
 //! # Determinism
 //!
@@ -9,6 +9,7 @@
 //! ([`samebits_numerics::reduce::Normal`]).
 
 mod columns;
+mod rms;
 mod rows;
 
 use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES, Normal};
@@ -20,6 +21,7 @@ use crate::reduce::column_totals;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
+pub use rms::{rms_norm, rms_norm_backward};
 pub use samebits_tensor_core::geometry::Batch;
 
 /// Checks the number of elements of a batch.

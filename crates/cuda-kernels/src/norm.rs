@@ -1,4 +1,4 @@
-//! Batch and layer normalisation.
+//! Batch, layer and root mean square normalisation.
 //!
 //! # Determinism
 //!
@@ -15,6 +15,7 @@ use crate::launch::{Buffer, Launch};
 use crate::device::{Device, Float, expect_len, plane_threads, product};
 use crate::error::Result;
 use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
+use samebits_numerics::reduce::LANES;
 
 pub use samebits_tensor_core::geometry::Batch;
 
@@ -321,6 +322,118 @@ pub fn layer_norm_grad<T: Float>(
     }
     .threads(device, op, width)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
+}
+
+/// Divides each row by the root of its mean square. Returns the result, and for each row the power of two
+/// that it is multiplied with and the reciprocal of the root.
+///
+/// [`RmsNorm`](samebits_tensor_core::ops::RmsNorm) has the order of the operations.
+///
+/// # Shapes
+///
+/// `x: [rows, width]`, `weight: [width]`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn rms_norm<T: Float>(
+    device: &Device,
+    x: &Buffer<T>,
+    [rows, width]: [usize; 2],
+    weight: Option<&Buffer<T>>,
+    eps: f64,
+) -> Result<(Buffer<T>, Buffer<T>, Buffer<T>)> {
+    let op = "rms_norm";
+    let elements = product(op, &[rows, width])?;
+    expect_len(op, "the input", x, elements)?;
+    if let Some(weight) = weight {
+        expect_len(op, "the weight", weight, width)?;
+    }
+    let mut out = device.uninitialised(op, elements)?;
+    let mut factor = device.uninitialised(op, rows)?;
+    let mut rstd = device.uninitialised(op, rows)?;
+    kernels::RmsNorm {
+        out: &mut out,
+        factor: &mut factor,
+        rstd: &mut rstd,
+        input: x,
+        // Without a weight the kernel reads none.
+        weight: weight.unwrap_or(x),
+        weighted: weight.is_some().into(),
+        rows,
+        width,
+        eps,
+    }
+    .threads(device, op, product(op, &[rows, 32])?)?;
+    Ok((out, factor, rstd))
+}
+
+/// Computes the gradients of [`rms_norm`] with respect to input and, if there is one, weight. The weight's
+/// gradient is a sum down the rows; but if `alone`, the only row itself.
+///
+/// [`RmsNormGrad`](samebits_tensor_core::ops::RmsNormGrad) has the order of the operations.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn rms_norm_grad<T: Float>(
+    device: &Device,
+    grad: &Buffer<T>,
+    x: &Buffer<T>,
+    [rows, width]: [usize; 2],
+    weight: Option<&Buffer<T>>,
+    [factor, rstd]: [&Buffer<T>; 2],
+    alone: bool,
+) -> Result<(Buffer<T>, Option<Buffer<T>>)> {
+    let op = "rms_norm";
+    let elements = product(op, &[rows, width])?;
+    expect_len(op, "the gradient", grad, elements)?;
+    expect_len(op, "the input", x, elements)?;
+    expect_len(op, "the factor", factor, rows)?;
+    expect_len(op, "rstd", rstd, rows)?;
+    let mut out = device.uninitialised(op, elements)?;
+    kernels::RmsNormInputGrad {
+        out: &mut out,
+        grad,
+        input: x,
+        weight: weight.unwrap_or(x),
+        weighted: weight.is_some().into(),
+        factor,
+        rstd,
+        rows,
+        width,
+    }
+    .threads(device, op, product(op, &[rows, 32])?)?;
+    let Some(weight) = weight else { return Ok((out, None)) };
+    expect_len(op, "the weight", weight, width)?;
+    let blocks = rows.div_ceil(BLOCK);
+    let lanes = product(op, &[blocks, LANES])?.min(rows);
+    let mut sums = device.uninitialised::<f64>(op, product(op, &[lanes, width])?)?;
+    kernels::RmsNormLanes {
+        out: &mut sums,
+        grad,
+        input: x,
+        factor,
+        rstd,
+        rows,
+        width,
+        start: if alone { -0.0 } else { 0.0 },
+    }
+    .grid(device, op, column_grid(op, lanes.div_ceil(8), width)?, COLUMN_BLOCK)?;
+    if lanes > 1 {
+        let count = product(op, &[blocks, width])?;
+        let mut halves = device.uninitialised(op, count)?;
+        kernels::RmsNormHalves { out: &mut halves, lanes: &sums, rows, width, blocks }
+            .threads(device, op, count)?;
+        sums = halves;
+    }
+    if blocks > 1 {
+        sums = self::sums(device, op, &sums, [1, blocks, width], Terms::Plain)?;
+    }
+    let mut weight_grad = device.uninitialised(op, width)?;
+    kernels::RmsNormWeightGrad { out: &mut weight_grad, sums: &sums, width }
+        .threads(device, op, width)?;
+    Ok((out, Some(weight_grad)))
 }
 
 /// The numbers of elements, threads and blocks of a batch.

@@ -58,7 +58,9 @@ pub use loss::{
     Reduction, SoftmaxGrad,
 };
 pub use matmul::{HalfMatmul, Matmul};
-pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
+pub use norm::{
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
+};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};
 pub use padding::{Pad, PadGrad};
 pub use pooling::{

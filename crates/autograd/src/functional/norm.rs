@@ -1,3 +1,7 @@
+mod rms;
+
+pub use rms::rms_norm;
+
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, PadMode, PoolParams,
@@ -9,7 +13,7 @@ use super::broadcast::sum_to;
 use super::distance::scaled;
 use super::elementwise::pow_scalar;
 use super::elementwise::{
-    add, affine, div, mul, neg, reciprocal, rsqrt, scalar_like, sqrt, square, sub, times, wanted,
+    add, affine, div, mul, neg, reciprocal, scalar_like, sqrt, square, sub, times, wanted,
 };
 use super::padding::pad;
 use super::pooling::avg_pool;
@@ -383,66 +387,6 @@ fn parameters(
             None => Tensor::zeros(shape, dtype)?.to(input.device())?,
         },
     ))
-}
-
-/// Divides by the root of the mean square over the last dimensions, then multiplies by `weight`, if
-/// given. Without `eps`, it is the machine epsilon of the type, PyTorch's default.
-///
-/// # Shapes
-///
-/// `input` is `[.., normalized_shape]`, and the weight is `normalized_shape`.
-///
-/// # Determinism
-///
-/// `x · (1 / √(mean(x²) + eps)) · weight`, with the reciprocal root as one operation; each
-/// operation is rounded. `x` and `√eps` are first divided by a power of two near the larger of
-/// `√eps` and the largest magnitude. The power changes bits only if a square would leave the range
-/// of the type.
-///
-/// # Errors
-///
-/// The shapes do not match, the type is not a float, or `eps` is below 0.
-///
-/// # Examples
-///
-/// ```
-/// use samebits_autograd::{Tensor, functional};
-///
-/// let x = Tensor::new([[3.0f32, -3.0]])?;
-/// assert_eq!(functional::rms_norm(&x, &[2], None, Some(0.0))?.to_vec::<f32>()?, [1.0, -1.0]);
-/// # Ok::<(), samebits_autograd::Error>(())
-/// ```
-///
-/// # References
-///
-/// `torch.nn.functional.rms_norm`.
-#[named]
-#[track_caller]
-pub fn rms_norm(
-    input: &Tensor,
-    normalized_shape: &[usize],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<Tensor> {
-    if !input.shape().ends_with(normalized_shape) {
-        let message = format!("expected [.., {normalized_shape:?}], got shape {:?}", input.shape());
-        return Err(Error::invalid("rms_norm", message));
-    }
-    let eps = eps.unwrap_or(match input.dtype() {
-        DType::F64 => f64::EPSILON,
-        _ => f64::from(f32::EPSILON),
-    });
-    if eps.is_nan() || eps < 0.0 {
-        return Err(Error::invalid("rms_norm", format!("eps should be at least 0, got {eps}")));
-    }
-    let over: Vec<usize> = (input.rank() - normalized_shape.len()..input.rank()).collect();
-    let (x, scale) = scaled(input, &over, eps.sqrt())?;
-    let eps = div(&div(&scalar_like(&scale, eps)?, &scale)?, &scale)?;
-    let y = mul(&x, &rsqrt(&add(&mean(&square(&x)?, &over, true)?, &eps)?)?)?;
-    match weight {
-        Some(weight) => mul(&y, weight),
-        None => Ok(y),
-    }
 }
 
 /// Divides each element by a power of the mean square of its neighbours in `size` channels: `x / (k

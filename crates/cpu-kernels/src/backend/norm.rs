@@ -1,6 +1,6 @@
 use samebits_tensor_core::geometry::{Batch, Rows};
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
@@ -41,6 +41,18 @@ pub(super) fn register_all() {
         FLOATS,
         TREE,
         |op: &LayerNormGrad, _| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &RmsNorm, &rows| with_float!(op.input.dtype(), T => rms_norm::<T>(op, rows)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &RmsNormGrad, &rows| with_float!(op.input.dtype(), T => rms_norm_grad::<T>(op, rows)),
     ));
 }
 
@@ -144,4 +156,39 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
     )?;
     let like_weight = |values: &[T]| Tensor::from_slice(values, op.weight.shape());
     Ok((grad_x, like_weight(&grad_weight)?, like_weight(&grad_bias)?))
+}
+
+fn rms_norm<T: Element>(op: &RmsNorm, rows: Rows) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.input.contiguous()?;
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    let mut factor = Tensor::scratch(&[rows.count], x.dtype())?;
+    let mut rstd = Tensor::scratch(&[rows.count], x.dtype())?;
+    norm::rms_norm::<T>(
+        x.as_slice()?,
+        rows.width,
+        weight.as_ref().map(Tensor::as_slice).transpose()?,
+        op.eps,
+        out.as_mut_slice()?,
+        [factor.as_mut_slice()?, rstd.as_mut_slice()?],
+    )?;
+    Ok((out, factor, rstd))
+}
+
+fn rms_norm_grad<T: Element>(op: &RmsNormGrad, rows: Rows) -> Result<(Tensor, Option<Tensor>)> {
+    let (grad, x) = (op.grad.contiguous()?, op.input.contiguous()?);
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let (factor, rstd) = (op.factor.contiguous()?, op.rstd.contiguous()?);
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype())?;
+    let grad_weight = norm::rms_norm_backward(
+        grad.as_slice::<T>()?,
+        x.as_slice()?,
+        rows.width,
+        weight.as_ref().map(Tensor::as_slice).transpose()?,
+        [factor.as_slice()?, rstd.as_slice()?],
+        x.rank() == op.normalized_shape.len(),
+        grad_x.as_mut_slice()?,
+    )?;
+    let like_weight = |values: Vec<T>| Tensor::from_slice(&values, &op.normalized_shape);
+    Ok((grad_x, grad_weight.map(like_weight).transpose()?))
 }

@@ -25,7 +25,7 @@ use samebits_cpu_kernels::loss::{
 };
 use samebits_cpu_kernels::norm::{
     Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
-    layer_norm_backward,
+    layer_norm_backward, rms_norm, rms_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_cpu_kernels::reduce::{
@@ -440,7 +440,27 @@ fn normalisations() {
             layer_norm_backward(&x, &x, &[], [&mean, &rstd], 1e-5, &mut out),
         ],
     );
+    refused(
+        "rms_norm",
+        [
+            rms_norm(&x, 3, None, 1e-5, &mut out, [&mut mean, &mut rstd]),
+            rms_norm(&x, 2, Some(&x[..1]), 1e-5, &mut out, [&mut mean, &mut rstd]),
+            rms_norm(&x, 2, None, 1e-5, &mut out[..3], [&mut mean, &mut rstd]),
+            rms_norm(&x, 2, None, 1e-5, &mut out, [&mut mean, &mut rstd[..1]]),
+        ],
+    );
+    refused(
+        "rms_norm",
+        [
+            rms_norm_backward(&x, &x, 3, None, [&mean, &rstd], false, &mut out),
+            rms_norm_backward(&x, &x, 2, Some(&x[..1]), [&mean, &rstd], false, &mut out),
+            rms_norm_backward(&x[..3], &x, 2, None, [&mean, &rstd], false, &mut out),
+            rms_norm_backward(&x, &x, 2, None, [&mean, &rstd[..1]], false, &mut out),
+        ],
+    );
     let statistics = [&mean[..], &rstd];
+    let empty = rms_norm_backward::<f32>(&[], &[], 2, Some(&x[..2]), [&[], &[]], false, &mut []);
+    assert_eq!(empty.unwrap(), Some(vec![0.0, 0.0]));
     let empty = layer_norm_backward::<f32>(&[], &[], &[], statistics, 1e-5, &mut []).unwrap();
     assert_eq!(empty, (vec![], vec![]));
 }

@@ -23,7 +23,7 @@ use samebits_cpu_kernels::loss::{
 };
 use samebits_cpu_kernels::norm::{
     Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
-    layer_norm_backward,
+    layer_norm_backward, rms_norm, rms_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad_backward};
@@ -436,6 +436,14 @@ mod family {
                 layer_norm_backward(x, &vec![T::ONE; n], &weight, statistics, 1.0, &mut grad)
                     .unwrap();
             all.extend([bits(&grad), bits(&a), bits(&b)]);
+            all.push(run(n, |out: &mut [T]| {
+                let statistics = [&mut mean[..], &mut rstd];
+                rms_norm(x, width, Some(&weight), 1e-300, out, statistics).unwrap();
+            }));
+            all.extend([bits(&mean), bits(&rstd)]);
+            let (ones, statistics) = (vec![T::ONE; n], [&mean[..], &rstd]);
+            let a = rms_norm_backward(&ones, x, width, Some(&weight), statistics, false, &mut grad);
+            all.extend([bits(&grad), bits(&a.unwrap().unwrap())]);
         }
         all
     }

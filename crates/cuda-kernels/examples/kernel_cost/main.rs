@@ -21,6 +21,7 @@ use samebits_cuda_kernels::loss::{log_softmax, log_softmax_grad};
 use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul_atomic, matmul_by};
 use samebits_cuda_kernels::norm::{
     Batch, batch_norm_grad, batch_normalize, batch_statistics, layer_norm, layer_norm_grad,
+    rms_norm, rms_norm_grad,
 };
 use samebits_cuda_kernels::optim::{Adam, adam_step, adam_step_all};
 use samebits_cuda_kernels::recurrent::{Gates, lstm_cell};
@@ -372,6 +373,21 @@ fn reductions() -> Vec<Case> {
                 Ok(())
             },
         ),
+        case("rms_norm 8192 x 768", 8192, [16, 32], 8 * 8192 * 768, ONE, |run, rows, _| {
+            let (x, weight) = (run.floats(rows * 768)?, run.floats(768)?);
+            run.begin()?;
+            rms_norm(&run.device, &x, [rows, 768], Some(&weight), 1e-5)?;
+            Ok(())
+        }),
+        case("rms_norm grad 8192 x 768", 8192, [64, 128], 12 * 8192 * 768, ONE, |run, rows, _| {
+            let (grad, x, weight) =
+                (run.floats(rows * 768)?, run.floats(rows * 768)?, run.floats(768)?);
+            let (factor, rstd) = (run.rstds(rows)?, run.rstds(rows)?);
+            let (shape, statistics) = ([rows, 768], [&factor, &rstd]);
+            run.begin()?;
+            rms_norm_grad(&run.device, &grad, &x, shape, Some(&weight), statistics, false)?;
+            Ok(())
+        }),
     ]
 }
 

@@ -1,7 +1,7 @@
 use samebits_tensor_core::Tensor;
 use samebits_tensor_core::geometry::{Batch, Rows};
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
 };
 use samebits_tensor_core::registry::register;
 
@@ -42,6 +42,18 @@ pub(super) fn register_all() {
         FLOATS,
         TREE,
         |op: &LayerNormGrad, &rows| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op, rows)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &RmsNorm, &rows| with_float!(op.input.dtype(), T => rms_norm::<T>(op, rows)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &RmsNormGrad, &rows| with_float!(op.input.dtype(), T => rms_norm_grad::<T>(op, rows)),
     ));
 }
 
@@ -108,6 +120,35 @@ fn layer_norm_grad<T: Real>(op: &LayerNormGrad, rows: Rows) -> Tensors<(Tensor, 
         let found =
             norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, statistics, op.eps)?;
         gradients(&gpu, found, &op.input, &op.weight)
+    })
+}
+
+fn rms_norm<T: Real>(op: &RmsNorm, rows: Rows) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let x = gpu.input::<T>(&op.input)?;
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let shape = [rows.count, rows.width];
+        let (out, factor, rstd) = norm::rms_norm(gpu.device, &x, shape, weight.as_deref(), op.eps)?;
+        Ok((
+            gpu.tensor(out, op.input.shape())?,
+            gpu.tensor(factor, &shape[..1])?,
+            gpu.tensor(rstd, &shape[..1])?,
+        ))
+    })
+}
+
+fn rms_norm_grad<T: Real>(op: &RmsNormGrad, rows: Rows) -> Tensors<(Tensor, Option<Tensor>)> {
+    on(op, |gpu| {
+        let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let (factor, rstd) = (gpu.input(&op.factor)?, gpu.input(&op.rstd)?);
+        let (weight, statistics) = (weight.as_deref(), [&*factor, &*rstd]);
+        let (shape, row) = ([rows.count, rows.width], &op.normalized_shape);
+        let alone = op.input.rank() == row.len();
+        let (grad_x, grad_weight) =
+            norm::rms_norm_grad(gpu.device, &grad, &x, shape, weight, statistics, alone)?;
+        let grad_weight = grad_weight.map(|grad| gpu.tensor(grad, row)).transpose()?;
+        Ok((gpu.tensor(grad_x, op.input.shape())?, grad_weight))
     })
 }
 

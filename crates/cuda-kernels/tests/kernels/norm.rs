@@ -1,8 +1,9 @@
-//! Batch and layer normalisation.
+//! Batch, layer and root mean square normalisation.
 
 use crate::data::{Source, bits, clean, same};
 use crate::device::under_schedules;
 use samebits_cuda_kernels::norm::{self, Batch};
+use samebits_numerics::math;
 use samebits_numerics::reduce::sum_by;
 
 fn statistics(n: usize, x: impl Fn(usize) -> f32, eps: f64) -> [f32; 3] {
@@ -150,6 +151,91 @@ fn layer_norm() {
                 .map(|i| clean(sum_by(rows, |r| f64::from(grad[r * width + i])) as f32))
                 .collect();
             same("bias gradient", &device.download(&g.bias).unwrap(), &bias_grad);
+        }
+    });
+}
+
+/// Returns the result, and the factor and rstd of a row.
+fn written_rms(x: &[f32], weight: Option<&[f32]>, eps: f64) -> (Vec<f32>, f32, f32) {
+    let size = x.iter().fold(eps.sqrt() as f32, |most, x| most.max(x.abs()));
+    let factor = math::log2(size).floor().clamp(-100.0, 100.0);
+    let factor = f32::from_bits(((127.0 - factor) as u32) << 23);
+    let squares = sum_by(x.len(), |i| f64::from((x[i] * factor) * (x[i] * factor)));
+    let mean = (squares / x.len() as f64) as f32;
+    let rstd = math::rsqrt(mean + eps as f32 * factor * factor);
+    let result = |(i, x): (usize, &f32)| {
+        clean(weight.map_or(x * factor * rstd, |weight| x * factor * rstd * weight[i]))
+    };
+    (x.iter().enumerate().map(result).collect(), factor, rstd)
+}
+
+#[test]
+fn rms_norm() {
+    under_schedules(|device| {
+        for [rows, width] in [[5, 1], [1, 7], [70, 33], [3, 1024], [2, 1025], [4100, 2], [3, 5000]]
+        {
+            let mut source = Source::new(width as u64);
+            let mut x = source.plain(rows * width);
+            let (grad, weight) = (source.plain(rows * width), source.plain(width));
+            // Rows of other magnitudes, and odd numbers in short rows.
+            x.iter_mut().take(width).for_each(|x| *x *= 1e30);
+            x.iter_mut().skip((rows - 1) * width).for_each(|x| *x *= 1e-30);
+            if width < 100 && rows > 4 {
+                x[3 * width] = f32::NAN;
+                x[2 * width] = f32::INFINITY;
+                x[2 * width - 1] = f32::from_bits(0x3f7f_fffe);
+                x[width] = -0.0;
+            }
+            let dev = |x: &[f32]| device.upload(x).unwrap();
+            let (x_dev, grad_dev, w_dev) = (dev(&x), dev(&grad), dev(&weight));
+            for (weighted, alone, eps) in
+                [(true, false, 1e-5), (false, false, 0.0), (true, rows == 1, 1e-5)]
+            {
+                let weight = weighted.then_some(&weight[..]);
+                let found: Vec<_> = x.chunks(width).map(|x| written_rms(x, weight, eps)).collect();
+                let shape = [rows, width];
+                let w_dev = weighted.then_some(&w_dev);
+                let (y, factor, rstd) = norm::rms_norm(device, &x_dev, shape, w_dev, eps).unwrap();
+                let all: Vec<f32> = found.iter().flat_map(|(y, ..)| y.iter().copied()).collect();
+                same("rms_norm", &device.download(&y).unwrap(), &all);
+                let factors: Vec<f32> = found.iter().map(|(_, factor, _)| *factor).collect();
+                same("factor", &device.download(&factor).unwrap(), &factors);
+                let rstds: Vec<f32> = found.iter().map(|(.., rstd)| *rstd).collect();
+                same("rstd", &device.download(&rstd).unwrap(), &rstds);
+                let (grad_x, grad_weight) = norm::rms_norm_grad(
+                    device,
+                    &grad_dev,
+                    &x_dev,
+                    shape,
+                    w_dev,
+                    [&factor, &rstd],
+                    alone,
+                )
+                .unwrap();
+                let (mut of_x, mut products) = (Vec::new(), Vec::new());
+                for (row, (x, grad)) in x.chunks(width).zip(grad.chunks(width)).enumerate() {
+                    let (f, r) = (factors[row], rstds[row]);
+                    let g = |i: usize| weight.map_or(grad[i], |weight| grad[i] * weight[i]);
+                    let dot = match width {
+                        1 => g(0) * (x[0] * f),
+                        _ => sum_by(width, |i| f64::from(g(i) * (x[i] * f))) as f32,
+                    };
+                    let share = dot * (r * r * r * -0.5) * (1.0 / width as f64) as f32;
+                    for i in 0..width {
+                        of_x.push(clean((g(i) * r + share * (x[i] * f * 2.0)) * f));
+                        products.push(clean(grad[i] * (x[i] * f * r)));
+                    }
+                }
+                same("input gradient", &device.download(&grad_x).unwrap(), &of_x);
+                assert_eq!(grad_weight.is_some(), weighted);
+                let Some(grad_weight) = grad_weight else { continue };
+                let sum = |i: usize| {
+                    clean(sum_by(rows, |row| f64::from(products[row * width + i])) as f32)
+                };
+                let sums: Vec<f32> = (0..width).map(sum).collect();
+                let wanted = if alone { &products } else { &sums };
+                same("weight gradient", &device.download(&grad_weight).unwrap(), wanted);
+            }
         }
     });
 }

@@ -203,6 +203,87 @@ impl Op for LayerNormGrad {
     }
 }
 
+/// Division by the root of the mean square over the last dimensions: `x · factor · rstd · weight`.
+///
+/// Each operation is rounded to the element type. Of a row, `size` is the largest magnitude that is not
+/// NaN, or `√eps` if that is larger, and `factor` is 2 to the power of `−⌊log2 size⌋`, at least −100 and
+/// at most 100 (800 for f64). With `s = x · factor`, `rstd` is the reciprocal root of `v = mean(s²) + eps ·
+/// factor · factor`; the squares are rounded, and their mean is taken in f64 over the contract's fixed
+/// tree and rounded.
+///
+/// Returns the result, the factor and `rstd` of each row.
+#[derive(Clone, Debug)]
+pub struct RmsNorm {
+    /// `[.., normalised dimensions]`
+    pub input: Tensor,
+    /// `[normalised dimensions]`
+    pub weight: Option<Tensor>,
+    /// The last dimensions.
+    pub normalized_shape: Vec<usize>,
+    /// Added to the mean square.
+    pub eps: f64,
+}
+
+impl Op for RmsNorm {
+    const NAME: &'static str = "rms_norm";
+    type Plan = Rows;
+    type Output = (Tensor, Tensor, Tensor);
+
+    crate::inputs![input, weight];
+    crate::parameters![normalized_shape, eps];
+
+    fn plan(&self) -> Result<Rows> {
+        expect_eps(Self::NAME, self.eps)?;
+        check_shapes(Self::NAME, &self.input, self.weight.as_ref(), &self.normalized_shape)
+    }
+}
+
+/// The gradients of [`RmsNorm`]: input and, if there is a weight, weight. Each operation is rounded to
+/// the element type.
+///
+/// With `g` the gradient times the weight, `d = Σ g · s` over a row and `c = (d · (rstd · rstd · rstd · −½))
+/// · (1 / n)`, the gradient of an element is `(g · rstd + c · (s · 2)) · factor`. That of the weight is
+/// the sum of `grad · (s · rstd)` down the rows. Both sums add rounded products in f64 over the fixed
+/// tree; there is none over a row of one element, nor down the rows of an input that has the shape of
+/// the weight.
+#[derive(Clone, Debug)]
+pub struct RmsNormGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub input: Tensor,
+    /// As in the forward pass.
+    pub weight: Option<Tensor>,
+    /// As in the forward pass.
+    pub normalized_shape: Vec<usize>,
+    /// The factors that the forward pass returned.
+    pub factor: Tensor,
+    /// The rstd that the forward pass returned.
+    pub rstd: Tensor,
+}
+
+impl Op for RmsNormGrad {
+    const NAME: &'static str = "rms_norm";
+    const PASS: Pass = Pass::Backward;
+    type Plan = Rows;
+    type Output = (Tensor, Option<Tensor>);
+
+    crate::inputs![grad, input, weight, factor, rstd];
+    crate::parameters![normalized_shape];
+
+    fn plan(&self) -> Result<Rows> {
+        let rows =
+            check_shapes(Self::NAME, &self.input, self.weight.as_ref(), &self.normalized_shape)?;
+        expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
+        for (what, x) in [("the factor", &self.factor), ("rstd", &self.rstd)] {
+            expect_dtype(Self::NAME, what, x, self.input.dtype())?;
+            expect_shape(Self::NAME, what, x, &[rows.count])?;
+        }
+        Ok(rows)
+    }
+}
+
 /// Requires a number of at least 0.
 fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
     if eps >= 0.0 {
@@ -232,4 +313,19 @@ fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<Rows>
     expect_float(op, "the input", input)?;
     expect_dtype(op, "the weight", weight, input.dtype())?;
     Rows::new(op, input.shape(), weight.shape())
+}
+
+/// Checks the shapes of a normalisation whose weight may be missing, and returns the rows of the input.
+fn check_shapes(
+    op: &'static str,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    shape: &[usize],
+) -> Result<Rows> {
+    expect_float(op, "the input", input)?;
+    if let Some(weight) = weight {
+        expect_dtype(op, "the weight", weight, input.dtype())?;
+        expect_shape(op, "the weight", weight, shape)?;
+    }
+    Rows::new(op, input.shape(), shape)
 }

@@ -46,6 +46,18 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         format!("layer_norm grad {dtype}"),
         LayerNormGrad { grad, input, weight: row(26), mean, rstd, eps: 1e-5 },
     );
+    let input = make.normal(&[40, 5, 91], dtype, 29);
+    let (weight, normalized_shape) = (Some(row(30)), vec![5, 91]);
+    let forward = RmsNorm { input: input.clone(), weight, normalized_shape, eps: 1e-5 };
+    let (_, factor, rstd) = dispatch(&forward).expect("a valid case");
+    let [factor, rstd] = [factor, rstd].map(|x| make.here(x));
+    cases.add(format!("rms_norm {dtype}"), forward);
+    let grad = make.normal(&[40, 5, 91], dtype, 31);
+    let (weight, normalized_shape) = (Some(row(30)), vec![5, 91]);
+    cases.add(
+        format!("rms_norm grad {dtype}"),
+        RmsNormGrad { grad, input, weight, normalized_shape, factor, rstd },
+    );
     cases.functions(dtype, samples);
 }
 
@@ -76,6 +88,23 @@ pub(super) fn samples(samples: &mut Samples) {
     samples
         .add("layer_norm alone", |x| f::layer_norm(&x[0], &[4], None, None, 1e-3))
         .twice([normal(&[3, 4])]);
+    samples
+        .add("rms_norm", |x| {
+            let shape = x[1].shape().to_vec();
+            f::rms_norm(&x[0], &shape, Some(&x[1]), Some(1e-5))
+        })
+        .batch([each(&[40, 5, 91]), normal(&[5, 91])])
+        .twice([normal(&[3, 2, 4]), normal(&[2, 4])]);
+    samples
+        .add("rms_norm alone", |x| f::rms_norm(&x[0], &[4], None, Some(1e-3)))
+        .digest([normal(&[70, 4]).seed(68)])
+        .twice([normal(&[3, 4])]);
+    samples
+        .add("rms_norm of wide rows", |x| f::rms_norm(&x[0], &[1100], Some(&x[1]), None))
+        .digest([normal(&[3, 1100]).seed(69), normal(&[1100]).seed(70)]);
+    samples
+        .add("rms_norm of many rows", |x| f::rms_norm(&x[0], &[2], Some(&x[1]), None))
+        .digest([normal(&[4100, 2]).seed(71), normal(&[2]).seed(72)]);
     samples
         .add("batch_norm", |x| Ok(f::batch_norm(&x[0], Some(&x[1]), Some(&x[2]), 1e-3)?.0))
         .twice([normal(&[3, 2, 4]), normal(&[2]), normal(&[2])]);

@@ -234,6 +234,20 @@ fn norms(calls: &mut Calls) {
         let weight = d.tensor(&row, dtype);
         Ok(LayerNormGrad { grad, input, weight, mean, rstd, eps: d.real(1e-5) })
     });
+    calls.op("rms_norm", |d| {
+        let ((shape, row), dtype) = (rows(d), d.float());
+        let weight = d.flag().then(|| d.tensor(&row, dtype));
+        let (input, eps) = (d.tensor(&shape, dtype), d.real(1e-5));
+        Ok(RmsNorm { input, weight, normalized_shape: row, eps })
+    });
+    calls.op("rms_norm_grad", |d| {
+        let ((shape, row), dtype) = (rows(d), d.float());
+        let count: usize = shape[..shape.len() - row.len()].iter().product();
+        let [factor, rstd] = [(); 2].map(|()| d.tensor(&[count], dtype));
+        let [grad, input] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        let weight = d.flag().then(|| d.tensor(&row, dtype));
+        Ok(RmsNormGrad { grad, input, weight, normalized_shape: row, factor, rstd })
+    });
     calls.function("norms", |d| {
         let (shape, dtype, which) = (channels(d), d.float(), d.below(5));
         let (groups, eps) = (d.count(1), d.real(1e-5));

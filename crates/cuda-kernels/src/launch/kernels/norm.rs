@@ -77,4 +77,30 @@ kernels! {
         f32 => "layer_norm_weight_grad_f32", f64 => "layer_norm_weight_grad_f64",
     ]
         (write weight_grad: T, write bias_grad: T, read sums: f64, value width: usize);
+    Portable RmsNorm<T: Float> [f32 => "rms_norm_f32", f64 => "rms_norm_f64"]
+        (
+            write out: T, write factor: T, write rstd: T, read input: T, read weight: T,
+            value weighted: u32, value rows: usize, value width: usize, value eps: f64,
+        );
+    Portable RmsNormInputGrad<T: Float> [
+        f32 => "rms_norm_input_grad_f32", f64 => "rms_norm_input_grad_f64",
+    ]
+        (
+            write out: T, read grad: T, read input: T, read weight: T, value weighted: u32,
+            read factor: T, read rstd: T, value rows: usize, value width: usize,
+        );
+    Portable RmsNormLanes<T: Float> [f32 => "rms_norm_lanes_f32", f64 => "rms_norm_lanes_f64"]
+        (
+            write out: f64, read grad: T, read input: T, read factor: T, read rstd: T,
+            value rows: usize, value width: usize, value start: f64,
+        );
+    Portable RmsNormHalves [=> "rms_norm_halves"]
+        (
+            write out: f64, read lanes: f64, value rows: usize, value width: usize,
+            value blocks: usize,
+        );
+    Portable RmsNormWeightGrad<T: Float> [
+        f32 => "rms_norm_weight_grad_f32", f64 => "rms_norm_weight_grad_f64",
+    ]
+        (write out: T, read sums: f64, value width: usize);
 }
