@@ -563,21 +563,17 @@ __device__ __forceinline__ void sb_rms_norm_input_grad(T* out, const T* grad, co
     }
 }
 
-// level: Portable - one warp owns one row
-extern "C" __global__ void rms_norm_input_grad_f32(float* out, const float* grad, const float* in,
-                                                   const float* weight, u32 weighted,
-                                                   const float* factor, const float* rstd, u64 rows,
-                                                   u64 width) {
-    sb_rms_norm_input_grad<float>(out, grad, in, weight, weighted, factor, rstd, rows, width);
-}
+// A block of 512 threads fits the registers.
+#define SB_RMS_NORM_INPUT_GRAD(NAME, T)                                                 \
+    extern "C" __launch_bounds__(512) __global__ void NAME(                             \
+        T* out, const T* grad, const T* in, const T* weight, u32 weighted, const T* factor, \
+        const T* rstd, u64 rows, u64 width) {                                           \
+        sb_rms_norm_input_grad<T>(out, grad, in, weight, weighted, factor, rstd, rows, width); \
+    }
 
 // level: Portable - one warp owns one row
-extern "C" __global__ void rms_norm_input_grad_f64(double* out, const double* grad,
-                                                   const double* in, const double* weight,
-                                                   u32 weighted, const double* factor,
-                                                   const double* rstd, u64 rows, u64 width) {
-    sb_rms_norm_input_grad<double>(out, grad, in, weight, weighted, factor, rstd, rows, width);
-}
+SB_RMS_NORM_INPUT_GRAD(rms_norm_input_grad_f32, float)
+SB_RMS_NORM_INPUT_GRAD(rms_norm_input_grad_f64, double)
 
 // Sums of grad * (s * rstd) down the rows of each lane of the tree of a column: [blocks, lanes, width].
 // `start` is +0, or -0 for an only row that is not summed.
