@@ -12,7 +12,7 @@ use super::rows::{TOGETHER, are_shared};
 use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
-use crate::reduce::sum_columns;
+use crate::reduce::{self as reduce_rows, sum_columns};
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
@@ -110,6 +110,11 @@ pub fn rms_norm_backward<T: Elementary>(
         true => Some(shared_dots([grad, x], width, weight, factor)?),
         false => None,
     };
+    if let Some(weight) =
+        weight.filter(|_| shared.is_none() && width > LANES && factor.len() > LANES)
+    {
+        return many_rows([grad, x], weight, [factor, rstd], grad_x).map(Some);
+    }
     let mut products = zeros(if weight.is_some() { x.len() } else { 0 })?;
     // Shared rows have pieces of blocks; others have whole rows.
     let several = match &shared {
@@ -158,25 +163,103 @@ pub fn rms_norm_backward<T: Elementary>(
     if alone {
         return Ok(Some(products));
     }
+    if width == 1 {
+        let mut sum = zeros(1)?;
+        reduce_rows::sum(
+            RMS,
+            reduce_rows::Rows::dense(RMS, &products, 1, factor.len())?,
+            &mut sum,
+        )?;
+        return Ok(Some(sum));
+    }
     let mut sums = memory::zeroed(RMS, width)?;
     sum_columns(&products, factor.len(), width, &mut sums)?;
     super::rounded(RMS, sums.into_iter()).map(Some)
 }
 
+/// Computes [`rms_norm_backward`] of many wide rows. Rows that share a lane of the tree are processed
+/// together: the sums of their weight gradients stay in a cache.
+fn many_rows<T: Float>(
+    [grad, x]: [&[T]; 2],
+    weight: &[T],
+    [factor, rstd]: [&[T]; 2],
+    grad_x: &mut [T],
+) -> Result<Vec<T>> {
+    let (width, count) = (weight.len(), factor.len());
+    let lanes = reduce::blocks(count) * LANES;
+    let mut rows = memory::with_capacity(RMS, lanes)?;
+    for _ in 0..lanes {
+        rows.push(memory::with_capacity(RMS, count.div_ceil(LANES).min(BLOCK / LANES))?);
+    }
+    for (row, out) in grad_x.chunks_exact_mut(width).enumerate() {
+        rows[row / BLOCK * LANES + row % LANES].push((row, out));
+    }
+    let mut sums = memory::zeroed(RMS, memory::volume(RMS, &[lanes, width])?)?;
+    let at_least = if x.len() <= parallel::CHUNK { lanes } else { 1 };
+    let scratch = || memory::filled(RMS, width, T::ZERO);
+    parallel::chunks_mut(&mut sums, width)
+        .zip(parallel::chunks_mut(&mut rows, 1))
+        .at_least(at_least)
+        .try_for_each_with(scratch, |products, (sums, rows)| {
+            for (row, out) in rows.iter_mut().flatten() {
+                let range = *row * width..(*row + 1) * width;
+                let (grad, x) = (&grad[range.clone()], &x[range]);
+                let (factor, rstd) = (&factor[*row..=*row], &rstd[*row..=*row]);
+                let (weight, terms, dot) = (Some(weight), width, None);
+                let row =
+                    Gradients { grad, x, width, terms, weight, factor, rstd, dot, out, products };
+                simd::dispatch(Added { row, sums });
+            }
+            Ok(())
+        })?;
+    let mut totals = memory::zeroed(RMS, width)?;
+    reduce_rows::column_totals(RMS, &sums, LANES, width, &mut totals)?;
+    super::rounded(RMS, totals.into_iter())
+}
+
+/// The gradients of a row, whose products are added to sums.
+struct Added<'a, T> {
+    row: Gradients<'a, T>,
+    sums: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for Added<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Added { row: Gradients { products, .. }, sums } = self;
+        let row = Gradients { products: &mut *products, ..self.row };
+        row.run();
+        for (sum, &product) in sums.iter_mut().zip(&*products) {
+            *sum += product.into();
+        }
+    }
+}
+
 /// Returns the power of two that a row is multiplied with, by its largest magnitude or a larger number.
 #[inline(always)]
 fn factor_of<T: Elementary>(size: T) -> T {
-    /// The number of f64 between a power of two and what [`Elementary::log2`] may round to it.
+    let (factor, near) = plain_factor(size);
+    if near { power(-floor_log2(size)) } else { factor }
+}
+
+/// Returns the factor of a number whose logarithm is not rounded up to an integer, and true for a number
+/// for which it may be.
+#[inline(always)]
+fn plain_factor<T: Float>(size: T) -> (T, bool) {
+    /// A bound of the distance of such numbers from the next power of two, as a number of f64.
     const NEAR: [u64; 2] = [1 << 37, 1 << 12];
-    let reach = if T::WIDE { 800 } else { 100 };
+    // The exponent of 0 or of a subnormal number is beyond the reach, as the logarithm is.
     let bits = Into::<f64>::into(size).to_bits();
-    let exponent = (bits >> 52) as i64 - 1023;
     let below = (1 << 52) - (bits & ((1 << 52) - 1));
-    // Far from the next power of two the logarithm's floor is the exponent; of 0 and subnormals both are
-    // below the reach.
-    let log = if below > NEAR[usize::from(T::WIDE)] { exponent } else { floor_log2(size) };
-    let log = log.clamp(-reach, reach);
-    T::from_f64(f64::from_bits(((1023 - log) as u64) << 52))
+    (power(1023 - (bits >> 52) as i64), below <= NEAR[usize::from(T::WIDE)])
+}
+
+/// Returns 2 to the power of `exponent`, within reach.
+#[inline(always)]
+fn power<T: Float>(exponent: i64) -> T {
+    let reach = if T::WIDE { 800 } else { 100 };
+    T::from_f64(f64::from_bits(((1023 + exponent.clamp(-reach, reach)) as u64) << 52))
 }
 
 #[cold]
@@ -194,6 +277,9 @@ fn larger<T: Float>(a: T, b: T) -> T {
 /// Returns the largest magnitude that is not NaN.
 #[inline(always)]
 fn largest<T: Float>(x: &[T]) -> T {
+    if x.len() <= LANES {
+        return x.iter().fold(T::ZERO, |most, x| larger(most, x.abs()));
+    }
     let mut lanes = [T::ZERO; LANES];
     let mut groups = x.chunks_exact(LANES);
     for group in &mut groups {
@@ -232,6 +318,23 @@ impl<T: Elementary> Kernel for Statistics<'_, T> {
     fn run(self) {
         let Statistics { x, width, eps, factor, rstd } = self;
         let (least, eps) = (T::from_f64(eps.sqrt()), T::from_f64(eps));
+        if width == 1 {
+            let mut any = false;
+            for (&x, factor) in x.iter().zip(factor.iter_mut()) {
+                let near;
+                (*factor, near) = plain_factor(larger(least, x.abs()));
+                any |= near;
+            }
+            if any {
+                for (&x, factor) in x.iter().zip(factor.iter_mut()) {
+                    *factor = factor_of(larger(least, x.abs()));
+                }
+            }
+            for ((&x, &mut factor), rstd) in x.iter().zip(factor).zip(rstd) {
+                *rstd = rstd_of(square(x, factor), 1, eps, factor).canonical();
+            }
+            return;
+        }
         for (x, factor) in x.chunks_exact(width).zip(factor.iter_mut()) {
             *factor = factor_of(larger(least, largest(x)));
         }
