@@ -1,12 +1,12 @@
 // Sorting and selection along the middle dimension of [outer, n, inner], the distinct elements of
 // a tensor, and the positions of those that are not zero.
 //
-// Sorting is a stable merge sort: tiles of 1024 elements in shared memory, then runs merged pair
-// by pair in global memory. Of equal keys the left run's come first, so every element has one
-// place. Short lines share a tile, and elements of different lines never change places. A few elements of
-// a long line are found by their digits, and only they are sorted.
+// Sorting is stable, so every element has one place. Lines of at most 1024 elements share a tile,
+// which is sorted by merging in shared memory; elements of different lines never change places.
+// Longer lines are sorted by their digits. A few elements of a long line are found by their
+// digits, and only they are sorted.
 
-#include "select.cuh"
+#include "radix.cuh"
 
 #define SB_SORT_TILE 1024u
 #define SB_SORT_THREADS 256u
@@ -14,12 +14,12 @@
 #define SB_SORT_EACH 4u
 
 // How many of the first `d` elements of two merged runs come from the left one.
-template <typename Before, typename N>
-__device__ __forceinline__ N sb_split(N left, N right, N d, Before right_is_before_left) {
-    N low = d > right ? d - right : 0;
-    N high = sb_least(d, left);
+template <typename Before>
+__device__ __forceinline__ u32 sb_split(u32 left, u32 right, u32 d, Before right_is_before_left) {
+    u32 low = d > right ? d - right : 0;
+    u32 high = sb_least(d, left);
     while (low < high) {
-        N middle = (low + high) / 2;
+        u32 middle = (low + high) / 2;
         if (right_is_before_left(d - 1 - middle, middle)) {
             high = middle;
         } else {
@@ -59,16 +59,12 @@ __device__ __forceinline__ void sb_sort_tile(K* keys, u32* places, const T* in, 
     __shared__ K key[SB_SORT_TILE];
     // The line of the tile, and the place in the tile before it was sorted.
     __shared__ u32 tag[SB_SORT_TILE];
-    u64 line = blockIdx.x / p.tiles * p.per_tile;
-    u64 first = blockIdx.x % p.tiles * SB_SORT_TILE;
-    u32 length = (u32)sb_least(p.n - first, (u64)SB_SORT_TILE);
+    u64 line = blockIdx.x * p.per_tile;
+    u32 length = (u32)p.n;
     u32 count = (u32)sb_least(p.per_tile, p.lines - line) * length;
-    u64 base = line * p.n + first;
+    u64 base = line * p.n;
     for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
-        u64 row = line + i / length;
-        u64 index = p.picked ? (u64)picks[base + i] : first + i % length;
-        K k = sb_key(in[(row / p.inner * p.source + index) * p.inner + row % p.inner]);
-        key[i] = p.descending ? ~k : k;
+        key[i] = sb_candidate<K>(sb_candidates(in, picks, p, line + i / length), p, i % length);
         tag[i] = i / length << 16 | i;
     }
     __syncthreads();
@@ -119,7 +115,7 @@ __device__ __forceinline__ void sb_sort_tile(K* keys, u32* places, const T* in, 
     for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
         u32 from = tag[i] & 0xffffu;
         keys[base + i] = key[i];
-        places[base + i] = p.picked ? picks[base + from] : (u32)first + from % length;
+        places[base + i] = p.picked ? picks[base + from] : from % length;
     }
 }
 
@@ -134,62 +130,59 @@ SB_SORT_TILES(sort_tiles_f32, float, u32)
 SB_SORT_TILES(sort_tiles_f64, double, u64)
 SB_SORT_TILES(sort_tiles_i64, i64, u64)
 
-// Merges neighbouring runs of `run` elements of each line; a block writes 1024 of them.
-template <typename K>
-__device__ __forceinline__ void sb_merge_runs(K* keys_out, u32* places_out, const K* keys,
-                                              const u32* places, const SbSort& p, u64 run) {
-    __shared__ K key[SB_SORT_TILE];
-    __shared__ u32 place[SB_SORT_TILE];
-    __shared__ u64 split[2];
-    u64 line = blockIdx.x / p.tiles * p.n;
-    u64 start = blockIdx.x % p.tiles * SB_SORT_TILE;
-    u64 a = start / (2 * run) * (2 * run);
-    u64 b = sb_least(a + run, p.n);
-    u64 end = sb_least(b + run, p.n);
-    u32 count = (u32)sb_least(end - start, (u64)SB_SORT_TILE);
-    const K* left = keys + line + a;
-    const K* right = keys + line + b;
-    // Two warps look for where this block's elements begin and end.
-    if (threadIdx.x == 0 || threadIdx.x == 32) {
-        u64 d = start - a + (threadIdx.x == 0 ? 0 : count);
-        split[threadIdx.x / 32] =
-            sb_split(b - a, end - b, d, [=](u64 r, u64 l) { return right[r] < left[l]; });
+#define SB_SORT_LINES(NAME, T, K, BLOCKS)                                               \
+    extern "C" __launch_bounds__(256, BLOCKS) __global__ void NAME(                             \
+        K* keys, u32* places, const T* in, const u32* picks, SbSort p) {                \
+        sb_sort_line<T, K>(keys, places, in, picks, p);                                 \
     }
-    __syncthreads();
-    u64 from_left = split[0];
-    u32 lefts = (u32)(split[1] - from_left);
-    u64 from_right = start - a - from_left;
-    for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
-        u64 from = i < lefts ? a + from_left + i : b + from_right + (i - lefts);
-        key[i] = keys[line + from];
-        place[i] = places[line + from];
+
+// level: Portable - a stable sort of one line; each element has one place
+SB_SORT_LINES(sort_lines_f32, float, u32, 3)
+SB_SORT_LINES(sort_lines_f64, double, u64, 2)
+SB_SORT_LINES(sort_lines_i64, i64, u64, 2)
+
+// ---- Long lines: see radix.cuh -------------------------------------------------------------
+
+#define SB_SORT_DIFFERS(NAME, T, K)                                                     \
+    extern "C" __global__ void NAME(u64* differs, const T* in, const u32* picks,        \
+                                    SbSort p) {                                         \
+        sb_radix_differs<T, K>(differs, in, picks, p);                                  \
     }
-    __syncthreads();
-    u32 d = threadIdx.x * SB_SORT_EACH;
-    if (d >= count) return;
-    u32 l = sb_split(lefts, count - lefts, d,
-                     [&](u32 r, u32 l) { return key[lefts + r] < key[l]; });
-    u32 r = lefts + (d - l);
-    u32 held = sb_least(count - d, SB_SORT_EACH);
-    for (u32 k = 0; k < held; ++k) {
-        bool from_right_run = r < count && (l >= lefts || key[r] < key[l]);
-        u32 from = from_right_run ? r : l;
-        keys_out[line + start + d + k] = key[from];
-        places_out[line + start + d + k] = place[from];
-        r += from_right_run ? 1 : 0;
-        l += from_right_run ? 0 : 1;
+
+// level: Portable - integer atomics commute
+SB_SORT_DIFFERS(sort_differs_f32, float, u32)
+SB_SORT_DIFFERS(sort_differs_f64, double, u64)
+SB_SORT_DIFFERS(sort_differs_i64, i64, u64)
+
+#define SB_SORT_COUNTS(NAME, T, K)                                                      \
+    extern "C" __global__ void NAME(u32* counts, const K* keys, const T* in,            \
+                                    const u32* picks, const u64* differs, SbSort p,     \
+                                    u32 pass) {                                         \
+        sb_radix_counts<T, K>(counts, keys, in, picks, differs, p, pass);               \
     }
+
+// level: Portable - integer atomics commute
+SB_SORT_COUNTS(sort_counts_f32, float, u32)
+SB_SORT_COUNTS(sort_counts_f64, double, u64)
+SB_SORT_COUNTS(sort_counts_i64, i64, u64)
+
+// level: Portable - integers
+extern "C" __global__ void sort_starts(u32* counts, u32* totals, const u64* differs, SbSort p,
+                                       u32 pass) {
+    sb_radix_starts(counts, totals, differs, p, pass);
 }
 
-#define SB_SORT_MERGE(NAME, K)                                                          \
-    extern "C" __global__ void NAME(K* keys_out, u32* places_out, const K* keys,        \
-                                    const u32* places, SbSort p, u64 run) {             \
-        sb_merge_runs<K>(keys_out, places_out, keys, places, p, run);                   \
+#define SB_SORT_MOVE(NAME, T, K, BLOCKS)                                                \
+    extern "C" __launch_bounds__(256, BLOCKS) __global__ void NAME(                             \
+        K* keys, u32* places, const T* in, const u32* picks, const u32* counts,         \
+        const u32* totals, const u64* differs, SbSort p, u32 pass) {                    \
+        sb_radix_move<T, K>(keys, places, in, picks, counts, totals, differs, p, pass); \
     }
 
-// level: Portable - of equal keys the left run's come first; each element has one place
-SB_SORT_MERGE(sort_merge_b32, u32)
-SB_SORT_MERGE(sort_merge_b64, u64)
+// level: Portable - each element has one place, after those of lower digits and those before it
+SB_SORT_MOVE(sort_move_f32, float, u32, 3)
+SB_SORT_MOVE(sort_move_f64, double, u64, 2)
+SB_SORT_MOVE(sort_move_i64, i64, u64, 2)
 
 // The first `k` elements of each line, or one of them, found without sorting: see select.cuh.
 #define SB_SELECT_LINES(NAME, T, K)                                                     \

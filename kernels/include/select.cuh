@@ -28,6 +28,21 @@ __device__ __forceinline__ u64 sb_key(i64 x) { return (u64)x ^ 0x800000000000000
 __device__ __forceinline__ u32 sb_least(u32 a, u32 b) { return a < b ? a : b; }
 __device__ __forceinline__ u64 sb_least(u64 a, u64 b) { return a < b ? a : b; }
 
+// The sum of what the threads of this block before this one hold.
+__device__ __forceinline__ u32 sb_sum_before(u32 mine, u32* warps) {
+    u32 sum = mine;
+#pragma unroll
+    for (u32 by = 1; by < 32; by *= 2) {
+        u32 lower = __shfl_up_sync(0xffffffffu, sum, by);
+        if ((threadIdx.x & 31u) >= by) sum += lower;
+    }
+    if ((threadIdx.x & 31u) == 31u) warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    u32 before = sum - mine;
+    for (u32 w = 0; w < threadIdx.x / 32; ++w) before += warps[w];
+    return before;
+}
+
 #define SB_FIRST 0u
 #define SB_ONE 1u
 #define SB_MEDIAN 2u
@@ -99,16 +114,7 @@ __device__ __forceinline__ void sb_choose(SbChosen* chosen, const u32* bins, con
     u32 mine = 0;
 #pragma unroll
     for (u32 k = 0; k < EACH; ++k) mine += bins[bin + k];
-    u32 sum = mine;
-#pragma unroll
-    for (u32 by = 1; by < 32; by *= 2) {
-        u32 lower = __shfl_up_sync(0xffffffffu, sum, by);
-        if ((threadIdx.x & 31u) >= by) sum += lower;
-    }
-    if ((threadIdx.x & 31u) == 31u) warps[threadIdx.x / 32] = sum;
-    __syncthreads();
-    u32 before = sum - mine;
-    for (u32 w = 0; w < threadIdx.x / 32; ++w) before += warps[w];
+    u32 before = sb_sum_before(mine, warps);
     if (rank >= before && rank - before < mine) {
         u32 left = (u32)(rank - before);
         while (left >= bins[bin]) left -= bins[bin++];

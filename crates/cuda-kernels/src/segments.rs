@@ -95,7 +95,7 @@ impl Segments {
                 .threads(device, op, size)?;
             let mut keys = device.uninitialised::<i64>(op, n)?;
             kernels::RowsKeys { keys: &mut keys, index, n, size }.threads(device, op, n)?;
-            Sorted::new(device, op, &keys, [1, n, 1], false)?.places
+            Sorted::of_keys_to(device, op, &keys, n, size)?.places
         } else {
             let mut positions = device.uninitialised::<u32>(op, n)?;
             kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }

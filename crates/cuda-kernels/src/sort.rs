@@ -4,9 +4,10 @@
 //!
 //! Portable. NaN is larger than every number and all NaNs are equal; −0 equals +0. Equal elements
 //! keep their order, also in a descending sort, so each element has one place, whatever the
-//! algorithm. Here it is a stable merge sort: tiles of 1024 elements, then runs merged pair by
-//! pair; a few elements of a long line are found by the digits of their keys. Values are moved and
-//! keep their bits; only a median that is NaN is the canonical NaN.
+//! algorithm. Here short lines are merged in tiles of 1024 elements, and longer ones are sorted by
+//! the digits of their keys, from the lowest one up; a few elements of a long line are found by
+//! their digits. Values are moved and keep their bits; only a median that is NaN is the canonical
+//! NaN.
 //!
 //! # Examples
 //!
@@ -21,12 +22,8 @@
 //! assert_eq!(device.download(&indices)?, [1, 0, 3, 2]);
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
-//!
-//! # References
-//!
-//! O. Green, R. McColl, D. Bader, "GPU Merge Path: A GPU Merging Algorithm", ICS 2012.
 
-use crate::launch::declared::sort::{RawSort, RawTake};
+use crate::launch::declared::sort::RawTake;
 use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
 
@@ -34,12 +31,13 @@ use crate::counts::starts;
 pub use crate::device::Sortable;
 use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::reduce::grid;
 
 mod select;
+mod sorted;
 mod unique;
 
-use select::{THREADS, TILE, Wanted, short_enough};
+use select::{Wanted, short_enough};
+pub(crate) use sorted::Sorted;
 pub use unique::{Unique, UniqueRows, unique, unique_rows};
 
 /// Values, and the original index of each.
@@ -259,102 +257,6 @@ fn find<T: Sortable>(
     kernels::SortTake { values: &mut values, indices: &mut indices, input: x, places: &places, p }
         .threads(device, op, count)?;
     Ok((values, indices))
-}
-
-/// The elements of every line in order.
-pub(crate) struct Sorted<T: Sortable> {
-    /// The elements as unsigned integers in the same order: the sign bit of an i64 is inverted.
-    pub(crate) keys: Buffer<T::Key>,
-    /// The original position of each element.
-    pub(crate) places: Buffer<u32>,
-    /// The number of places of each line.
-    stride: usize,
-}
-
-impl<T: Sortable> Sorted<T> {
-    /// Sorts lines that are not empty.
-    pub(crate) fn new(
-        device: &Device,
-        op: &'static str,
-        x: &Buffer<T>,
-        shape: [usize; 3],
-        descending: bool,
-    ) -> Result<Sorted<T>> {
-        Sorted::of(device, op, x, shape, descending, None)
-    }
-
-    /// Sorts lines, or only the elements at some positions: so many of each line, in ascending order.
-    fn of(
-        device: &Device,
-        op: &'static str,
-        x: &Buffer<T>,
-        [outer, source, inner]: [usize; 3],
-        descending: bool,
-        picks: Option<(&Buffer<u32>, usize)>,
-    ) -> Result<Sorted<T>> {
-        short_enough(op, source)?;
-        let lines = product(op, &[outer, inner])?;
-        let n = picks.map_or(source, |(_, n)| n);
-        let none;
-        let (picks, picked) = match picks {
-            Some((picks, _)) => (picks, 1),
-            None => {
-                none = device.uninitialised::<u32>(op, 0)?;
-                (&none, 0)
-            }
-        };
-        let (tiles, per_tile) = (n.div_ceil(TILE), (TILE / n).max(1));
-        let p = RawSort {
-            lines,
-            n,
-            source,
-            inner,
-            tiles,
-            per_tile,
-            descending: u32::from(descending),
-            picked,
-        };
-        let blocks = grid(op, product(op, &[lines.div_ceil(per_tile), tiles])?)?;
-        let mut keys = device.uninitialised::<T::Key>(op, lines * n)?;
-        let mut places = device.uninitialised::<u32>(op, lines * n)?;
-        kernels::SortTiles { keys: &mut keys, places: &mut places, input: x, picks, p }.grid(
-            device,
-            op,
-            (blocks, 1, 1),
-            (THREADS, 1, 1),
-        )?;
-        let sorted = Sorted { keys, places, stride: n };
-        if tiles == 1 { Ok(sorted) } else { sorted.merge(device, op, p, blocks) }
-    }
-
-    /// Merges the tiles of every line.
-    fn merge(
-        self,
-        device: &Device,
-        op: &'static str,
-        raw: RawSort,
-        blocks: u32,
-    ) -> Result<Sorted<T>> {
-        let Sorted { mut keys, mut places, stride } = self;
-        let mut other_keys = device.uninitialised::<T::Key>(op, keys.len())?;
-        let mut other_places = device.uninitialised::<u32>(op, places.len())?;
-        let mut run = TILE;
-        while run < stride {
-            kernels::SortMerge {
-                keys_out: &mut other_keys,
-                places_out: &mut other_places,
-                keys: &keys,
-                places: &places,
-                p: raw,
-                run,
-            }
-            .grid(device, op, (blocks, 1, 1), (THREADS, 1, 1))?;
-            std::mem::swap(&mut keys, &mut other_keys);
-            std::mem::swap(&mut places, &mut other_places);
-            run *= 2;
-        }
-        Ok(Sorted { keys, places, stride })
-    }
 }
 
 impl RawTake {

@@ -79,7 +79,7 @@ pub fn sparse_mm<T: Float>(
     let mut keys = device.uninitialised::<i64>(op, elements.count)?;
     kernels::SparseKeys { keys: &mut keys, rows: elements.rows, columns: elements.columns, p: raw }
         .threads(device, op, elements.count)?;
-    let sorted = Sorted::new(device, op, &keys, [1, elements.count, 1], false)?;
+    let sorted = Sorted::of_keys_to(device, op, &keys, elements.count, places)?;
     let mut starts = device.uninitialised(op, rows + 1)?;
     kernels::SparseStarts { starts: &mut starts, sorted: &sorted.keys, p: raw }.threads(
         device,

@@ -8,8 +8,10 @@ struct SbSort {
     u64 n;
     u64 source;
     u64 inner;
-    // Tiles of a line, and lines of a tile; one of the two is 1.
-    u64 tiles;
+    // Parts of a long line, and the elements of a part.
+    u64 parts;
+    u64 part;
+    // Short lines of a tile.
     u64 per_tile;
     u32 descending;
     u32 picked;

@@ -10,9 +10,9 @@ use samebits_numerics::extrema;
 use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::UniqueDim;
 
-/// (outer, n, inner): lines that share a tile, that fill one exactly, and that take several rounds
-/// of merging or selection.
-const SHAPES: [[usize; 3]; 9] = [
+/// (outer, n, inner): lines that share a tile, that fill one exactly, that one block sorts by digits
+/// or selects from, and that several do.
+const SHAPES: [[usize; 3]; 12] = [
     [3, 0, 2],
     [0, 5, 1],
     [4, 1, 3],
@@ -21,7 +21,10 @@ const SHAPES: [[usize; 3]; 9] = [
     [1, 1024, 1],
     [1, 1025, 1],
     [1, 1500, 2],
+    [1, 4096, 1],
+    [1, 4097, 2],
     [1, 4100, 1],
+    [2, 8300, 1],
 ];
 
 /// The order by definition: NaN above all numbers and all NaNs equal, zeros of both signs equal.
@@ -155,6 +158,34 @@ fn lines_are_sorted_stably() {
         all.extend(sorts::<f64>(device));
         all.extend(sorts::<i64>(device));
         all
+    });
+}
+
+/// Keys of which few bits differ, or none, so that passes find nothing to do; and all of them.
+fn sorts_by_few_digits<T: Ordered>(device: &Device, x: impl Fn(u64, u64) -> T) {
+    for n in [2000, 8200] {
+        for mask in [0, 1, 0xff, 0x1fe, 0x8000_0001, 0x0101_0101, !0] {
+            let mut source = Source::new(mask ^ n as u64);
+            let x: Vec<T> = (0..n).map(|_| x(source.below(1 << 32) as u64, mask)).collect();
+            let buffer = device.upload(&x).unwrap();
+            for descending in [false, true] {
+                let found = sort::sort(device, &buffer, [1, n, 1], descending).unwrap();
+                let all = expected(&x, [1, n, 1], n, descending, |_, order| order.to_vec());
+                assert!(got(device, found, n) == all, "{n} by {mask:#x} descending {descending}");
+            }
+        }
+    }
+}
+
+#[test]
+fn digits_that_do_not_differ_are_skipped() {
+    on_device(|device| {
+        sorts_by_few_digits(device, |bits, mask| {
+            f32::from_bits((bits & mask) as u32 ^ 0x3fc0_0000)
+        });
+        sorts_by_few_digits(device, |bits, mask| {
+            (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask) as i64
+        });
     });
 }
 

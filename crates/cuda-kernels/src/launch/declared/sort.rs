@@ -10,8 +10,10 @@ pub(crate) struct RawSort {
     pub(crate) n: usize,
     pub(crate) source: usize,
     pub(crate) inner: usize,
-    /// Tiles of a line, and lines of a tile; one of the two is 1.
-    pub(crate) tiles: usize,
+    /// Parts of a long line, and the elements of a part.
+    pub(crate) parts: usize,
+    pub(crate) part: usize,
+    /// Short lines of a tile.
     pub(crate) per_tile: usize,
     pub(crate) descending: u32,
     pub(crate) picked: u32,

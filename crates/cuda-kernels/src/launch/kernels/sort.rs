@@ -7,7 +7,7 @@ use crate::launch::declared::sort::{RawChosen, RawSelect, RawSort, RawTake};
 pub(crate) const FAMILY: Family =
     Family { name: "sort", ptx: include_str!("../../../ptx/sort.ptx") };
 const _: () = assert!(size_of::<RawSelect>() == 40);
-const _: () = assert!(size_of::<RawSort>() == 56);
+const _: () = assert!(size_of::<RawSort>() == 64);
 const _: () = assert!(size_of::<RawTake>() == 48);
 
 kernels! {
@@ -15,10 +15,32 @@ kernels! {
         f32 => "sort_tiles_f32", f64 => "sort_tiles_f64", i64 => "sort_tiles_i64",
     ]
         (write keys: T::Key, write places: u32, read input: T, read picks: u32, value p: RawSort);
-    Portable SortMerge<T: Word> [b32 => "sort_merge_b32", b64 => "sort_merge_b64"]
+    Portable SortLines<T: Sortable> [
+        f32 => "sort_lines_f32", f64 => "sort_lines_f64", i64 => "sort_lines_i64",
+    ]
+        (write keys: T::Key, write places: u32, read input: T, read picks: u32, value p: RawSort);
+    Portable SortDiffers<T: Number> [
+        f32 => "sort_differs_f32", f64 => "sort_differs_f64", i64 => "sort_differs_i64",
+    ]
+        (write differs: u64, read input: T, read picks: u32, value p: RawSort);
+    Portable SortCounts<T: Sortable> [
+        f32 => "sort_counts_f32", f64 => "sort_counts_f64", i64 => "sort_counts_i64",
+    ]
         (
-            write keys_out: T, write places_out: u32, read keys: T, read places: u32,
-            value p: RawSort, value run: usize,
+            write counts: u32, read keys: T::Key, read input: T, read picks: u32, read differs: u64,
+            value p: RawSort, value pass: u32,
+        );
+    Portable SortStarts [=> "sort_starts"]
+        (
+            write counts: u32, write totals: u32, read differs: u64, value p: RawSort,
+            value pass: u32,
+        );
+    Portable SortMove<T: Sortable> [
+        f32 => "sort_move_f32", f64 => "sort_move_f64", i64 => "sort_move_i64",
+    ]
+        (
+            write keys: T::Key, write places: u32, read input: T, read picks: u32, read counts: u32,
+            read totals: u32, read differs: u64, value p: RawSort, value pass: u32,
         );
     Portable SelectLines<T: Number> [
         f32 => "select_lines_f32", f64 => "select_lines_f64", i64 => "select_lines_i64",
