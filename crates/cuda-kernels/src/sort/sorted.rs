@@ -12,7 +12,7 @@ use super::select::{THREADS, TILE, dense_lines, short_enough};
 
 /// The longest line that one block sorts, and the elements that it moves at once.
 const LINE: usize = 4096;
-/// The number of blocks of a line above which they take several tiles each.
+/// The number of tiles of all lines above which a block takes several of a line.
 const PARTS: usize = 1024;
 /// A digit's bits.
 const DIGIT: u32 = 8;
@@ -96,7 +96,8 @@ impl<T: Sortable> Sorted<T> {
                 (&none, 0)
             }
         };
-        let part = n.div_ceil(LINE).div_ceil(PARTS).max(1) * LINE;
+        let tiles = n.div_ceil(LINE);
+        let part = product(op, &[lines, tiles])?.div_ceil(PARTS).clamp(1, tiles.max(1)) * LINE;
         let mut p = RawSort {
             lines,
             n,

@@ -189,6 +189,22 @@ fn digits_that_do_not_differ_are_skipped() {
     });
 }
 
+#[test]
+fn lines_of_many_tiles_are_sorted() {
+    on_device(|device| {
+        // Blocks take two tiles of a line; more parts than a warp sums at once.
+        for shape in [[513, 4100, 1], [1, 540_000, 1]] {
+            let n = shape[0] * shape[1];
+            let mut source = Source::new(n as u64);
+            let x: Vec<i64> = (0..n).map(|_| source.below(200) as i64 + 100).collect();
+            let buffer = device.upload(&x).unwrap();
+            let found = sort::sort(device, &buffer, shape, false).unwrap();
+            let all = expected(&x, shape, shape[1], false, |_, order| order.to_vec());
+            assert!(got(device, found, n) == all, "{shape:?}");
+        }
+    });
+}
+
 /// Lines that several blocks search, of elements with many repeats and with few.
 fn finds<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
     let shape = [2, 8500, 1];
