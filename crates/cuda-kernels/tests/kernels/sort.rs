@@ -164,9 +164,14 @@ fn lines_are_sorted_stably() {
 /// Keys of which few bits differ, or none, so that passes find nothing to do; and all of them.
 fn sorts_by_few_digits<T: Ordered>(device: &Device, x: impl Fn(u64, u64) -> T) {
     for n in [2000, 8200] {
-        for mask in [0, 1, 0xff, 0x1fe, 0x8000_0001, 0x0101_0101, !0] {
+        let masks = [1, 0xff, 0x1fe, 0x8000_0001, 0x0101_0101, !0].map(|mask| (mask, false));
+        for (mask, lone) in [(0, false), (0, true)].into_iter().chain(masks) {
+            let other = x(1 << 20, !0);
             let mut source = Source::new(mask ^ n as u64);
-            let x: Vec<T> = (0..n).map(|_| x(source.below(1 << 32) as u64, mask)).collect();
+            let mut x: Vec<T> = (0..n).map(|_| x(source.below(1 << 32) as u64, mask)).collect();
+            if lone {
+                x[n / 3] = other;
+            }
             let buffer = device.upload(&x).unwrap();
             for descending in [false, true] {
                 let found = sort::sort(device, &buffer, [1, n, 1], descending).unwrap();
