@@ -308,6 +308,45 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 SB_EXTREME_BLOCKS(extreme_blocks_f32, float)
 SB_EXTREME_BLOCKS(extreme_blocks_f64, double)
 
+// The same in 32 columns, of fewer rows, so that there are enough blocks.
+#define SB_COLUMN_PART 512ull
+#define SB_EXTREME_COLUMNS(NAME, T)                                                     \
+    extern "C" __global__ void NAME(T* values, i64* indices, const T* in, SbReduce p,   \
+                                    u32 minimum) {                                      \
+        __shared__ T value[SB_COLUMN_THREADS][SB_COLUMNS];                              \
+        __shared__ u64 place[SB_COLUMN_THREADS][SB_COLUMNS];                            \
+        u64 per_block = (p.inner + SB_COLUMNS - 1) / SB_COLUMNS;                        \
+        u64 row = blockIdx.x / per_block;                                               \
+        u64 first = row % p.blocks * SB_COLUMN_PART;                                    \
+        u64 end = p.n - first < SB_COLUMN_PART ? p.n : first + SB_COLUMN_PART;          \
+        u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;                 \
+        bool inside = column < p.inner;                                                 \
+        const T* x = in + row / p.blocks * p.n * p.inner + column;                      \
+        u64 inner = p.inner;                                                            \
+        T best;                                                                         \
+        u64 at;                                                                         \
+        sb_extreme_of_every<8, SB_COLUMN_THREADS>(                                      \
+            &best, &at, first + threadIdx.y, inside ? end : 0, minimum != 0,            \
+            [=](u64 i) { return x[i * inner]; }, [](u64 i) { return i; });              \
+        value[threadIdx.y][threadIdx.x] = best;                                         \
+        place[threadIdx.y][threadIdx.x] = at;                                           \
+        __syncthreads();                                                                \
+        if (threadIdx.y != 0 || !inside) return;                                        \
+        for (u32 k = 1; k < SB_COLUMN_THREADS; ++k) {                                   \
+            T other = value[k][threadIdx.x];                                            \
+            u64 from = place[k][threadIdx.x];                                           \
+            bool better = sb_preferred(other, from, best, at, minimum != 0);            \
+            best = better ? other : best;                                               \
+            at = better ? from : at;                                                    \
+        }                                                                               \
+        values[row * p.inner + column] = sb_clean(best);                                \
+        indices[row * p.inner + column] = (i64)at;                                      \
+    }
+
+// level: Portable - comparisons with a written winner, the threads of a column in turn
+SB_EXTREME_COLUMNS(extreme_columns_f32, float)
+SB_EXTREME_COLUMNS(extreme_columns_f64, double)
+
 // The same for extrema that were found before, where `at` says; blocks are short here, because a few
 // warps wait for them.
 #define SB_FOUND_BLOCK 256ull

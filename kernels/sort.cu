@@ -133,13 +133,32 @@ SB_SORT_TILES(sort_tiles_i64, i64, u64)
 #define SB_SORT_LINES(NAME, T, K, BLOCKS)                                               \
     extern "C" __launch_bounds__(256, BLOCKS) __global__ void NAME(                             \
         K* keys, u32* places, const T* in, const u32* picks, SbSort p) {                \
-        sb_sort_line<T, K>(keys, places, in, picks, p);                                 \
+        u64 base = blockIdx.x * p.n;                                                    \
+        sb_sort_line<K>(in, picks, p, [=](u32 i, K key, u32 position) {                 \
+            keys[base + i] = key;                                                       \
+            places[base + i] = position;                                                \
+        });                                                                             \
     }
 
 // level: Portable - a stable sort of one line; each element has one place
 SB_SORT_LINES(sort_lines_f32, float, u32, 3)
 SB_SORT_LINES(sort_lines_f64, double, u64, 2)
 SB_SORT_LINES(sort_lines_i64, i64, u64, 2)
+
+#define SB_SORT_ROWS(NAME, T, K, BLOCKS)                                                \
+    extern "C" __launch_bounds__(256, BLOCKS) __global__ void NAME(                     \
+        T* values, i64* indices, const T* in, SbSort p) {                               \
+        u64 base = blockIdx.x * p.n;                                                    \
+        sb_sort_line<K>(in, nullptr, p, [=](u32 i, K, u32 position) {                   \
+            values[base + i] = in[base + position];                                     \
+            indices[base + i] = (i64)position;                                          \
+        });                                                                             \
+    }
+
+// level: Portable - a stable sort of one dense line; each element has one place
+SB_SORT_ROWS(sort_rows_f32, float, u32, 3)
+SB_SORT_ROWS(sort_rows_f64, double, u64, 2)
+SB_SORT_ROWS(sort_rows_i64, i64, u64, 2)
 
 // ---- Long lines: see radix.cuh -------------------------------------------------------------
 

@@ -132,10 +132,11 @@ __device__ __forceinline__ void sb_radix_rank(u32* tags, const K* keys, u32 each
     }
 }
 
-// One block sorts one line of at most 4096 candidates.
-template <typename T, typename K>
-__device__ __forceinline__ void sb_sort_line(K* keys, u32* places, const T* in, const u32* picks,
-                                             const SbSort& p) {
+// One block sorts one line of at most 4096 candidates; `write` gets the place of each in the sorted
+// line, its key and its position.
+template <typename K, typename T, typename Write>
+__device__ __forceinline__ void sb_sort_line(const T* in, const u32* picks, const SbSort& p,
+                                             Write write) {
     __shared__ SbRanks ranks;
     __shared__ K key[SB_RADIX_TILE];
     __shared__ unsigned short place[SB_RADIX_TILE];
@@ -183,14 +184,10 @@ __device__ __forceinline__ void sb_sort_line(K* keys, u32* places, const T* in, 
             tags[r] = (u32)place[start + r * 32] << 16;
         }
     }
-    u64 base = blockIdx.x * p.n;
 #pragma unroll
     for (u32 r = 0; r < SB_RADIX_EACH; ++r) {
         u32 i = start + r * 32;
-        if (r < each && i < count) {
-            keys[base + i] = mine[r];
-            places[base + i] = sb_position(of, p, tags[r] >> 16);
-        }
+        if (r < each && i < count) write(i, mine[r], sb_position(of, p, tags[r] >> 16));
     }
 }
 

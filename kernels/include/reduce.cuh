@@ -233,40 +233,49 @@ __device__ __forceinline__ bool sb_preferred(T a, u64 ia, T b, u64 ib, bool mini
     return minimum ? a < b : a > b;
 }
 
-// The extreme of elements first..end and the index of its first occurrence, by one warp. Every lane
-// gets both. `place(i)` is the index of element i.
-template <typename T, typename Element, typename Place>
-__device__ __forceinline__ T sb_extreme(u64 first, u64 end, bool minimum, u64* index,
-                                        Element element, Place place) {
-    const int AHEAD = 4;
-    T best = (T)0;
-    u64 at = ~0ull;
-    u64 i = first + (threadIdx.x & 31u);
+// The extreme of elements i, i + STEP and so on below `end`, and its index. `place(i)` is the index of
+// element i.
+template <int AHEAD, int STEP, typename T, typename Element, typename Place>
+__device__ __forceinline__ void sb_extreme_of_every(T* best, u64* at, u64 i, u64 end, bool minimum,
+                                                    Element element, Place place) {
+    *best = (T)0;
+    *at = ~0ull;
 #pragma unroll 1
-    for (; i + 32 * (AHEAD - 1) < end; i += 32 * AHEAD) {
+    for (; i + STEP * (AHEAD - 1) < end; i += STEP * AHEAD) {
         T x[AHEAD];
         u64 y[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; ++k) {
-            x[k] = element(i + 32 * k);
-            y[k] = place(i + 32 * k);
+            x[k] = element(i + STEP * k);
+            y[k] = place(i + STEP * k);
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; ++k) {
-            bool better = sb_preferred(x[k], y[k], best, at, minimum);
-            best = better ? x[k] : best;
-            at = better ? y[k] : at;
+            bool better = sb_preferred(x[k], y[k], *best, *at, minimum);
+            *best = better ? x[k] : *best;
+            *at = better ? y[k] : *at;
         }
     }
 #pragma unroll 1
-    for (; i < end; i += 32) {
+    for (; i < end; i += STEP) {
         T x = element(i);
         u64 y = place(i);
-        if (sb_preferred(x, y, best, at, minimum)) {
-            best = x;
-            at = y;
+        if (sb_preferred(x, y, *best, *at, minimum)) {
+            *best = x;
+            *at = y;
         }
     }
+}
+
+// The extreme of elements first..end and the index of its first occurrence, by one warp. Every lane
+// gets both.
+template <typename T, typename Element, typename Place>
+__device__ __forceinline__ T sb_extreme(u64 first, u64 end, bool minimum, u64* index,
+                                        Element element, Place place) {
+    T best;
+    u64 at;
+    sb_extreme_of_every<4, 32>(&best, &at, first + (threadIdx.x & 31u), end, minimum, element,
+                               place);
     for (u32 w = 16; w >= 1; w /= 2) {
         T x = sb_shuffle_down(best, w);
         u32 low = __shfl_down_sync(0xffffffffu, (u32)at, w);

@@ -22,6 +22,9 @@ use crate::error::{CudaError, Result};
 
 /// The number of terms of a block of the tree.
 pub(crate) const BLOCK: usize = samebits_numerics::reduce::BLOCK;
+/// The number of rows of a block of columns whose extrema are found; `SB_COLUMN_PART` in
+/// `kernels/reduce.cu`.
+const COLUMN_PART: usize = 512;
 /// The number of blocks' extrema that a warp compares.
 const FOUND_BLOCK: usize = 256;
 /// The number of columns of a thread block that sums down a matrix, and the shape of the block.
@@ -456,18 +459,32 @@ pub fn extreme<T: Float>(
         return Err(CudaError::invalid(op, "there are no elements to choose from"));
     }
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
-    let (mut blocks, minimum) = (n.div_ceil(BLOCK), u32::from(minimum));
+    let by_columns = inner >= COLUMNS;
+    let mut blocks = n.div_ceil(if by_columns { COLUMN_PART } else { BLOCK });
+    let (raw, minimum) = (RawReduce::new(outer, n, inner, blocks), u32::from(minimum));
     let found = product(op, &[outer, blocks, inner])?;
     let mut values = device.uninitialised(op, found)?;
     let mut indices = device.uninitialised(op, found)?;
-    kernels::ExtremeBlocks {
-        values: &mut values,
-        indices: &mut indices,
-        input: x,
-        p: RawReduce::new(outer, n, inner, blocks),
-        minimum,
+    if by_columns {
+        let grid = column_grid(op, product(op, &[outer, blocks])?, inner)?;
+        kernels::ExtremeColumns {
+            values: &mut values,
+            indices: &mut indices,
+            input: x,
+            p: raw,
+            minimum,
+        }
+        .grid(device, op, grid, COLUMN_BLOCK)?;
+    } else {
+        kernels::ExtremeBlocks {
+            values: &mut values,
+            indices: &mut indices,
+            input: x,
+            p: raw,
+            minimum,
+        }
+        .threads(device, op, product(op, &[found, 32])?)?;
     }
-    .threads(device, op, product(op, &[found, 32])?)?;
     while blocks > 1 {
         let n = blocks;
         blocks = n.div_ceil(FOUND_BLOCK);

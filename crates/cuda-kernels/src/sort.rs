@@ -232,6 +232,13 @@ fn find<T: Sortable>(
         Wanted::Median | Wanted::NanMedian => unreachable!("medians have kernels of their own"),
     };
     let count = product(op, &[outer, k, inner])?;
+    if inner == 1
+        && k == n
+        && count > 0
+        && let Some(found) = sorted::rows(device, op, x, [outer, n], descending)?
+    {
+        return Ok(found);
+    }
     let (mut values, mut indices) =
         (device.uninitialised(op, count)?, device.uninitialised(op, count)?);
     if count == 0 {

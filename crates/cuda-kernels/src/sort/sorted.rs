@@ -8,6 +8,7 @@ use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
 use crate::reduce::grid;
 
+use super::Found;
 use super::select::{THREADS, TILE, dense_lines, short_enough};
 
 /// The longest line that one block sorts, and the elements that it moves at once.
@@ -96,19 +97,8 @@ impl<T: Sortable> Sorted<T> {
                 (&none, 0)
             }
         };
-        let tiles = n.div_ceil(LINE);
-        let part = product(op, &[lines, tiles])?.div_ceil(PARTS).clamp(1, tiles.max(1)) * LINE;
-        let mut p = RawSort {
-            lines,
-            n,
-            source,
-            inner,
-            parts: n.div_ceil(part),
-            part,
-            per_tile: (TILE / n).max(1),
-            descending: u32::from(descending),
-            picked,
-        };
+        let mut p = RawSort::new(op, lines, n, descending)?;
+        (p.source, p.inner, p.picked) = (source, inner, picked);
         if n <= LINE {
             return Lines { input: x, picks, p, bits }.sort_in_blocks(device, op);
         }
@@ -116,6 +106,49 @@ impl<T: Sortable> Sorted<T> {
         let dense = dense_lines(device, x, [outer, source, inner])?;
         p.inner = 1;
         Lines { input: dense.as_ref().unwrap_or(x), picks, p, bits }.sort_by_digits(device, op)
+    }
+}
+
+/// Sorts the rows of a matrix and returns the original index of each element, if one block sorts a row
+/// and rows do not share one.
+pub(super) fn rows<T: Sortable>(
+    device: &Device,
+    op: &'static str,
+    x: &Buffer<T>,
+    [rows, n]: [usize; 2],
+    descending: bool,
+) -> Result<Option<Found<T>>> {
+    if n <= TILE || n > LINE {
+        return Ok(None);
+    }
+    let mut values = device.uninitialised(op, rows * n)?;
+    let mut indices = device.uninitialised(op, rows * n)?;
+    let p = RawSort::new(op, rows, n, descending)?;
+    kernels::SortRows { values: &mut values, indices: &mut indices, input: x, p }.grid(
+        device,
+        op,
+        (grid(op, rows)?, 1, 1),
+        (THREADS, 1, 1),
+    )?;
+    Ok(Some((values, indices)))
+}
+
+impl RawSort {
+    /// All elements of dense lines.
+    fn new(op: &'static str, lines: usize, n: usize, descending: bool) -> Result<RawSort> {
+        let tiles = n.div_ceil(LINE);
+        let part = product(op, &[lines, tiles])?.div_ceil(PARTS).clamp(1, tiles.max(1)) * LINE;
+        Ok(RawSort {
+            lines,
+            n,
+            source: n,
+            inner: 1,
+            parts: n.div_ceil(part),
+            part,
+            per_tile: (TILE / n).max(1),
+            descending: u32::from(descending),
+            picked: 0,
+        })
     }
 }
 
@@ -154,16 +187,18 @@ impl<T: Sortable> Lines<'_, T> {
             .grid(device, op, blocks, threads)?;
         let differs = &differs;
         for pass in 0..bits.div_ceil(DIGIT).max(1) {
-            kernels::SortCounts { counts: &mut counts, keys: &keys, input, picks, differs, p, pass }
-                .grid(device, op, blocks, threads)?;
-            kernels::SortStarts {
+            kernels::SortCounts {
                 counts: &mut counts,
-                totals: &mut totals,
+                keys: &keys,
+                input,
+                picks,
                 differs,
                 p,
                 pass,
             }
-            .threads(device, op, product(op, &[digits, 32])?)?;
+            .grid(device, op, blocks, threads)?;
+            kernels::SortStarts { counts: &mut counts, totals: &mut totals, differs, p, pass }
+                .threads(device, op, product(op, &[digits, 32])?)?;
             kernels::SortMove {
                 keys: &mut keys,
                 places: &mut places,

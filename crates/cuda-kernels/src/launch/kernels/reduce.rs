@@ -67,6 +67,11 @@ kernels! {
             write values: T, write indices: i64, read input: T, value p: RawReduce,
             value minimum: u32,
         );
+    Portable ExtremeColumns<T: Float> [f32 => "extreme_columns_f32", f64 => "extreme_columns_f64"]
+        (
+            write values: T, write indices: i64, read input: T, value p: RawReduce,
+            value minimum: u32,
+        );
     Portable ExtremeFound<T: Float> [f32 => "extreme_found_f32", f64 => "extreme_found_f64"]
         (
             write values: T, write indices: i64, read input: T, read at: i64, value p: RawReduce,

@@ -19,6 +19,10 @@ kernels! {
         f32 => "sort_lines_f32", f64 => "sort_lines_f64", i64 => "sort_lines_i64",
     ]
         (write keys: T::Key, write places: u32, read input: T, read picks: u32, value p: RawSort);
+    Portable SortRows<T: Number> [
+        f32 => "sort_rows_f32", f64 => "sort_rows_f64", i64 => "sort_rows_i64",
+    ]
+        (write values: T, write indices: i64, read input: T, value p: RawSort);
     Portable SortDiffers<T: Number> [
         f32 => "sort_differs_f32", f64 => "sort_differs_f64", i64 => "sort_differs_i64",
     ]
