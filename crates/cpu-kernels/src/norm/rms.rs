@@ -10,11 +10,12 @@ use samebits_numerics::simd::{self, Kernel};
 
 use super::rows::{TOGETHER, are_shared};
 use crate::elementwise::Elementary;
-use crate::error::{Result, expect_len, expect_size};
+use crate::error::{Error, Result, expect_len, expect_size};
 use crate::float::Float;
-use crate::reduce::{self as reduce_rows, sum_columns};
+use crate::reduce as reduce_rows;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
+use samebits_tensor_core::Layout;
 
 const RMS: &str = "rms_norm";
 
@@ -163,18 +164,26 @@ pub fn rms_norm_backward<T: Elementary>(
     if alone {
         return Ok(Some(products));
     }
-    if width == 1 {
-        let mut sum = zeros(1)?;
-        reduce_rows::sum(
-            RMS,
-            reduce_rows::Rows::dense(RMS, &products, 1, factor.len())?,
-            &mut sum,
-        )?;
-        return Ok(Some(sum));
+    if factor.len() == 1 {
+        // A sum of one term has no −0.
+        parallel::pieces(&mut products, |_, piece| {
+            piece.iter_mut().for_each(|product| *product = *product + T::ZERO);
+        });
+        return Ok(Some(products));
     }
-    let mut sums = memory::zeroed(RMS, width)?;
-    sum_columns(&products, factor.len(), width, &mut sums)?;
-    super::rounded(RMS, sums.into_iter()).map(Some)
+    let mut sums = zeros(width)?;
+    let layout = |sizes: &[usize], strides: &[usize]| {
+        let checked = Layout::strided(sizes, strides, 0);
+        checked.map_err(|error| Error::Argument { op: RMS, message: error.to_string() })
+    };
+    let (starts, terms) = (&layout(&[], &[])?, &layout(&[factor.len()], &[width])?);
+    let slabs = reduce_rows::Slabs { data: &products, starts, terms, inner: width };
+    let columns = match width {
+        1 => reduce_rows::Rows::dense(RMS, &products, 1, factor.len())?,
+        _ => reduce_rows::Rows::Slabs(reduce_rows::Part { slabs: &slabs, first: 0 }),
+    };
+    reduce_rows::sum(RMS, columns, &mut sums)?;
+    Ok(Some(sums))
 }
 
 /// Computes [`rms_norm_backward`] of many wide rows. Rows that share a lane of the tree are processed
@@ -506,6 +515,14 @@ impl<T: Float> Kernel for Gradients<'_, T> {
         // The result holds the weighted gradients at first.
         match weight {
             None => out.copy_from_slice(grad),
+            Some(weight) if width == 1 => {
+                let (weight, inputs) = (weight[0], grad.iter().zip(x).zip(statistics()));
+                let products = products.iter_mut().zip(out.iter_mut());
+                for (((&grad, &x), (&factor, &rstd)), (product, out)) in inputs.zip(products) {
+                    *out = grad * weight;
+                    *product = (grad * (x * factor * rstd)).canonical();
+                }
+            }
             Some(weight) => {
                 let products = products.chunks_exact_mut(width).zip(out.chunks_exact_mut(width));
                 for (((grad, x), (&factor, &rstd)), (products, out)) in rows().zip(products) {
