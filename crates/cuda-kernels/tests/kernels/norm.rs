@@ -176,15 +176,28 @@ fn rms_norm() {
         {
             let mut source = Source::new(width as u64);
             let mut x = source.plain(rows * width);
-            let (grad, weight) = (source.plain(rows * width), source.plain(width));
-            // Rows of other magnitudes, and odd numbers in short rows.
-            x.iter_mut().take(width).for_each(|x| *x *= 1e30);
-            x.iter_mut().skip((rows - 1) * width).for_each(|x| *x *= 1e-30);
-            if width < 100 && rows > 4 {
+            let (mut grad, weight) = (source.plain(rows * width), source.plain(width));
+            if rows > 1000 {
+                // Sums down the rows in which large terms cancel show their order.
+                x.fill(0.75);
+                for (row, grad) in grad.chunks_mut(width).enumerate() {
+                    match row % 7 {
+                        1 => grad.fill(1e17),
+                        4 => grad.fill(-1e17),
+                        _ => {}
+                    }
+                }
+            } else {
+                // Rows of other magnitudes.
+                x.iter_mut().take(width).for_each(|x| *x *= 1e30);
+                x.iter_mut().skip((rows - 1) * width).for_each(|x| *x *= 1e-30);
+            }
+            if (5..100).contains(&rows) {
                 x[3 * width] = f32::NAN;
                 x[2 * width] = f32::INFINITY;
-                x[2 * width - 1] = f32::from_bits(0x3f7f_fffe);
-                x[width] = -0.0;
+                // A power of two, and a number whose logarithm is rounded up to 70.
+                x[width] = 4.0;
+                x[4 * width - 1] = f32::from_bits((127 + 69) << 23 | 0x7f_ffff);
             }
             let dev = |x: &[f32]| device.upload(x).unwrap();
             let (x_dev, grad_dev, w_dev) = (dev(&x), dev(&grad), dev(&weight));
