@@ -169,26 +169,74 @@ extern "C" __global__ void integer_blocks(i64* out, const i64* in, SbReduce p, u
     if ((threadIdx.x & 31u) == 0) out[warp] = lane;
 }
 
-// A block of the tree in 32 columns; `out` is [outer, blocks, inner].
-#define SB_SUM_COLUMNS(NAME, T)                                                         \
+// The same in 32 columns, of fewer rows, so that there are enough blocks.
+#define SB_COLUMN_PART 512ull
+// level: Portable - integers
+extern "C" __global__ void integer_columns(i64* out, const i64* in, SbReduce p, u32 kind,
+                                           i64 first) {
+    __shared__ i64 joined[SB_COLUMN_THREADS][SB_COLUMNS];
+    u64 per_block = (p.inner + SB_COLUMNS - 1) / SB_COLUMNS;
+    u64 row = blockIdx.x / per_block;
+    u64 begin = row % p.blocks * SB_COLUMN_PART;
+    u64 end = p.n - begin < SB_COLUMN_PART ? p.n : begin + SB_COLUMN_PART;
+    u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;
+    bool inside = column < p.inner;
+    const i64* x = in + row / p.blocks * p.n * p.inner + column;
+    i64 lane = first;
+    if (inside) {
+#pragma unroll 8
+        for (u64 i = begin + threadIdx.y; i < end; i += SB_COLUMN_THREADS)
+            lane = sb_join(kind, lane, x[i * p.inner]);
+    }
+    joined[threadIdx.y][threadIdx.x] = lane;
+    __syncthreads();
+    if (threadIdx.y != 0 || !inside) return;
+    for (u32 k = 1; k < SB_COLUMN_THREADS; ++k) lane = sb_join(kind, lane, joined[k][threadIdx.x]);
+    out[row * p.inner + column] = lane;
+}
+
+// A block of the tree in 32 columns; `out` is [outer, blocks, inner]. `R` is what `TERM` takes of the
+// column besides the element `v`.
+#define SB_COLUMN_SUM(T, TERM, R)                                                       \
+    __shared__ SbColumns<1> shared;                                                     \
+    u64 per_block = (p.inner + SB_COLUMNS - 1) / SB_COLUMNS;                            \
+    u64 row = blockIdx.x / per_block;                                                   \
+    u64 first = row % p.blocks * SB_TREE_BLOCK;                                         \
+    u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;                     \
+    bool inside = column < p.inner;                                                     \
+    u64 slab = row / p.blocks;                                                          \
+    const T* x = in + slab * p.n * p.inner + column;                                    \
+    u64 inner = p.inner;                                                                \
+    R;                                                                                  \
+    SbTerms<1> sum = sb_column_block<1>(shared, first, p.n, inside, [=](u64 i) {        \
+        double v = (double)x[i * inner];                                                \
+        return SbTerms<1>{{TERM}};                                                      \
+    });                                                                                 \
+    if (threadIdx.y == 0 && inside) out[row * p.inner + column] = sum.of[0];
+
+#define SB_SUM_COLUMNS(NAME, T, TERM)                                                   \
     extern "C" __global__ void NAME(double* out, const T* in, SbReduce p) {             \
-        __shared__ SbColumns<1> shared;                                                 \
-        u64 per_block = (p.inner + SB_COLUMNS - 1) / SB_COLUMNS;                        \
-        u64 row = blockIdx.x / per_block;                                               \
-        u64 first = row % p.blocks * SB_TREE_BLOCK;                                     \
-        u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;                 \
-        bool inside = column < p.inner;                                                 \
-        const T* x = in + row / p.blocks * p.n * p.inner + column;                      \
-        u64 inner = p.inner;                                                            \
-        SbTerms<1> sum = sb_column_block<1>(shared, first, p.n, inside, [=](u64 i) {    \
-            return SbTerms<1>{{(double)x[i * inner]}};                                  \
-        });                                                                             \
-        if (threadIdx.y == 0 && inside) out[row * p.inner + column] = sum.of[0];        \
+        SB_COLUMN_SUM(T, TERM, )                                                        \
     }
 
 // level: Portable - the tree of the contract, its lanes in the threads of a column
-SB_SUM_COLUMNS(sum_columns_f32, float)
-SB_SUM_COLUMNS(sum_columns_f64, double)
+SB_SUM_COLUMNS(sum_columns_f32, float, v)
+SB_SUM_COLUMNS(sum_columns_f64, double, v)
+SB_SUM_COLUMNS(sum_squares_columns_f32, float, v * v)
+SB_SUM_COLUMNS(sum_squares_columns_f64, double, v * v)
+SB_SUM_COLUMNS(sum_magnitudes_columns_f32, float, sb_abs64(v))
+SB_SUM_COLUMNS(sum_magnitudes_columns_f64, double, sb_abs64(v))
+
+#define SB_SUM_COLUMN_DEVIATIONS(NAME, T)                                               \
+    extern "C" __global__ void NAME(double* out, const T* in, const double* rows,       \
+                                    SbReduce p) {                                       \
+        SB_COLUMN_SUM(T, sb_square(v - r),                                              \
+                      double r = inside ? rows[slab * inner + column] : 0.0)            \
+    }
+
+// level: Portable - the tree of the contract, its lanes in the threads of a column
+SB_SUM_COLUMN_DEVIATIONS(sum_deviations_columns_f32, float)
+SB_SUM_COLUMN_DEVIATIONS(sum_deviations_columns_f64, double)
 
 // Divides in f64 and rounds once.
 // level: Portable - one thread owns one output
@@ -308,8 +356,7 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 SB_EXTREME_BLOCKS(extreme_blocks_f32, float)
 SB_EXTREME_BLOCKS(extreme_blocks_f64, double)
 
-// The same in 32 columns, of fewer rows, so that there are enough blocks.
-#define SB_COLUMN_PART 512ull
+// The same in 32 columns, of fewer rows.
 #define SB_EXTREME_COLUMNS(NAME, T)                                                     \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in, SbReduce p,   \
                                     u32 minimum) {                                      \

@@ -22,8 +22,8 @@ use crate::error::{CudaError, Result};
 
 /// The number of terms of a block of the tree.
 pub(crate) const BLOCK: usize = samebits_numerics::reduce::BLOCK;
-/// The number of rows of a block of columns whose extrema are found; `SB_COLUMN_PART` in
-/// `kernels/reduce.cu`.
+/// The number of rows of a block of columns whose extrema are found or whose integers are joined;
+/// `SB_COLUMN_PART` in `kernels/reduce.cu`.
 const COLUMN_PART: usize = 512;
 /// The number of blocks' extrema that a warp compares.
 const FOUND_BLOCK: usize = 256;
@@ -181,17 +181,26 @@ pub fn integers(
         return Err(CudaError::invalid(op, "there are no elements to choose from"));
     }
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
-    let blocks = n.div_ceil(BLOCK).max(1);
+    let by_columns = inner >= COLUMNS;
+    let blocks = n.div_ceil(if by_columns { COLUMN_PART } else { BLOCK }).max(1);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<i64>(op, outputs)?;
-    kernels::IntegerBlocks {
-        out: &mut out,
-        input: x,
-        p: RawReduce::new(outer, n, inner, blocks),
-        kind: kind as u32,
-        first,
+    let (p, kind_of) = (RawReduce::new(outer, n, inner, blocks), kind as u32);
+    if by_columns {
+        let grid = column_grid(op, product(op, &[outer, blocks])?, inner)?;
+        kernels::IntegerColumns { out: &mut out, input: x, p, kind: kind_of, first }.grid(
+            device,
+            op,
+            grid,
+            COLUMN_BLOCK,
+        )?;
+    } else {
+        kernels::IntegerBlocks { out: &mut out, input: x, p, kind: kind_of, first }.threads(
+            device,
+            op,
+            product(op, &[outputs, 32])?,
+        )?;
     }
-    .threads(device, op, product(op, &[outputs, 32])?)?;
     if blocks == 1 { Ok(out) } else { integers(device, &out, [outer, blocks, inner], kind) }
 }
 
@@ -366,15 +375,22 @@ pub(crate) fn sums<T: Float>(
                 .threads(device, op, threads)?
         };
     }
-    match terms {
-        Terms::Plain if inner >= COLUMNS => {
-            kernels::SumColumns { out: &mut out, input: x, p: raw }.grid(
+    macro_rules! columns {
+        ($kernel:ident $($more:tt)*) => {
+            kernels::$kernel { out: &mut out, input: x, p: raw $($more)* }.grid(
                 device,
                 op,
                 column_grid(op, product(op, &[outer, blocks])?, inner)?,
                 COLUMN_BLOCK,
-            )?;
-        }
+            )?
+        };
+    }
+    let by_columns = inner >= COLUMNS;
+    match terms {
+        Terms::Plain if by_columns => columns!(SumColumns),
+        Terms::Squares if by_columns => columns!(SumSquaresColumns),
+        Terms::Magnitudes if by_columns => columns!(SumMagnitudesColumns),
+        Terms::Deviations(rows) if by_columns => columns!(SumDeviationsColumns, rows),
         Terms::Plain => launch!(SumBlocks),
         Terms::Squares => launch!(SumSquaresBlocks),
         Terms::Magnitudes => launch!(SumMagnitudesBlocks),

@@ -43,8 +43,22 @@ kernels! {
         (write out: f64, read input: T, value p: RawReduce);
     Portable IntegerBlocks [=> "integer_blocks"]
         (write out: i64, read input: i64, value p: RawReduce, value kind: u32, value first: i64);
+    Portable IntegerColumns [=> "integer_columns"]
+        (write out: i64, read input: i64, value p: RawReduce, value kind: u32, value first: i64);
     Portable SumColumns<T: Float> [f32 => "sum_columns_f32", f64 => "sum_columns_f64"]
         (write out: f64, read input: T, value p: RawReduce);
+    Portable SumSquaresColumns<T: Float> [
+        f32 => "sum_squares_columns_f32", f64 => "sum_squares_columns_f64",
+    ]
+        (write out: f64, read input: T, value p: RawReduce);
+    Portable SumMagnitudesColumns<T: Float> [
+        f32 => "sum_magnitudes_columns_f32", f64 => "sum_magnitudes_columns_f64",
+    ]
+        (write out: f64, read input: T, value p: RawReduce);
+    Portable SumDeviationsColumns<T: Float> [
+        f32 => "sum_deviations_columns_f32", f64 => "sum_deviations_columns_f64",
+    ]
+        (write out: f64, read input: T, read rows: f64, value p: RawReduce);
     Portable Finish<T: Float> [f32 => "finish_f32", f64 => "finish_f64"]
         (write out: T, read input: f64, value n: usize, value divisor: f64);
     Portable MendedMeans [=> "mended_means"]
