@@ -154,7 +154,7 @@ pub(crate) fn irregular() -> Vec<Case> {
         case(
             "sparse 1024, 100k elements, by 256",
             100_000,
-            [4100, 8200],
+            [8200, 16400],
             100_000 * 20 + 2 * 1024 * 1024,
             BOTH,
             |run, n, variant| {
