@@ -18,7 +18,7 @@ __device__ __forceinline__ void sb_attention_largest(T* largest, const SbAttenti
     u64 at[TM];
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
-        best[i] = (T)0;
+        best[i] = sb_minus_infinity<T>();
         at[i] = ~0ull;
     }
     for (u64 key0 = 0; key0 < seen; key0 += SIDE) {
@@ -34,7 +34,8 @@ __device__ __forceinline__ void sb_attention_largest(T* largest, const SbAttenti
                 if (query >= p.queries || key >= p.keys) continue;
                 T score = scores[i][j];
                 sb_masked(p, in, matrix, query, key, &score);
-                bool better = sb_preferred(score, key, best[i], at[i], false);
+                // A thread's keys ascend, so the first of equal scores stays.
+                bool better = score > best[i] || score != score;
                 best[i] = better ? score : best[i];
                 at[i] = better ? key : at[i];
             }

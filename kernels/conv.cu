@@ -73,28 +73,15 @@ __device__ __forceinline__ void sb_conv_input_grad(T* grad_in, const T* grad, co
     u64 positions = sb_volume(p.output);
     const T* g = grad + (image * p.groups + group) * p.outputs * positions;
     const T* w = weight + (group * p.outputs * p.inputs + channel % p.inputs) * volume;
+    SbTaps taps[3];
+    for (int d = 0; d < 3; ++d) taps[d] = sb_taps(p, d, at[d]);
     SbChain<T> chain;
     sb_chain_start(&chain);
+    u32 block = 0;
     for (u32 c = 0; c < p.outputs; ++c, g += positions, w += p.inputs * volume) {
-        const T* tap = w;
-        for (u32 a = 0; a < p.kernel[0]; ++a) {
-            u32 d = 0;
-            bool in_d = sb_meets(p, 0, at[0], a, &d);
-            for (u32 b = 0; b < p.kernel[1]; ++b) {
-                u32 h = 0;
-                bool in_h = sb_meets(p, 1, at[1], b, &h);
-                for (u32 e = 0; e < p.kernel[2]; ++e, ++tap) {
-                    u32 v = 0;
-                    if (in_d && in_h && sb_meets(p, 2, at[2], e, &v)) {
-                        chain.acc = sb_fma(
-                            *tap, g[((u64)d * p.output[1] + h) * p.output[2] + v], chain.acc);
-                    }
-                    sb_chain_next(&chain);
-                }
-            }
-        }
+        sb_chain_taps(&chain, &block, c * volume, p, taps, g, w);
     }
-    T value = sb_chain_end(&chain);
+    T value = sb_chain_end_at(&chain, &block, p.outputs * volume);
     grad_in[i] = p.with_bias ? sb_clean(value + bias[channel]) : value;
 }
 
@@ -224,26 +211,13 @@ extern "C" __global__ void conv_depthwise_input_grad_f32(float* grad_in, const f
     u32 at[3];
     sb_coordinates(position, p.input, at);
     const float* g = grad + plane * sb_volume(p.output);
-    const float* w = taps;
+    SbTaps met[3];
+    for (int d = 0; d < 3; ++d) met[d] = sb_taps(p, d, at[d]);
     SbChain<float> chain;
     sb_chain_start(&chain);
-    for (u32 a = 0; a < p.kernel[0]; ++a) {
-        u32 d = 0;
-        bool in_d = sb_meets(p, 0, at[0], a, &d);
-        for (u32 b = 0; b < p.kernel[1]; ++b) {
-            u32 h = 0;
-            bool in_h = sb_meets(p, 1, at[1], b, &h);
-            for (u32 e = 0; e < p.kernel[2]; ++e, ++w) {
-                u32 v = 0;
-                if (in_d && in_h && sb_meets(p, 2, at[2], e, &v)) {
-                    chain.acc =
-                        sb_fma(*w, g[((u64)d * p.output[1] + h) * p.output[2] + v], chain.acc);
-                }
-                sb_chain_next(&chain);
-            }
-        }
-    }
-    float value = sb_chain_end(&chain);
+    u32 block = 0;
+    sb_chain_taps(&chain, &block, 0, p, met, g, (const float*)taps);
+    float value = sb_chain_end_at(&chain, &block, sb_volume(p.kernel));
     grad_in[plane * size + position] =
         p.with_bias ? sb_clean(value + bias[plane % p.groups]) : value;
 }

@@ -2,6 +2,7 @@
 // strided views, casts.
 
 #include "fours.cuh"
+#include "elementary.cuh"
 #include "integer.cuh"
 #include "pow.cuh"
 #include "declared/elementwise.cuh"
@@ -16,7 +17,8 @@
         out[i] = STORE(VALUE);                                                          \
     }
 
-// The same of functions of a few instructions, which only move data: four elements a thread.
+// Four elements a thread: of functions of a few instructions, which only move data, and of those that are
+// called most, whose constants then serve four elements.
 #define SB_UNARY_FOURS(NAME, T, STORE, VALUE)                                           \
     extern "C" __global__ void NAME(T* out, const T* in, u64 n) {                       \
         sb_map(out, in, n, [](T x) { return STORE(VALUE); });                           \
@@ -24,46 +26,46 @@
 
 // level: Portable - one thread owns one output, or four
 SB_UNARY_FOURS(neg_f32, float, sb_canonical, -x)
-SB_UNARY_FOURS(abs_f32, float, sb_canonical, x < 0.0f ? -x : x + 0.0f)
-SB_UNARY(exp_f32, float, sb_canonical, sb_exp(x))
+SB_UNARY_FOURS(abs_f32, float, sb_canonical, sb_abs(x))
+SB_UNARY_FOURS(exp_f32, float, sb_canonical, sb_exp(x))
 SB_UNARY(exp2_f32, float, sb_canonical, sb_exp2(x))
 SB_UNARY(expm1_f32, float, sb_canonical, sb_expm1(x))
-SB_UNARY(log_f32, float, sb_canonical, sb_log(x))
+SB_UNARY_FOURS(log_f32, float, sb_canonical, sb_log(x))
 SB_UNARY(log2_f32, float, sb_canonical, sb_log2(x))
 SB_UNARY(log10_f32, float, sb_canonical, sb_log10(x))
 SB_UNARY(log1p_f32, float, sb_canonical, sb_log1p(x))
 SB_UNARY(rsqrt_f32, float, sb_canonical, sb_rsqrt(x))
 SB_UNARY(sin_f32, float, sb_canonical, sb_sin(x))
 SB_UNARY(cos_f32, float, sb_canonical, sb_cos(x))
-SB_UNARY(erf_f32, float, sb_canonical, sb_erf(x))
+SB_UNARY_FOURS(erf_f32, float, sb_canonical, sb_erf(x))
 SB_UNARY(erfc_f32, float, sb_canonical, sb_erfc(x))
 SB_UNARY_FOURS(sqrt_f32, float, sb_canonical, sb_sqrt(x))
-SB_UNARY(tanh_f32, float, sb_canonical, sb_tanh(x))
-SB_UNARY(sigmoid_f32, float, sb_canonical, sb_sigmoid(x))
+SB_UNARY_FOURS(tanh_f32, float, sb_canonical, sb_tanh(x))
+SB_UNARY_FOURS(sigmoid_f32, float, sb_canonical, sb_sigmoid(x))
 SB_UNARY(sinpi_f32, float, sb_canonical, sb_sinpi(x))
 SB_UNARY(cospi_f32, float, sb_canonical, sb_cospi(x))
-SB_UNARY_FOURS(relu_f32, float, sb_canonical, x <= 0.0f ? 0.0f : x)
+SB_UNARY_FOURS(relu_f32, float, sb_canonical, sb_relu(x))
 SB_UNARY_FOURS(reciprocal_f32, float, sb_canonical, 1.0f / x)
 SB_UNARY_FOURS(square_f32, float, sb_canonical, x * x)
 SB_UNARY_FOURS(neg_f64, double, sb_canonical64, -x)
-SB_UNARY_FOURS(abs_f64, double, sb_canonical64, x < 0.0 ? -x : x + 0.0)
-SB_UNARY(exp_f64, double, sb_canonical64, sb_exp(x))
+SB_UNARY_FOURS(abs_f64, double, sb_canonical64, sb_abs(x))
+SB_UNARY_FOURS(exp_f64, double, sb_canonical64, sb_exp(x))
 SB_UNARY(exp2_f64, double, sb_canonical64, sb_exp2(x))
 SB_UNARY(expm1_f64, double, sb_canonical64, sb_expm1(x))
-SB_UNARY(log_f64, double, sb_canonical64, sb_log(x))
+SB_UNARY_FOURS(log_f64, double, sb_canonical64, sb_log(x))
 SB_UNARY(log2_f64, double, sb_canonical64, sb_log2(x))
 SB_UNARY(log10_f64, double, sb_canonical64, sb_log10(x))
 SB_UNARY(log1p_f64, double, sb_canonical64, sb_log1p(x))
 SB_UNARY(rsqrt_f64, double, sb_canonical64, sb_rsqrt(x))
 SB_UNARY(sin_f64, double, sb_canonical64, sb_sin(x))
 SB_UNARY(cos_f64, double, sb_canonical64, sb_cos(x))
-SB_UNARY(erf_f64, double, sb_canonical64, sb_erf(x))
+SB_UNARY_FOURS(erf_f64, double, sb_canonical64, sb_erf(x))
 SB_UNARY_FOURS(sqrt_f64, double, sb_canonical64, sb_sqrt(x))
-SB_UNARY(tanh_f64, double, sb_canonical64, sb_tanh(x))
-SB_UNARY(sigmoid_f64, double, sb_canonical64, sb_sigmoid(x))
+SB_UNARY_FOURS(tanh_f64, double, sb_canonical64, sb_tanh(x))
+SB_UNARY_FOURS(sigmoid_f64, double, sb_canonical64, sb_sigmoid(x))
 SB_UNARY(sinpi_f64, double, sb_canonical64, sb_sinpi(x))
 SB_UNARY(cospi_f64, double, sb_canonical64, sb_cospi(x))
-SB_UNARY_FOURS(relu_f64, double, sb_canonical64, x <= 0.0 ? 0.0 : x)
+SB_UNARY_FOURS(relu_f64, double, sb_canonical64, sb_relu(x))
 SB_UNARY_FOURS(reciprocal_f64, double, sb_canonical64, 1.0 / x)
 SB_UNARY_FOURS(square_f64, double, sb_canonical64, x * x)
 SB_UNARY_FOURS(neg_i64, i64, sb_wrapped, 0 - (u64)x)
@@ -162,13 +164,6 @@ __device__ __forceinline__ void sb_map_pairs(R* out, const T* left, const T* rig
         sb_map_pairs(out, left, right, p, [](T a, T b) { return STORE(VALUE); });       \
     }
 
-// a * b; a b of 0 makes a zero of any number, also of an infinite one.
-template <typename T>
-__device__ __forceinline__ T sb_weighed(T a, T b) {
-    if (b == (T)0) a = a > (T)1 ? (T)1 : (a < (T)-1 ? (T)-1 : a);
-    return a * b;
-}
-
 #define SB_TRUTH(x) ((unsigned char)((x) ? 1 : 0))
 
 // level: Portable - one thread owns one output, or four
@@ -176,24 +171,24 @@ SB_BINARY_FOURS(add_f32, float, float, sb_canonical, a + b)
 SB_BINARY_FOURS(sub_f32, float, float, sb_canonical, a - b)
 SB_BINARY_FOURS(mul_f32, float, float, sb_canonical, a * b)
 SB_BINARY_FOURS(div_f32, float, float, sb_canonical, a / b)
-SB_BINARY_FOURS(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
-SB_BINARY_FOURS(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY_FOURS(maximum_f32, float, float, sb_canonical, sb_maximum(a, b))
+SB_BINARY_FOURS(minimum_f32, float, float, sb_canonical, sb_minimum(a, b))
 SB_BINARY(pow_f32, float, float, sb_canonical, sb_pow(a, b))
 SB_BINARY_FOURS(weigh_f32, float, float, sb_canonical, sb_weighed(a, b))
-SB_BINARY_FOURS(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : (b <= 0.0f ? 0.0f : b))
-SB_BINARY_FOURS(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
-SB_BINARY_FOURS(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
+SB_BINARY_FOURS(relu_grad_f32, float, float, sb_canonical, sb_relu_grad(a, b))
+SB_BINARY_FOURS(tanh_grad_f32, float, float, sb_canonical, sb_tanh_grad(a, b))
+SB_BINARY_FOURS(sigmoid_grad_f32, float, float, sb_canonical, sb_sigmoid_grad(a, b))
 SB_BINARY_FOURS(add_f64, double, double, sb_canonical64, a + b)
 SB_BINARY_FOURS(sub_f64, double, double, sb_canonical64, a - b)
 SB_BINARY_FOURS(mul_f64, double, double, sb_canonical64, a * b)
 SB_BINARY_FOURS(div_f64, double, double, sb_canonical64, a / b)
-SB_BINARY_FOURS(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
-SB_BINARY_FOURS(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY_FOURS(maximum_f64, double, double, sb_canonical64, sb_maximum(a, b))
+SB_BINARY_FOURS(minimum_f64, double, double, sb_canonical64, sb_minimum(a, b))
 SB_BINARY(pow_f64, double, double, sb_canonical64, sb_pow(a, b))
 SB_BINARY_FOURS(weigh_f64, double, double, sb_canonical64, sb_weighed(a, b))
-SB_BINARY_FOURS(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : (b <= 0.0 ? 0.0 : b))
-SB_BINARY_FOURS(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
-SB_BINARY_FOURS(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
+SB_BINARY_FOURS(relu_grad_f64, double, double, sb_canonical64, sb_relu_grad(a, b))
+SB_BINARY_FOURS(tanh_grad_f64, double, double, sb_canonical64, sb_tanh_grad(a, b))
+SB_BINARY_FOURS(sigmoid_grad_f64, double, double, sb_canonical64, sb_sigmoid_grad(a, b))
 SB_BINARY_FOURS(add_i64, i64, i64, sb_wrapped, (u64)a + (u64)b)
 SB_BINARY_FOURS(sub_i64, i64, i64, sb_wrapped, (u64)a - (u64)b)
 SB_BINARY_FOURS(mul_i64, i64, i64, sb_wrapped, (u64)a * (u64)b)

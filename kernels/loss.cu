@@ -17,9 +17,28 @@ __device__ __forceinline__ double sb_class_sum(u64 n, Term term) {
 
 template <bool COLUMNS, typename T, typename Element>
 __device__ __forceinline__ T sb_class_max(u64 n, Element element) {
+    const int AHEAD = COLUMNS ? 1 : 8;
+    const u32 lanes = COLUMNS ? 1 : 32;
+    T best = sb_minus_infinity<T>();
+    u64 i = COLUMNS ? 0 : threadIdx.x & 31u;
+#pragma unroll 1
+    for (; i + lanes * (AHEAD - 1) < n; i += lanes * AHEAD) {
+        T x[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) x[k] = element(i + lanes * k);
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) best = sb_largest(best, x[k]);
+    }
+#pragma unroll 1
+    for (; i < n; i += lanes) best = sb_largest(best, element(i));
+    if constexpr (!COLUMNS) {
+        for (u32 w = 16; w >= 1; w /= 2) best = sb_largest(best, sb_shuffle_down(best, w));
+        best = sb_shuffle_first(best);
+    }
+    if (best != (T)0) return best;
+    // Of zeros the first decides the sign.
     u64 at = ~0ull;
     if constexpr (COLUMNS) {
-        T best = (T)0;
         for (u64 i = 0; i < n; ++i) {
             T x = element(i);
             bool better = sb_preferred(x, i, best, at, false);
@@ -64,26 +83,31 @@ SB_LOG_SOFTMAX(log_softmax_f64, false, double)
 SB_LOG_SOFTMAX(log_softmax_columns_f32, true, float)
 SB_LOG_SOFTMAX(log_softmax_columns_f64, true, double)
 
-// fma(exp(y), -sum of grad, grad), the sum rounded to f32.
-template <bool COLUMNS, typename T>
-__device__ __forceinline__ void sb_log_softmax_grad(T* out, const T* grad, const T* y,
-                                                    SbClasses p) {
+// fma(exp(y), -sum of g, g), the sum rounded to f32. `gradient` returns, for a row and where it
+// begins, the function that returns g of a class.
+template <bool COLUMNS, typename T, typename Gradient>
+__device__ __forceinline__ void sb_softmax_grad(T* out, const T* y, SbClasses p,
+                                                Gradient gradient) {
     const u32 lanes = COLUMNS ? 1 : 32;
     u64 row = sb_thread() / lanes;
     if (row >= p.outer * p.inner) return;
     u64 first = row / p.inner * p.n * p.inner + row % p.inner;
-    const T* g = grad + first;
     u64 inner = p.inner;
-    T sum = -(T)sb_class_sum<COLUMNS>(p.n, [=](u64 i) { return (double)g[i * inner]; });
+    auto g = gradient(row, first);
+    T sum = -(T)sb_class_sum<COLUMNS>(p.n, [=](u64 i) { return (double)g(i); });
     for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         u64 place = first + i * inner;
-        out[place] = sb_clean(sb_fma(sb_exp(y[place]), sum, grad[place]));
+        out[place] = sb_clean(sb_fma(sb_exp(y[place]), sum, g(i)));
     }
 }
 
 #define SB_LOG_SOFTMAX_GRAD(NAME, COLUMNS, T)                                           \
     extern "C" __global__ void NAME(T* out, const T* grad, const T* y, SbClasses p) {   \
-        sb_log_softmax_grad<COLUMNS>(out, grad, y, p);                                  \
+        u64 inner = p.inner;                                                            \
+        sb_softmax_grad<COLUMNS>(out, y, p, [=](u64 row, u64 first) {                   \
+            const T* g = grad + first;                                                  \
+            return [=](u64 i) { return g[i * inner]; };                                 \
+        });                                                                             \
     }
 
 // level: Portable - one warp or one thread owns one row
@@ -91,6 +115,24 @@ SB_LOG_SOFTMAX_GRAD(log_softmax_grad_f32, false, float)
 SB_LOG_SOFTMAX_GRAD(log_softmax_grad_f64, false, double)
 SB_LOG_SOFTMAX_GRAD(log_softmax_grad_columns_f32, true, float)
 SB_LOG_SOFTMAX_GRAD(log_softmax_grad_columns_f64, true, double)
+
+// The gradient of the softmax y: g = grad * y, rounded.
+#define SB_SOFTMAX_GRAD(NAME, COLUMNS, T)                                               \
+    extern "C" __global__ void NAME(T* out, const T* grad, const T* y, const T* log_y,  \
+                                    SbClasses p) {                                      \
+        u64 inner = p.inner;                                                            \
+        sb_softmax_grad<COLUMNS>(out, log_y, p, [=](u64 row, u64 first) {               \
+            const T* g = grad + first;                                                  \
+            const T* factor = y + first;                                                \
+            return [=](u64 i) { return sb_clean(g[i * inner] * factor[i * inner]); };   \
+        });                                                                             \
+    }
+
+// level: Portable - one warp or one thread owns one row
+SB_SOFTMAX_GRAD(softmax_grad_f32, false, float)
+SB_SOFTMAX_GRAD(softmax_grad_f64, false, double)
+SB_SOFTMAX_GRAD(softmax_grad_columns_f32, true, float)
+SB_SOFTMAX_GRAD(softmax_grad_columns_f64, true, double)
 
 // ---- The negative log-likelihood ----------------------------------------------------------
 
@@ -206,34 +248,92 @@ extern "C" __global__ void nll_finish_f32_atomic(float* out, const float* sums, 
     if (sb_thread() == 0) out[0] = sb_canonical(mean != 0 ? sums[0] / sums[1] : sums[0]);
 }
 
-// -grad * weight / divisor at each target, in f64 and rounded once; +0 elsewhere. `each` is not 0
-// if every position has a gradient of its own.
+// The weight of each position, +0 where nothing counts.
+template <typename T>
+__device__ __forceinline__ void sb_nll_weights(double* weights, const i64* target, const T* weight,
+                                               SbTargets p) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.inner) return;
+    i64 c = target[i];
+    bool counts = c != p.ignore && (u64)c < p.classes;
+    weights[i] = counts ? sb_class_weight(p, weight, c) : 0.0;
+}
+
+// level: Portable - one thread owns one weight
+extern "C" __global__ void nll_weights_f32(double* weights, const i64* target, const float* weight,
+                                           SbTargets p) {
+    sb_nll_weights<float>(weights, target, weight, p);
+}
+
+// level: Portable - one thread owns one weight
+extern "C" __global__ void nll_weights_f64(double* weights, const i64* target,
+                                           const double* weight, SbTargets p) {
+    sb_nll_weights<double>(weights, target, weight, p);
+}
+
+// -grad * weight / divisor at the target of a position that counts, in f64 and rounded once. `each` is
+// not 0 if every position has a gradient of its own.
+template <typename T>
+__device__ __forceinline__ T sb_nll_slope(const T* grad, const i64* target, const T* weight,
+                                          const double* divisor, const SbTargets& p, u32 each,
+                                          u64 position) {
+    double w = sb_class_weight(p, weight, target[position]);
+    double g = (double)grad[each != 0 ? position : 0];
+    return sb_clean((T)(-(g * w) / divisor[0]));
+}
+
+// The gradient at each target; the rest of `out` is +0 already.
 template <typename T>
 __device__ __forceinline__ void sb_nll_grad(T* out, const T* grad, const i64* target,
                                             const T* weight, const double* divisor, SbTargets p,
                                             u32 each, u64* status) {
     u64 i = sb_thread();
-    if (i >= p.outer * p.classes * p.inner) return;
-    u64 position = i / p.inner / p.classes * p.inner + i % p.inner;
-    T value = (T)0;
-    if (sb_counts(p, target, position, status) && sb_target(p, target, position) == i) {
-        double w = sb_class_weight(p, weight, target[position]);
-        double g = (double)grad[each != 0 ? position : 0];
-        value = sb_clean((T)(-(g * w) / divisor[0]));
-    }
-    out[i] = value;
+    if (i >= p.outer * p.inner || !sb_counts(p, target, i, status)) return;
+    out[sb_target(p, target, i)] = sb_nll_slope(grad, target, weight, divisor, p, each, i);
 }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns one position
 extern "C" __global__ void nll_grad_f32(float* out, const float* grad, const i64* target,
                                         const float* weight, const double* divisor, SbTargets p,
                                         u32 each, u64* status) {
     sb_nll_grad<float>(out, grad, target, weight, divisor, p, each, status);
 }
 
-// level: Portable - one thread owns one output
+// level: Portable - one thread owns one position
 extern "C" __global__ void nll_grad_f64(double* out, const double* grad, const i64* target,
                                         const double* weight, const double* divisor, SbTargets p,
                                         u32 each, u64* status) {
     sb_nll_grad<double>(out, grad, target, weight, divisor, p, each, status);
 }
+
+// The gradient of the softmax of that gradient, which is +0 but at the targets.
+template <bool COLUMNS, typename T>
+__device__ __forceinline__ void sb_cross_entropy_grad(T* out, const T* log_probs, const T* grad,
+                                                      const i64* target, const T* weight,
+                                                      const double* divisor, SbTargets p, u32 each,
+                                                      u64* status) {
+    SbClasses classes = {p.outer, p.classes, p.inner};
+    sb_softmax_grad<COLUMNS>(out, log_probs, classes, [=](u64 row, u64 first) {
+        u64 at = ~0ull;
+        T slope = (T)0;
+        if (sb_counts(p, target, row, status)) {
+            at = (u64)target[row];
+            slope = sb_nll_slope(grad, target, weight, divisor, p, each, row);
+        }
+        return [=](u64 i) { return i == at ? slope : (T)0; };
+    });
+}
+
+#define SB_CROSS_ENTROPY_GRAD(NAME, COLUMNS, T)                                                    \
+    extern "C" __global__ void NAME(T* out, const T* log_probs, const T* grad, const i64* target,  \
+                                    const T* weight, const double* divisor, SbTargets p, u32 each, \
+                                    u64* status) {                                                 \
+        sb_cross_entropy_grad<COLUMNS>(out, log_probs, grad, target, weight, divisor, p, each,     \
+                                       status);                                                    \
+    }
+
+// level: Portable - one warp or one thread owns one row
+SB_CROSS_ENTROPY_GRAD(cross_entropy_grad_f32, false, float)
+SB_CROSS_ENTROPY_GRAD(cross_entropy_grad_f64, false, double)
+SB_CROSS_ENTROPY_GRAD(cross_entropy_grad_columns_f32, true, float)
+SB_CROSS_ENTROPY_GRAD(cross_entropy_grad_columns_f64, true, double)

@@ -1,27 +1,23 @@
 // Matrix products in the written order: within each block of 256 k, ascending,
 // acc = fma(a[i][k], b[k][j], acc) from +0; block partials are added in ascending order.
 //
-// A block of threads computes a tile of 64 x 64 or 128 x 128 outputs (tile.cuh). What the blocks of
-// k before add up to is in `out`, so that registers hold the sums of one block only. With `split`,
-// row y of the grid computes block y of k into out[y], and `matmul_combine` adds them: for products
-// whose tiles would leave most of a GPU idle.
+// A block of threads computes a tile of 64 x 64 or 128 x 128 outputs (tile.cuh), and keeps the sums of
+// one block of k and of those before in registers. With `split`, row y of the grid computes block y of
+// k into out[y], and `matmul_combine` adds them: for products whose tiles would leave most of a GPU
+// idle.
 
 #include "tile.cuh"
 #include "declared/matmul.cuh"
 
 #define SB_K_BLOCK 256u
 
-// Adds four sums to those of the blocks before.
+// Writes N sums that lie side by side.
 template <typename T, int N>
-__device__ __forceinline__ void sb_matmul_add(T* out, const T* acc, bool first, bool last) {
-    SbRun<T, N> four;
-    if (!first) four = *(const SbRun<T, N>*)out;
+__device__ __forceinline__ void sb_matmul_write(T* out, const T* sums, bool last) {
+    SbRun<T, N> run;
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-        T value = first ? acc[j] : four.at[j] + acc[j];
-        four.at[j] = last ? sb_clean(value) : value;
-    }
-    *(SbRun<T, N>*)out = four;
+    for (int j = 0; j < N; ++j) run.at[j] = last ? sb_clean(sums[j]) : sums[j];
+    *(SbRun<T, N>*)out = run;
 }
 
 template <typename T, int TM, int TN>
@@ -48,6 +44,7 @@ __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const 
     u32 column = sb_tile_column();
     out += ((blockIdx.y * p.batch + batch) * p.m + row0) * p.n + column0;
     T acc[TM][TN] = {};
+    T total[TM][TN] = {};
     T held_a[SbSource<T, M>::COUNT];
     T held_b[SbSource<T, N>::COUNT];
     u32 depth = left < SB_STAGE ? (u32)left : SB_STAGE;
@@ -65,38 +62,41 @@ __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const 
         }
         sb_multiply<false>(tile_a[stage % 2], tile_b[stage % 2], row, column, 0, acc);
         if (left == 0 || (stage + 1) % (SB_K_BLOCK / SB_STAGE) == 0) {
-            // Without this the compiler holds the places of all outputs in registers.
-            u64 pitch = p.n;
-            asm volatile("" : "+l"(pitch));
             bool first = stage < SB_K_BLOCK / SB_STAGE;
-            bool last = left == 0 && !split;
 #pragma unroll
             for (int i = 0; i < TM; ++i) {
-                u32 m = sb_tile_at<TM>(row, i);
-                if (row0 + m >= p.m) continue;
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) {
-                    u32 n = sb_tile_at<TN>(column, j);
-                    T* to = out + m * pitch + n;
-                    if (p.n % 4 == 0) {
-                        if (column0 + n < p.n) sb_matmul_add<T, 4>(to, acc[i] + j, first, last);
-                    } else {
-#pragma unroll
-                        for (int e = 0; e < 4; ++e) {
-                            if (column0 + n + e < p.n) {
-                                sb_matmul_add<T, 1>(to + e, acc[i] + j + e, first, last);
-                            }
-                        }
-                    }
+                for (int j = 0; j < TN; ++j) {
+                    total[i][j] = first ? acc[i][j] : total[i][j] + acc[i][j];
+                    acc[i][j] = (T)0;
                 }
-#pragma unroll
-                for (int j = 0; j < TN; ++j) acc[i][j] = (T)0;
             }
         }
         if (left == 0) break;
         from_a.store(tile_a[(stage + 1) % 2], held_a);
         from_b.store(tile_b[(stage + 1) % 2], held_b);
         __syncthreads();
+    }
+    bool last = !split;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        u32 m = sb_tile_at<TM>(row, i);
+        if (row0 + m >= p.m) continue;
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+            u32 n = sb_tile_at<TN>(column, j);
+            T* to = out + m * p.n + n;
+            if (p.n % 4 == 0) {
+                if (column0 + n < p.n) sb_matmul_write<T, 4>(to, total[i] + j, last);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    if (column0 + n + e < p.n) {
+                        sb_matmul_write<T, 1>(to + e, total[i] + j + e, last);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -109,7 +109,7 @@ __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const 
 // level: Portable - one thread owns one output, or one block of it, and adds in the written order
 SB_MATMUL(matmul_64x64_f32, float, 4, 4, 3)
 SB_MATMUL(matmul_64x64_f64, double, 4, 4, 2)
-SB_MATMUL(matmul_128x128_f32, float, 8, 8, 2)
+SB_MATMUL(matmul_128x128_f32, float, 8, 8, 1)
 
 template <typename T>
 __device__ __forceinline__ void sb_matmul_combine(T* out, const T* partials, u64 n, u64 blocks) {

@@ -169,7 +169,7 @@ extern "C" __global__ void integer_blocks(i64* out, const i64* in, SbReduce p, u
     if ((threadIdx.x & 31u) == 0) out[warp] = lane;
 }
 
-// The same in 32 columns, of fewer rows, so that there are enough blocks.
+// The same in some columns, of fewer rows, so that there are enough blocks.
 #define SB_COLUMN_PART 512ull
 // level: Portable - integers
 extern "C" __global__ void integer_columns(i64* out, const i64* in, SbReduce p, u32 kind,
@@ -195,7 +195,7 @@ extern "C" __global__ void integer_columns(i64* out, const i64* in, SbReduce p, 
     out[row * p.inner + column] = lane;
 }
 
-// A block of the tree in 32 columns; `out` is [outer, blocks, inner]. `R` is what `TERM` takes of the
+// A block of the tree in some columns; `out` is [outer, blocks, inner]. `R` is what `TERM` takes of the
 // column besides the element `v`.
 #define SB_COLUMN_SUM(T, TERM, R)                                                       \
     __shared__ SbColumns<1> shared;                                                     \
@@ -356,7 +356,7 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 SB_EXTREME_BLOCKS(extreme_blocks_f32, float)
 SB_EXTREME_BLOCKS(extreme_blocks_f64, double)
 
-// The same in 32 columns, of fewer rows.
+// The same in some columns, of fewer rows.
 #define SB_EXTREME_COLUMNS(NAME, T)                                                     \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in, SbReduce p,   \
                                     u32 minimum) {                                      \

@@ -151,12 +151,13 @@ __device__ __forceinline__ double sb_tree(u64 n, Term term) {
     return 0.0;
 }
 
-// A block of the tree over the rows of a matrix, for 32 columns by a block of 32 x 8 threads, so that
-// neighbouring threads read neighbouring elements. Of the 32 lanes of each column a thread holds
-// four. `term(i)` are the `SUMS` terms of row i in this thread's column, and `inside` says whether
+// A block of the tree over the rows of a matrix, for 8 columns by a block of 8 x 32 threads: a thread
+// holds one lane of its column, and the sectors that a warp reads are used whole. `term(i)` are the `SUMS` terms of row i in this thread's column, and `inside` says whether
 // there is one. The threads of row 0 get the partials of their columns.
-#define SB_COLUMNS 32
-#define SB_COLUMN_THREADS 8
+#define SB_COLUMNS 8
+#define SB_COLUMN_THREADS 32
+// The terms that a thread reads before it adds the first.
+#define SB_COLUMN_AHEAD 8
 
 template <int SUMS>
 struct SbColumns {
@@ -166,52 +167,37 @@ struct SbColumns {
 template <int SUMS, typename Term>
 __device__ __forceinline__ SbTerms<SUMS> sb_column_block(SbColumns<SUMS>& shared, u64 first, u64 n,
                                                          bool inside, Term term) {
-    const int HELD = 32 / SB_COLUMN_THREADS;
     u32 x = threadIdx.x;
     u32 y = threadIdx.y;
     u64 end = n - first < SB_TREE_BLOCK ? n : first + SB_TREE_BLOCK;
-    SbTerms<SUMS> lane[HELD];
+    SbTerms<SUMS> lane;
 #pragma unroll
-    for (int k = 0; k < HELD; ++k) {
+    for (int s = 0; s < SUMS; ++s) lane.of[s] = 0.0;
+    auto add = [&](const SbTerms<SUMS>& terms) {
 #pragma unroll
-        for (int s = 0; s < SUMS; ++s) lane[k].of[s] = 0.0;
-    }
+        for (int s = 0; s < SUMS; ++s) lane.of[s] = lane.of[s] + terms.of[s];
+    };
     if (inside) {
         u64 i = first + y;
-// Two rounds of all lanes are read before the first is added.
 #pragma unroll 1
-        for (; i + SB_COLUMN_THREADS * (2 * HELD - 1) < end; i += 64) {
-            SbTerms<SUMS> terms[2 * HELD];
+        for (; i + 32 * (SB_COLUMN_AHEAD - 1) < end; i += 32 * SB_COLUMN_AHEAD) {
+            SbTerms<SUMS> terms[SB_COLUMN_AHEAD];
 #pragma unroll
-            for (int k = 0; k < 2 * HELD; ++k) terms[k] = term(i + SB_COLUMN_THREADS * k);
+            for (int k = 0; k < SB_COLUMN_AHEAD; ++k) terms[k] = term(i + 32 * k);
 #pragma unroll
-            for (int k = 0; k < 2 * HELD; ++k) {
-#pragma unroll
-                for (int s = 0; s < SUMS; ++s)
-                    lane[k % HELD].of[s] = lane[k % HELD].of[s] + terms[k].of[s];
-            }
+            for (int k = 0; k < SB_COLUMN_AHEAD; ++k) add(terms[k]);
         }
-#pragma unroll
-        for (int k = 0; k < 2 * HELD; ++k) {
-            if (i + SB_COLUMN_THREADS * k >= end) continue;
-            SbTerms<SUMS> terms = term(i + SB_COLUMN_THREADS * k);
-#pragma unroll
-            for (int s = 0; s < SUMS; ++s)
-                lane[k % HELD].of[s] = lane[k % HELD].of[s] + terms.of[s];
-        }
+#pragma unroll 1
+        for (; i < end; i += 32) add(term(i));
     }
 #pragma unroll
-    for (int k = 0; k < HELD; ++k) {
-#pragma unroll
-        for (int s = 0; s < SUMS; ++s)
-            shared.lane[s][y + SB_COLUMN_THREADS * k][x] = lane[k].of[s];
-    }
+    for (int s = 0; s < SUMS; ++s) shared.lane[s][y][x] = lane.of[s];
     __syncthreads();
     for (u32 w = 16; w >= 1; w /= 2) {
-        for (u32 r = y; r < w; r += SB_COLUMN_THREADS) {
+        if (y < w) {
 #pragma unroll
             for (int s = 0; s < SUMS; ++s)
-                shared.lane[s][r][x] = shared.lane[s][r][x] + shared.lane[s][r + w][x];
+                shared.lane[s][y][x] = shared.lane[s][y][x] + shared.lane[s][y + w][x];
         }
         __syncthreads();
     }
@@ -219,6 +205,12 @@ __device__ __forceinline__ SbTerms<SUMS> sb_column_block(SbColumns<SUMS>& shared
 #pragma unroll
     for (int s = 0; s < SUMS; ++s) partials.of[s] = shared.lane[s][0][x];
     return partials;
+}
+
+// The larger number, or NaN; of equal ones the first.
+template <typename T>
+__device__ __forceinline__ T sb_largest(T best, T x) {
+    return x > best || x != x ? x : best;
 }
 
 // True if `a` at index `ia` is to be preferred to `b` at `ib`: NaN before all, then the value,

@@ -44,42 +44,74 @@ __device__ __forceinline__ u32 sb_tile_at(u32 t, int i) {
     return i / run * (SB_SIDE * run) + t * run + i % run;
 }
 
-// Four elements from shared memory by one instruction. Of a plain read the compiler would delay what
+// Four elements from shared memory by one instruction, OFFSET bytes after `from`. The offset is part
+// of the instruction, so that a stage needs one address. Of a plain read the compiler would delay what
 // it needs only where a tap is not skipped, and read it on its own.
-__device__ __forceinline__ void sb_read(SbRun<float, 4>* out, const SbRun<float, 4>* from) {
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(out->at[0]), "=f"(out->at[1]), "=f"(out->at[2]), "=f"(out->at[3])
-                 : "l"(__cvta_generic_to_shared(from))
+template <int OFFSET>
+__device__ __forceinline__ void sb_read_four(float* out, u32 from) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+%5];"
+                 : "=f"(out[0]), "=f"(out[1]), "=f"(out[2]), "=f"(out[3])
+                 : "r"(from), "n"(OFFSET)
                  : "memory");
-}
-template <typename R>
-__device__ __forceinline__ void sb_read(R* out, const R* from) {
-    *out = *from;
 }
 
 // A thread's elements of a stage along one side.
-template <int T, typename F>
-__device__ __forceinline__ void sb_operands(const F* stage, u32 t, F (&out)[T]) {
-    const int run = sb_run<T>();
-#pragma unroll
-    for (int i = 0; i < T; i += run) {
-        sb_read((SbRun<F, run>*)(out + i), (const SbRun<F, run>*)(stage + sb_tile_at<T>(t, i)));
-    }
-}
+template <typename F, int T>
+struct SbOperands {
+    const F* from;
 
-// acc[i][j] = fma(a[k][i], b[k][j], acc[i][j]) for the k of a stage, ascending. With SKIP, elements
-// of B with the bits of `skipped` are left out.
-template <bool SKIP, typename T, int TM, int TN>
-__device__ __forceinline__ void sb_multiply(const T* a, const T* b, u32 row, u32 column,
-                                            u32 skipped, T (&acc)[TM][TN]) {
-    // More k at once of many sums would not leave those in registers.
-    const int UNROLL = TM * TN < 64 ? SB_STAGE : 8;
-#pragma unroll UNROLL
-    for (u32 q = 0; q < SB_STAGE; ++q) {
+    __device__ __forceinline__ SbOperands(const F* stage, u32 t) : from(stage + sb_tile_at<T>(t, 0)) {}
+
+    // Those of the Q-th k.
+    template <int Q>
+    __device__ __forceinline__ void read(F (&out)[T]) const {
+        const int run = sb_run<T>();
+        const F* k = from + Q * SB_PITCH(SB_SIDE * T);
+#pragma unroll
+        for (int i = 0; i < T; i += run) {
+            *(SbRun<F, run>*)(out + i) = *(const SbRun<F, run>*)(k + i * SB_SIDE);
+        }
+    }
+
+    __device__ __forceinline__ void skip(u32 n) { from += n * SB_PITCH(SB_SIDE * T); }
+};
+
+// The same of floats in runs of four.
+template <int T>
+struct SbFours {
+    u32 from;
+
+    __device__ __forceinline__ SbFours(const float* stage, u32 t)
+        : from((u32)__cvta_generic_to_shared(stage + sb_tile_at<T>(t, 0))) {}
+
+    template <int Q>
+    __device__ __forceinline__ void read(float (&out)[T]) const {
+        const int k = Q * SB_PITCH(SB_SIDE * T) * sizeof(float);
+        sb_read_four<k>(out, from);
+        if constexpr (T == 8) sb_read_four<k + 4 * SB_SIDE * sizeof(float)>(out + 4, from);
+    }
+
+    __device__ __forceinline__ void skip(u32 n) {
+        from += n * SB_PITCH(SB_SIDE * T) * sizeof(float);
+    }
+};
+template <> struct SbOperands<float, 4> : SbFours<4> {
+    using SbFours::SbFours;
+};
+template <> struct SbOperands<float, 8> : SbFours<8> {
+    using SbFours::SbFours;
+};
+
+// acc[i][j] = fma(a[k][i], b[k][j], acc[i][j]) for k from Q below END, ascending.
+template <int Q, int END, bool SKIP, typename T, int TM, int TN>
+__device__ __forceinline__ void sb_multiply_from(const SbOperands<T, TM>& a,
+                                                 const SbOperands<T, TN>& b, u32 skipped,
+                                                 T (&acc)[TM][TN]) {
+    if constexpr (Q < END) {
         alignas(4 * sizeof(T)) T x[TM];
         alignas(4 * sizeof(T)) T y[TN];
-        sb_operands<TM>(a + q * SB_PITCH(SB_SIDE * TM), row, x);
-        sb_operands<TN>(b + q * SB_PITCH(SB_SIDE * TN), column, y);
+        a.template read<Q>(x);
+        b.template read<Q>(y);
 #pragma unroll
         for (int j = 0; j < TN; ++j) {
             if constexpr (SKIP) {
@@ -88,14 +120,34 @@ __device__ __forceinline__ void sb_multiply(const T* a, const T* b, u32 row, u32
 #pragma unroll
             for (int i = 0; i < TM; ++i) acc[i][j] = sb_fma(x[i], y[j], acc[i][j]);
         }
+        sb_multiply_from<Q + 1, END, SKIP>(a, b, skipped, acc);
     }
 }
 
-// What a thread brings of a strided matrix: COUNT elements of each stage, `step` apart in memory
-// and in the tile, along whichever direction is dense.
+// The same for the k of a stage. With SKIP, elements of B with the bits of `skipped` are left out.
+template <bool SKIP, typename T, int TM, int TN>
+__device__ __forceinline__ void sb_multiply(const T* a, const T* b, u32 row, u32 column,
+                                            u32 skipped, T (&acc)[TM][TN]) {
+    // More k at once of many sums would not leave those in registers.
+    const int UNROLL = TM * TN < 64 ? SB_STAGE : 8;
+    SbOperands<T, TM> from_a(a, row);
+    SbOperands<T, TN> from_b(b, column);
+#pragma unroll 1
+    for (u32 q = 0; q < SB_STAGE; q += UNROLL) {
+        sb_multiply_from<0, UNROLL, SKIP>(from_a, from_b, skipped, acc);
+        from_a.skip(UNROLL);
+        from_b.skip(UNROLL);
+    }
+}
+
+// What a thread brings of a strided matrix: COUNT elements of each stage, along whichever direction is
+// dense. Where that begins at a multiple of 16 bytes, four elements come by one access.
 template <typename T, int SIDE>
 struct SbSource {
     static const int COUNT = SIDE * SB_STAGE / SB_THREADS;
+    // The threads that bring a row of the dense direction, in accesses of four.
+    static const u32 FLAT = SIDE / 4;
+    static const u32 DEEP = SB_STAGE / 4;
     const T* from;
     u64 step;
     u64 stage;
@@ -106,23 +158,49 @@ struct SbSource {
     u32 depth_step;
     // The side's elements that exist.
     u32 sides;
+    bool deep;
+    bool wide;
 
-    // `from` is the element of the tile's first row and first k.
+    // `begin` is the element of the tile's first row and first k.
     __device__ __forceinline__ SbSource(const T* begin, u64 side_stride, u64 k_stride, u64 left) {
-        bool deep = k_stride == 1;
-        side = deep ? threadIdx.x / SB_STAGE : threadIdx.x % SIDE;
-        depth = deep ? threadIdx.x % SB_STAGE : threadIdx.x / SIDE;
-        side_step = deep ? SB_THREADS / SB_STAGE : 0;
-        depth_step = deep ? 0 : SB_THREADS / SIDE;
+        deep = k_stride == 1;
+        sides = left < SIDE ? (u32)left : SIDE;
+        u64 apart = deep ? side_stride : k_stride;
+        wide = sizeof(T) == 4 && COUNT >= 4 && (deep || side_stride == 1) && sides == SIDE &&
+               apart % 4 == 0 && (u64)begin % 16 == 0;
+        u32 across = deep ? (wide ? DEEP : SB_STAGE) : (wide ? FLAT : SIDE);
+        u32 along = threadIdx.x % across * (wide ? 4 : 1);
+        u32 other = threadIdx.x / across;
+        u32 other_step = SB_THREADS / across;
+        side = deep ? other : along;
+        depth = deep ? along : other;
+        side_step = deep ? other_step : 0;
+        depth_step = deep ? 0 : other_step;
         from = begin + side * side_stride + depth * k_stride;
         step = side_step * side_stride + depth_step * k_stride;
         stage = SB_STAGE * k_stride;
-        sides = left < SIDE ? (u32)left : SIDE;
     }
 
     // Brings the next stage, of which `depths` k exist; `none` stands for what does not.
     __device__ __forceinline__ void load(u32 depths, T none, T (&held)[COUNT]) {
-        if (sides == SIDE && depths == SB_STAGE) {
+        if (wide) {
+            // Beyond the end, only k that do not exist are read in whole accesses, and left out.
+#pragma unroll
+            for (int i = 0; i < COUNT / 4; ++i) {
+                SbRun<T, 4> four = {{none, none, none, none}};
+                u32 k = depth + i * depth_step;
+                if (deep && depths < SB_STAGE) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        if (k + e < depths) four.at[e] = from[i * step + e];
+                    }
+                } else if (k < depths) {
+                    four = *(const SbRun<T, 4>*)(from + i * step);
+                }
+#pragma unroll
+                for (int e = 0; e < 4; ++e) held[4 * i + e] = four.at[e];
+            }
+        } else if (sides == SIDE && depths == SB_STAGE) {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) held[i] = from[i * step];
         } else {
@@ -138,7 +216,24 @@ struct SbSource {
     __device__ __forceinline__ void store(T* tile, const T (&held)[COUNT]) const {
         T* to = tile + depth * SB_PITCH(SIDE) + side;
         u32 apart = depth_step * SB_PITCH(SIDE) + side_step;
+        if (wide && !deep) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) to[i * apart] = held[i];
+            for (int i = 0; i < COUNT / 4; ++i) {
+                SbRun<T, 4> four = {{held[4 * i], held[4 * i + 1], held[4 * i + 2],
+                                     held[4 * i + 3]}};
+                *(SbRun<T, 4>*)(to + i * apart) = four;
+            }
+        } else if (wide) {
+#pragma unroll
+            for (int i = 0; i < COUNT / 4; ++i) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    to[i * apart + e * SB_PITCH(SIDE)] = held[4 * i + e];
+                }
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) to[i * apart] = held[i];
+        }
     }
 };

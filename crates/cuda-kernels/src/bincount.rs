@@ -16,7 +16,7 @@ use crate::segments::{ACCUMULATOR, check_addends, round};
 /// The number of values per block.
 const CHUNK: usize = 4096;
 /// The largest number of bins whose exact accumulators fit into a block's shared memory.
-const SHARED_BINS: usize = 256;
+pub(crate) const SHARED_BINS: usize = 256;
 /// The largest number of bins that a block counts in shared memory, and the number of values that
 /// it then takes.
 const COUNTED: usize = 4096;

@@ -214,6 +214,11 @@ impl Algorithm {
             Algorithm::Direct if weight => {
                 time(outputs * blocks as f64 / 256.0, 60.0, 120.0, k.min(block)) + combine()
             }
+            // A thread visits only the taps through which its element meets outputs.
+            Algorithm::Direct if pass == ConvPass::InputGrad => {
+                let met = k / conv.sizes().stride.iter().product::<usize>().max(1);
+                time(outputs / 256.0, 20.0, 40.0, met)
+            }
             Algorithm::Direct => time(outputs / 256.0, 20.0, 40.0, k),
             Algorithm::ImplicitGemm(tile) => tiles(tile, k, 1),
             Algorithm::SplitK(tile) => tiles(tile, k.min(block), blocks) + combine(),

@@ -7,6 +7,7 @@
 //! thread computes it. NaN results are canonical.
 
 pub mod activation;
+pub mod formula;
 pub mod gelu;
 pub mod integer;
 pub mod logits;
@@ -78,8 +79,8 @@ pub fn unary<T: Float>(device: &Device, kind: UnaryKind, x: &Buffer<T>) -> Resul
         };
     }
     launch! {
-        fours: Neg Abs Sqrt Relu Reciprocal Square;
-        threads: Exp Exp2 Expm1 Log Log2 Log10 Log1p Rsqrt Sin Cos Erf Tanh Sigmoid;
+        fours: Neg Abs Exp Log Sqrt Erf Tanh Sigmoid Relu Reciprocal Square;
+        threads: Exp2 Expm1 Log2 Log10 Log1p Rsqrt Sin Cos;
     }
     Ok(out)
 }

@@ -78,6 +78,41 @@ pub fn log_softmax_grad<T: Float>(
     Ok(out)
 }
 
+/// Computes the gradient of the softmax `y`, whose logarithm `log_y` is the result of [`log_softmax`].
+///
+/// # Shapes
+///
+/// All `[outer, n, inner]`.
+///
+/// # Determinism
+///
+/// Portable: as [`log_softmax_grad`], of `grad · y` rounded.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn softmax_grad<T: Float>(
+    device: &Device,
+    grad: &Buffer<T>,
+    y: &Buffer<T>,
+    log_y: &Buffer<T>,
+    shape: [usize; 3],
+) -> Result<Buffer<T>> {
+    let op = "softmax";
+    let (p, elements, rows) = classes(op, shape)?;
+    for (what, buffer) in [("the gradient", grad), ("the result", y), ("its logarithm", log_y)] {
+        expect_len(op, what, buffer, elements)?;
+    }
+    let mut out = device.uninitialised(op, elements)?;
+    if p.in_columns() {
+        kernels::SoftmaxGradColumns { out: &mut out, grad, y, log_y, p }
+            .threads(device, op, rows)?;
+    } else {
+        kernels::SoftmaxGrad { out: &mut out, grad, y, log_y, p }.threads(device, op, rows * 32)?;
+    }
+    Ok(out)
+}
+
 /// The targets of a classification, and their weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a, T> {
@@ -185,34 +220,108 @@ pub fn nll_loss_grad<T: Float>(
     reduction: Reduction,
 ) -> Result<Buffer<T>> {
     let op = "nll_loss";
-    let (raw, positions, elements) = targets.check(op)?;
-    let each = reduction == Reduction::None;
-    expect_len(op, "the gradient", grad, if each { positions } else { 1 })?;
-    let weight = targets.weight.unwrap_or(grad);
+    let slopes = Slopes::new(device, op, grad, &targets, reduction)?;
     let mut reports = device.reports();
-    let divisor = if reduction == Reduction::Mean {
-        // Only the weights of the terms are used, so any log-probabilities of the right length will
-        // do.
-        let zeros = device.zeros_for::<T>(op, elements)?;
-        let (_, weights) = terms(device, op, &zeros, &targets, reports.ignored())?;
-        sums(device, op, &weights, [1, positions, 1], Terms::Plain)?
-    } else {
-        fill(device, 1, 1.0f64)?
-    };
-    let mut out = device.uninitialised(op, elements)?;
+    let mut out = device.zeros_for(op, slopes.elements)?;
     kernels::NllGrad {
         out: &mut out,
         grad,
         target: targets.classes,
-        weight,
-        divisor: &divisor,
-        p: raw,
-        each: u32::from(each),
+        weight: slopes.weight,
+        divisor: &slopes.divisor,
+        p: slopes.raw,
+        each: slopes.each,
         status: reports.noted(),
     }
-    .threads(device, op, elements)?;
-    reports.collect(device, op, targets.classes, raw.classes)?;
+    .threads(device, op, slopes.positions.min(slopes.elements))?;
+    reports.collect(device, op, targets.classes, slopes.raw.classes)?;
     Ok(out)
+}
+
+/// Computes the gradient of [`nll_loss`] of the log-softmax `log_probs` with respect to what the
+/// softmax is taken of.
+///
+/// # Determinism
+///
+/// Portable: [`log_softmax_grad`] of [`nll_loss_grad`].
+///
+/// # Errors
+///
+/// As [`nll_loss`].
+pub fn cross_entropy_grad<T: Float>(
+    device: &Device,
+    grad: &Buffer<T>,
+    log_probs: &Buffer<T>,
+    targets: Targets<'_, T>,
+    reduction: Reduction,
+) -> Result<Buffer<T>> {
+    let op = "cross_entropy";
+    let slopes = Slopes::new(device, op, grad, &targets, reduction)?;
+    expect_len(op, "the log-probabilities", log_probs, slopes.elements)?;
+    let (shape, elements, rows) = classes(op, targets.shape)?;
+    let mut reports = device.reports();
+    let mut out = device.uninitialised(op, elements)?;
+    macro_rules! launch {
+        ($kernel:ident, $threads:expr) => {
+            kernels::$kernel {
+                out: &mut out,
+                log_probs,
+                grad,
+                target: targets.classes,
+                weight: slopes.weight,
+                divisor: &slopes.divisor,
+                p: slopes.raw,
+                each: slopes.each,
+                status: reports.noted(),
+            }
+            .threads(device, op, $threads)?
+        };
+    }
+    if shape.in_columns() {
+        launch!(CrossEntropyGradColumns, rows);
+    } else {
+        launch!(CrossEntropyGrad, rows * 32);
+    }
+    reports.collect(device, op, targets.classes, slopes.raw.classes)?;
+    Ok(out)
+}
+
+/// What the gradients of the targets are computed from.
+struct Slopes<'a, T> {
+    raw: RawTargets,
+    positions: usize,
+    /// The elements of the log-probabilities.
+    elements: usize,
+    /// The weights of the classes, or a dummy that is not read.
+    weight: &'a Buffer<T>,
+    divisor: Buffer<f64>,
+    /// 1 if each position has a gradient of its own.
+    each: u32,
+}
+
+impl<'a, T: Float> Slopes<'a, T> {
+    fn new(
+        device: &Device,
+        op: &'static str,
+        grad: &'a Buffer<T>,
+        targets: &Targets<'a, T>,
+        reduction: Reduction,
+    ) -> Result<Slopes<'a, T>> {
+        let (raw, positions, elements) = targets.check(op)?;
+        let each = reduction == Reduction::None;
+        expect_len(op, "the gradient", grad, if each { positions } else { 1 })?;
+        let weight = targets.weight.unwrap_or(grad);
+        let divisor = if reduction == Reduction::Mean {
+            let mut weights = device.uninitialised(op, positions)?;
+            let target = targets.classes;
+            kernels::NllWeights { weights: &mut weights, target, weight, p: raw }
+                .threads(device, op, positions)?;
+            sums(device, op, &weights, [1, positions, 1], Terms::Plain)?
+        } else {
+            fill(device, 1, 1.0f64)?
+        };
+        Ok(Slopes { raw, positions, elements, weight, divisor, each: u32::from(each) })
+    }
 }
 
 /// Computes the terms of the two sums of a loss.

@@ -28,8 +28,8 @@ const COLUMN_PART: usize = 512;
 /// The number of blocks' extrema that a warp compares.
 const FOUND_BLOCK: usize = 256;
 /// The number of columns of a thread block that sums down a matrix, and the shape of the block.
-const COLUMNS: usize = 32;
-pub(crate) const COLUMN_BLOCK: (u32, u32, u32) = (COLUMNS as u32, 8, 1);
+const COLUMNS: usize = 8;
+pub(crate) const COLUMN_BLOCK: (u32, u32, u32) = (COLUMNS as u32, 32, 1);
 
 /// The operation on the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

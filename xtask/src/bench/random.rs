@@ -6,7 +6,7 @@
 
 pub(crate) mod draw;
 mod families;
-pub(super) mod report;
+pub(crate) mod report;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

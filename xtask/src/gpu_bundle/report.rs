@@ -7,7 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Returns the results in `folder` as two tables in Markdown: the parts, and the times of the cases.
+use super::cases::{self, Scale};
+use crate::bench::random::report::mean;
+
+/// Returns the results in `folder` as tables in Markdown: the parts, the times of the cases, and the
+/// geometric means of each family's ratios.
 pub(super) fn report(folder: &Path) -> Result<String> {
     let mut text = String::from("| part | status | seconds | |\n|---|---|---|---|\n");
     for line in lines(&folder.join("report.jsonl"))? {
@@ -27,11 +31,47 @@ pub(super) fn report(folder: &Path) -> Result<String> {
     );
     let (ours, theirs) =
         (times(&folder.join("bench.jsonl"))?, times(&folder.join("pytorch.jsonl"))?);
+    let families: BTreeMap<String, &str> =
+        cases::cases(Scale(1)).iter().map(|case| (case.title(), case.family)).collect();
+    let mut by_family: BTreeMap<&str, [Vec<f64>; 3]> = BTreeMap::new();
     for (name, levels) in &ours.by_name {
         let peer = theirs.by_name.iter().find(|(other, _)| other == name).map(|(_, levels)| levels);
-        text.push_str(&row(name, levels, peer.unwrap_or(&Levels::new())));
+        let peer = peer.cloned().unwrap_or_default();
+        text.push_str(&row(name, levels, &peer));
+        let of_family = families.get(name).map(|family| by_family.entry(family).or_default());
+        for (found, ratio) in of_family.into_iter().flatten().zip(ratios(levels, &peer)) {
+            found.extend(ratio);
+        }
+    }
+    text.push_str(
+        "\n| family | cases | portable : fastest | portable : PyTorch deterministic | portable : PyTorch default |\n\
+         |---|---|---|---|---|\n",
+    );
+    for (family, all) in &by_family {
+        let shown = |found: &Vec<f64>| match found.is_empty() {
+            true => String::new(),
+            false => format!("{:.2}", mean(found)),
+        };
+        let [fastest, deterministic, default] = all.each_ref().map(shown);
+        let cases = all[0].len();
+        text.push_str(&format!(
+            "| {family} | {cases} | {fastest} | {deterministic} | {default} |\n"
+        ));
     }
     Ok(text)
+}
+
+/// Returns the microseconds of a call at a level.
+fn us(levels: &Levels, level: &str) -> Option<f64> {
+    Some(levels.get(level)?["ms"].as_f64()? * 1e3)
+}
+
+/// Returns the ratios of the portable time to the fastest one, and to PyTorch's with deterministic
+/// algorithms and without.
+fn ratios(ours: &Levels, theirs: &Levels) -> [Option<f64>; 3] {
+    let fast = "not_guaranteed";
+    let others = [us(ours, fast), us(theirs, "portable"), us(theirs, fast)];
+    others.map(|other| Some(us(ours, "portable")? / other?))
 }
 
 /// The replies to the questions about a case, by level.
@@ -58,7 +98,6 @@ fn times(path: &Path) -> Result<Times> {
 
 /// Returns the line of a case: microseconds, ratios of ours to the column before, and GB/s.
 fn row(name: &str, ours: &Levels, theirs: &Levels) -> String {
-    let us = |levels: &Levels, level: &str| Some(levels.get(level)?["ms"].as_f64()? * 1e3);
     let shown = |levels: &Levels, level: &str| match levels.get(level) {
         Some(reply) if reply["error"].is_string() => {
             reply["error"].as_str().unwrap_or_default().replace('|', "/")
@@ -70,10 +109,7 @@ fn row(name: &str, ours: &Levels, theirs: &Levels) -> String {
         }
         None => String::new(),
     };
-    let ratio = |other: Option<f64>| match (us(ours, "portable"), other) {
-        (Some(mine), Some(other)) => format!("{:.2}", mine / other),
-        _ => String::new(),
-    };
+    let ratio = |i: usize| ratios(ours, theirs)[i].map_or_else(String::new, |x| format!("{x:.2}"));
     let bytes = ours.get("portable").and_then(|reply| reply["bytes"].as_f64());
     let rate = match (bytes, us(ours, "portable")) {
         (Some(bytes), Some(us)) => format!("{:.0}", bytes / us / 1e3),
@@ -83,11 +119,11 @@ fn row(name: &str, ours: &Levels, theirs: &Levels) -> String {
         "| {name} | {} | {} | {} | {rate} | {} | {} | {} | {} |\n",
         shown(ours, "portable"),
         shown(ours, "not_guaranteed"),
-        ratio(us(ours, "not_guaranteed")),
+        ratio(0),
         shown(theirs, "portable"),
-        ratio(us(theirs, "portable")),
+        ratio(1),
         shown(theirs, "not_guaranteed"),
-        ratio(us(theirs, "not_guaranteed")),
+        ratio(2),
     )
 }
 
@@ -135,6 +171,6 @@ mod tests {
     #[test]
     fn nothing_is_reported_of_what_did_not_run() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(report(folder.path()).unwrap().lines().count(), 5);
+        assert_eq!(report(folder.path()).unwrap().lines().count(), 8);
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn register_all() {
         affine,
         |calls| with_float!(calls[0].0.x.dtype(), T => affine_all::<T>(&ops_of(calls))),
     );
-    register(portable("composed", FLOATS, EACH, |op: &Formula, _| op.by_steps()));
+    register(portable("steps", FLOATS, EACH, formula));
     register(portable("composed", FLOATS, EACH, |op: &Gelu, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
@@ -120,6 +120,27 @@ pub(super) fn register_all() {
     register(portable("each", &DType::ALL, EACH, |op: &Cast, ()| {
         on(op, |gpu| converted(&gpu, &op.x, op.to))
     }));
+}
+
+/// Computes a formula by one kernel, or step by step if it is too long for that.
+fn formula(op: &Formula, shape: &PerDim) -> Tensors<Tensor> {
+    let whole = on(op, |gpu| {
+        with_float!(op.inputs[0].dtype(), T => {
+            let whole = |input: &Tensor| match input.numel() {
+                1 => gpu.input::<T>(&input.reshape(&[1])?),
+                _ => gpu.input::<T>(&input.expand(shape)?),
+            };
+            let inputs = op.inputs.iter().map(whole).collect::<Result<Vec<_>, Failure>>()?;
+            let buffers: Vec<_> = inputs.iter().map(|input| &**input).collect();
+            let n = shape.iter().product();
+            let out = kernels::formula::formula(gpu.device, &op.steps, &buffers, n)?;
+            out.map(|out| gpu.tensor(out, shape)).transpose()
+        })
+    })?;
+    match whole {
+        Some(tensor) => Ok(tensor),
+        None => op.by_steps(),
+    }
 }
 
 fn binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {

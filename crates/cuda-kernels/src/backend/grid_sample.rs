@@ -4,7 +4,7 @@ use samebits_tensor_core::ops::{GridSample, GridSampleGridGrad, GridSampleInputG
 use samebits_tensor_core::registry::register;
 
 use super::index::EXACT;
-use super::{ARRIVAL, F32, F64, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use super::{F32, F64, FLOATS, Real, Tensors, on, portable, with_float};
 use crate::Variant;
 use crate::grid_sample::{grid_sample, grid_sample_grid_grad, grid_sample_input_grad};
 
@@ -15,15 +15,15 @@ pub(super) fn register_all() {
         "each output adds its taps in row-major order",
         |op: &GridSample, plan| with_float!(op.input.dtype(), T => forward::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, plan| input_grad::<f32>(op, plan, Variant::Atomic)));
+    // The atomic form took longer on an H200, so no tensor is given to it.
     register(portable("exact", F32, EXACT, |op: &GridSampleInputGrad, plan| {
-        input_grad::<f32>(op, plan, Variant::Deterministic)
+        input_grad::<f32>(op, plan)
     }));
     register(portable(
         "ascending",
         F64,
         "added in ascending order of the taps",
-        |op: &GridSampleInputGrad, plan| input_grad::<f64>(op, plan, Variant::Deterministic),
+        |op: &GridSampleInputGrad, plan| input_grad::<f64>(op, plan),
     ));
     register(portable(
         "points",
@@ -41,13 +41,10 @@ fn forward<T: Real>(op: &GridSample, sampling: &Sampling) -> Tensors<Tensor> {
     })
 }
 
-fn input_grad<T: Real>(
-    op: &GridSampleInputGrad,
-    sampling: &Sampling,
-    variant: Variant,
-) -> Tensors<Tensor> {
+fn input_grad<T: Real>(op: &GridSampleInputGrad, sampling: &Sampling) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, grid) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.grid)?);
+        let variant = Variant::Deterministic;
         let out = grid_sample_input_grad(gpu.device, sampling, &grad, &grid, variant)?;
         gpu.tensor(out, &op.input_shape)
     })

@@ -5,10 +5,8 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::registry::register;
 
-use super::{FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
+use super::{FLOATS, Real, Tensors, on, portable, with_float};
 use crate::Variant;
-use crate::elementwise::{BinaryKind, Pairing, binary};
-use crate::launch::Buffer;
 use crate::loss::{self, Targets};
 
 const ROWS: &str =
@@ -71,11 +69,9 @@ fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad, split: Split) -> Tensors<Tenso
 fn softmax_grad<T: Real>(op: &SoftmaxGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
-        let dense = Pairing::Dense(grad.len());
-        let products = binary(gpu.device, BinaryKind::Mul, &grad, &y, dense)?;
         let log_y = gpu.input(&op.log_y)?;
-        let sum = loss::log_softmax_grad(gpu.device, &products, &log_y, split.into())?;
-        gpu.tensor(sum, op.y.shape())
+        let out = loss::softmax_grad(gpu.device, &grad, &y, &log_y, split.into())?;
+        gpu.tensor(out, op.y.shape())
     })
 }
 
@@ -97,40 +93,32 @@ fn nll_loss<T: Real>(op: &NllLoss, split: Split, variant: Variant) -> Tensors<Te
 }
 
 fn nll_loss_grad<T: Real>(op: &NllLossGrad, split: Split) -> Tensors<Tensor> {
-    on(op, |gpu| gpu.tensor(nll_gradient::<T>(&gpu, op, split)?, &op.input_shape))
-}
-
-/// Computes the gradient in two steps, those of [`NllLossGrad`] and of the softmax.
-fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let nll = NllLossGrad {
-            grad: op.grad.clone(),
-            target: op.target.clone(),
-            weight: op.weight.clone(),
+        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let targets = Targets {
+            classes: &target,
+            shape: split.into(),
+            weight: weight.as_deref(),
             ignore_index: op.ignore_index,
-            reduction: op.reduction,
-            input_shape: op.log_probs.shape().to_vec(),
         };
-        let (grad, y) = (nll_gradient::<T>(&gpu, &nll, split)?, gpu.input(&op.log_probs)?);
-        gpu.tensor(
-            loss::log_softmax_grad(gpu.device, &grad, &y, split.into())?,
-            op.log_probs.shape(),
-        )
+        let out = loss::nll_loss_grad(gpu.device, &grad, targets, op.reduction)?;
+        gpu.tensor(out, &op.input_shape)
     })
 }
 
-fn nll_gradient<T: Real>(
-    gpu: &Gpu<'_>,
-    op: &NllLossGrad,
-    split: Split,
-) -> Result<Buffer<T>, Failure> {
-    let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
-    let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
-    let targets = Targets {
-        classes: &target,
-        shape: split.into(),
-        weight: weight.as_deref(),
-        ignore_index: op.ignore_index,
-    };
-    Ok(loss::nll_loss_grad(gpu.device, &grad, targets, op.reduction)?)
+fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad, split: Split) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
+        let log_probs = gpu.input(&op.log_probs)?;
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let targets = Targets {
+            classes: &target,
+            shape: split.into(),
+            weight: weight.as_deref(),
+            ignore_index: op.ignore_index,
+        };
+        let out = loss::cross_entropy_grad(gpu.device, &grad, &log_probs, targets, op.reduction)?;
+        gpu.tensor(out, op.log_probs.shape())
+    })
 }

@@ -1,11 +1,9 @@
-//! Activation functions and gradients that have several steps, from the kernels of single functions.
+//! Activation functions and gradients that have several steps.
 
 use samebits_tensor_core::ops::{CompareKind, RampKind};
 
-use super::gelu::{both, times, within};
-use super::{
-    BinaryKind, Comparable, Pairing, UnaryKind, View, binary, compare, fill, select, unary,
-};
+use super::formula::Steps;
+use super::{BinaryKind, UnaryKind};
 use crate::device::{Device, Float};
 use crate::error::Result;
 use crate::launch::Buffer;
@@ -26,13 +24,17 @@ pub fn silu_backward<T: Float>(
     gate: &Buffer<T>,
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
-    let mut sum = both(device, BinaryKind::Mul, grad, gate)?;
-    if let Some(found) = found {
-        sum = both(device, BinaryKind::Add, found, &sum)?;
+    let inputs: Vec<_> = [grad, x, gate].into_iter().chain(found).collect();
+    let mut s = Steps::of(inputs.len());
+    let mut sum = s.both(BinaryKind::Mul, 0, 2);
+    if found.is_some() {
+        sum = s.both(BinaryKind::Add, 3, sum);
     }
-    let of_gate = both(device, BinaryKind::Mul, grad, &within(device, x, STEADY)?)?;
-    let slope = both(device, BinaryKind::SigmoidGrad, &of_gate, gate)?;
-    both(device, BinaryKind::Add, &sum, &slope)
+    let x = s.within(1, STEADY);
+    let of_gate = s.both(BinaryKind::Mul, 0, x);
+    let slope = s.both(BinaryKind::SigmoidGrad, of_gate, 2);
+    s.both(BinaryKind::Add, sum, slope);
+    s.run(device, &inputs)
 }
 
 /// Computes a smooth form of a ramp; see [`Ramp`](samebits_tensor_core::ops::Ramp).
@@ -40,25 +42,10 @@ pub fn silu_backward<T: Float>(
 /// # Errors
 ///
 /// [`CudaError`](crate::CudaError) if the device fails.
-pub fn ramp<T: Float + Comparable>(
-    device: &Device,
-    kind: RampKind,
-    x: &Buffer<T>,
-) -> Result<Buffer<T>> {
-    let curve = |x: &Buffer<T>| unary(device, UnaryKind::Log1p, &unary(device, UnaryKind::Exp, x)?);
-    match kind {
-        RampKind::LogSigmoid => {
-            let falling = unary(device, UnaryKind::Neg, &unary(device, UnaryKind::Abs, x)?)?;
-            let zero = fill(device, 1, T::from_f64(0.0))?;
-            let low = binary(device, BinaryKind::Minimum, x, &zero, beside_one(&[x.len()]))?;
-            both(device, BinaryKind::Sub, &low, &curve(&falling)?)
-        }
-        RampKind::Softplus { beta, threshold } => {
-            let scaled = times(device, x, beta)?;
-            let curve = times(device, &curve(&scaled)?, 1.0 / beta)?;
-            select(device, &exceeds(device, &scaled, threshold)?, x, &curve)
-        }
-    }
+pub fn ramp<T: Float>(device: &Device, kind: RampKind, x: &Buffer<T>) -> Result<Buffer<T>> {
+    let mut steps = Steps::of(1);
+    ramp_steps(&mut steps, kind, 0);
+    steps.run(device, &[x])
 }
 
 /// Computes the gradient of [`ramp`]; see [`RampGrad`](samebits_tensor_core::ops::RampGrad).
@@ -66,41 +53,53 @@ pub fn ramp<T: Float + Comparable>(
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length) if the buffers differ in length.
-pub fn ramp_backward<T: Float + Comparable>(
+pub fn ramp_backward<T: Float>(
     device: &Device,
     kind: RampKind,
     grad: &Buffer<T>,
     x: &Buffer<T>,
 ) -> Result<Buffer<T>> {
-    let slope = match kind {
+    let mut steps = Steps::of(2);
+    ramp_grad_steps(&mut steps, kind, 0, 1);
+    steps.run(device, &[grad, x])
+}
+
+pub(super) fn ramp_steps(s: &mut Steps, kind: RampKind, x: usize) -> usize {
+    let curve = |s: &mut Steps, x: usize| {
+        let exp = s.unary(UnaryKind::Exp, x);
+        s.unary(UnaryKind::Log1p, exp)
+    };
+    match kind {
         RampKind::LogSigmoid => {
-            unary(device, UnaryKind::Sigmoid, &unary(device, UnaryKind::Neg, x)?)?
+            let size = s.unary(UnaryKind::Abs, x);
+            let falling = s.unary(UnaryKind::Neg, size);
+            let zero = s.number(0.0);
+            let low = s.both(BinaryKind::Minimum, x, zero);
+            let curve = curve(s, falling);
+            s.both(BinaryKind::Sub, low, curve)
         }
         RampKind::Softplus { beta, threshold } => {
-            let scaled = times(device, x, beta)?;
-            let one = fill(device, x.len(), T::from_f64(1.0))?;
-            let slope = unary(device, UnaryKind::Sigmoid, &scaled)?;
-            select(device, &exceeds(device, &scaled, threshold)?, &one, &slope)?
+            let scaled = s.times(x, beta);
+            let curve = curve(s, scaled);
+            let curve = s.times(curve, 1.0 / beta);
+            let threshold = s.number(threshold);
+            s.choose([scaled, threshold], CompareKind::Gt, x, curve)
+        }
+    }
+}
+
+pub(super) fn ramp_grad_steps(s: &mut Steps, kind: RampKind, grad: usize, x: usize) -> usize {
+    let slope = match kind {
+        RampKind::LogSigmoid => {
+            let falling = s.unary(UnaryKind::Neg, x);
+            s.unary(UnaryKind::Sigmoid, falling)
+        }
+        RampKind::Softplus { beta, threshold } => {
+            let scaled = s.times(x, beta);
+            let slope = s.unary(UnaryKind::Sigmoid, scaled);
+            let (one, threshold) = (s.number(1.0), s.number(threshold));
+            s.choose([scaled, threshold], CompareKind::Gt, one, slope)
         }
     };
-    both(device, BinaryKind::Mul, grad, &slope)
-}
-
-/// Compares each element with a bound.
-fn exceeds<T: Float + Comparable>(
-    device: &Device,
-    x: &Buffer<T>,
-    bound: f64,
-) -> Result<Buffer<u8>> {
-    let bound = fill(device, 1, T::from_f64(bound))?;
-    compare(device, CompareKind::Gt, x, &bound, beside_one(&[x.len()]))
-}
-
-/// Pairs each element with the one element of the second operand.
-pub(super) fn beside_one(shape: &[usize]) -> Pairing<'_> {
-    Pairing::Strided {
-        shape,
-        a: View { strides: &[1], offset: 0 },
-        b: View { strides: &[0], offset: 0 },
-    }
+    s.both(BinaryKind::Mul, grad, slope)
 }

@@ -1,10 +1,11 @@
-//! The Gaussian error linear unit and its gradient, from the kernels of single functions.
+//! The Gaussian error linear unit and its gradient.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_tensor_core::ops::GeluForm;
 
-use super::{BinaryKind, Pairing, UnaryKind, View, affine, binary, fill, unary};
+use super::formula::Steps;
+use super::{BinaryKind, UnaryKind};
 use crate::device::{Device, Float};
 use crate::error::Result;
 use crate::launch::Buffer;
@@ -22,8 +23,11 @@ const STEADY: f64 = 64.0;
 ///
 /// [`CudaError`](crate::CudaError) if the device fails.
 pub fn forward<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
-    let share = half_around(device, &odd(device, form, x)?)?;
-    both(device, BinaryKind::Weigh, x, &share)
+    let mut steps = Steps::of(1);
+    let odd = odd(&mut steps, form, 0);
+    let share = steps.affine(odd, 0.5, 0.5);
+    steps.both(BinaryKind::Weigh, 0, share);
+    steps.run(device, &[x])
 }
 
 /// Computes `found + …`: the terms of the gradient in the order that
@@ -39,72 +43,60 @@ pub fn backward<T: Float>(
     x: &Buffer<T>,
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
-    let x = &within(device, x, STEADY)?;
-    let mul = |a: &Buffer<T>, b: &Buffer<T>| both(device, BinaryKind::Mul, a, b);
-    let add = |a: &Buffer<T>, b: &Buffer<T>| both(device, BinaryKind::Add, a, b);
-    let times = |x: &Buffer<T>, factor: f64| times(device, x, factor);
-    let odd = odd(device, form, x)?;
-    let inner = times(&mul(grad, x)?, 0.5)?;
-    let mut sum = mul(grad, &half_around(device, &odd)?)?;
-    if let Some(found) = found {
-        sum = add(found, &sum)?;
+    let inputs: Vec<_> = [grad, x].into_iter().chain(found).collect();
+    let mut steps = Steps::of(inputs.len());
+    let (s, grad) = (&mut steps, 0);
+    let x = s.within(1, STEADY);
+    let odd = odd(s, form, x);
+    let weighed = s.both(BinaryKind::Mul, grad, x);
+    let inner = s.times(weighed, 0.5);
+    let share = s.affine(odd, 0.5, 0.5);
+    let mut sum = s.both(BinaryKind::Mul, grad, share);
+    if found.is_some() {
+        sum = s.both(BinaryKind::Add, 2, sum);
     }
     match form {
         GeluForm::Erf => {
-            let z = times(x, FRAC_1_SQRT_2)?;
-            let square = unary(device, UnaryKind::Neg, &unary(device, UnaryKind::Square, &z)?)?;
-            let bell = times(&unary(device, UnaryKind::Exp, &square)?, FRAC_2_SQRT_PI)?;
-            add(&sum, &times(&mul(&inner, &bell)?, FRAC_1_SQRT_2)?)
+            let z = s.times(x, FRAC_1_SQRT_2);
+            let square = s.unary(UnaryKind::Square, z);
+            let fall = s.unary(UnaryKind::Neg, square);
+            let exp = s.unary(UnaryKind::Exp, fall);
+            let bell = s.times(exp, FRAC_2_SQRT_PI);
+            let product = s.both(BinaryKind::Mul, inner, bell);
+            let slope = s.times(product, FRAC_1_SQRT_2);
+            s.both(BinaryKind::Add, sum, slope);
         }
         GeluForm::Tanh => {
-            let h = times(&both(device, BinaryKind::TanhGrad, &inner, &odd)?, SCALE)?;
-            let k = times(&h, CUBIC)?;
-            let last = mul(&mul(&k, x)?, x)?;
-            let square = unary(device, UnaryKind::Square, x)?;
-            sum = add(&add(&sum, &h)?, &mul(&k, &square)?)?;
-            add(&add(&sum, &last)?, &last)
+            let slope = s.both(BinaryKind::TanhGrad, inner, odd);
+            let h = s.times(slope, SCALE);
+            let k = s.times(h, CUBIC);
+            let once = s.both(BinaryKind::Mul, k, x);
+            let last = s.both(BinaryKind::Mul, once, x);
+            let square = s.unary(UnaryKind::Square, x);
+            let with_h = s.both(BinaryKind::Add, sum, h);
+            let term = s.both(BinaryKind::Mul, k, square);
+            let with_term = s.both(BinaryKind::Add, with_h, term);
+            let with_last = s.both(BinaryKind::Add, with_term, last);
+            s.both(BinaryKind::Add, with_last, last);
         }
     }
+    steps.run(device, &inputs)
 }
 
 /// Computes the function between −1 and 1 that determines the share.
-fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
+fn odd(s: &mut Steps, form: GeluForm, x: usize) -> usize {
     match form {
-        GeluForm::Erf => unary(device, UnaryKind::Erf, &times(device, x, FRAC_1_SQRT_2)?),
+        GeluForm::Erf => {
+            let z = s.times(x, FRAC_1_SQRT_2);
+            s.unary(UnaryKind::Erf, z)
+        }
         GeluForm::Tanh => {
-            let cube = both(device, BinaryKind::Mul, &unary(device, UnaryKind::Square, x)?, x)?;
-            let inner = both(device, BinaryKind::Add, x, &times(device, &cube, CUBIC)?)?;
-            unary(device, UnaryKind::Tanh, &times(device, &inner, SCALE)?)
+            let square = s.unary(UnaryKind::Square, x);
+            let cube = s.both(BinaryKind::Mul, square, x);
+            let term = s.times(cube, CUBIC);
+            let sum = s.both(BinaryKind::Add, x, term);
+            let inner = s.times(sum, SCALE);
+            s.unary(UnaryKind::Tanh, inner)
         }
     }
-}
-
-fn half_around<T: Float>(device: &Device, odd: &Buffer<T>) -> Result<Buffer<T>> {
-    affine(device, odd, T::from_f64(0.5), T::from_f64(0.5))
-}
-
-/// Limits `x` to `±bound`; NaN stays NaN.
-pub(super) fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer<T>> {
-    let [low, high] = [-bound, bound].map(|bound| fill(device, 1, T::from_f64(bound)));
-    let splat = Pairing::Strided {
-        shape: &[x.len()],
-        a: View { strides: &[1], offset: 0 },
-        b: View { strides: &[0], offset: 0 },
-    };
-    let above = binary(device, BinaryKind::Maximum, x, &low?, splat)?;
-    binary(device, BinaryKind::Minimum, &above, &high?, splat)
-}
-
-/// Multiplies with `factor`; the added -0 changes no number.
-pub(super) fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
-    affine(device, x, T::from_f64(factor), T::from_f64(-0.0))
-}
-
-pub(super) fn both<T: Float>(
-    device: &Device,
-    kind: BinaryKind,
-    a: &Buffer<T>,
-    b: &Buffer<T>,
-) -> Result<Buffer<T>> {
-    binary(device, kind, a, b, Pairing::Dense(a.len()))
 }

@@ -1,12 +1,10 @@
-//! The binary cross entropy of logits and its gradient, from the kernels of single functions.
+//! The binary cross entropy of logits and its gradient.
 
 use samebits_tensor_core::ops::{CompareKind, RampKind};
 
-use super::activation::{beside_one, ramp, ramp_backward};
-use super::gelu::both;
-use super::{
-    BinaryKind, Comparable, Pairing, UnaryKind, View, affine, binary, compare, fill, select, unary,
-};
+use super::activation::{ramp_grad_steps, ramp_steps};
+use super::formula::Steps;
+use super::{BinaryKind, UnaryKind};
 use crate::device::{Device, Float};
 use crate::error::Result;
 use crate::launch::Buffer;
@@ -16,25 +14,22 @@ use crate::launch::Buffer;
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length) if the buffers differ in length.
-pub fn logit_loss<T: Float + Comparable>(
+pub fn logit_loss<T: Float>(
     device: &Device,
     x: &Buffer<T>,
     target: &Buffer<T>,
 ) -> Result<Buffer<T>> {
-    let shape = [x.len()];
-    let beside = Pairing::Strided {
-        shape: &shape,
-        a: View { strides: &[0], offset: 0 },
-        b: View { strides: &[1], offset: 0 },
-    };
-    let [lowest, highest] =
-        [f64::NEG_INFINITY, f64::INFINITY].map(|bound| fill(device, 1, T::from_f64(bound)));
-    let weighed = both(device, BinaryKind::Weigh, x, &missed(device, target)?)?;
-    let share = ramp(device, RampKind::LogSigmoid, x)?;
-    let losses = both(device, BinaryKind::Sub, &weighed, &share)?;
-    let limit = binary(device, BinaryKind::Weigh, &highest?, target, beside)?;
-    let is_lowest = compare(device, CompareKind::Eq, x, &lowest?, beside_one(&shape))?;
-    select(device, &is_lowest, &limit, &losses)
+    let mut steps = Steps::of(2);
+    let s = &mut steps;
+    let missed = missed(s, 1);
+    let weighed = s.both(BinaryKind::Weigh, 0, missed);
+    let share = ramp_steps(s, RampKind::LogSigmoid, 0);
+    let losses = s.both(BinaryKind::Sub, weighed, share);
+    let highest = s.number(f64::INFINITY);
+    let limit = s.both(BinaryKind::Weigh, highest, 1);
+    let lowest = s.number(f64::NEG_INFINITY);
+    s.choose([0, lowest], CompareKind::Eq, limit, losses);
+    steps.run(device, &[x, target])
 }
 
 /// Computes the gradient; see [`LogitLossGrad`](samebits_tensor_core::ops::LogitLossGrad).
@@ -42,23 +37,28 @@ pub fn logit_loss<T: Float + Comparable>(
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length) if the buffers differ in length.
-pub fn logit_loss_backward<T: Float + Comparable>(
+pub fn logit_loss_backward<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
     x: &Buffer<T>,
     target: &Buffer<T>,
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
-    let mut sum = both(device, BinaryKind::Mul, grad, &missed(device, target)?)?;
-    if let Some(found) = found {
-        sum = both(device, BinaryKind::Add, found, &sum)?;
+    let inputs: Vec<_> = [grad, x, target].into_iter().chain(found).collect();
+    let mut steps = Steps::of(inputs.len());
+    let s = &mut steps;
+    let missed = missed(s, 2);
+    let mut sum = s.both(BinaryKind::Mul, 0, missed);
+    if found.is_some() {
+        sum = s.both(BinaryKind::Add, 3, sum);
     }
-    let falling = unary(device, UnaryKind::Neg, grad)?;
-    let share = ramp_backward(device, RampKind::LogSigmoid, &falling, x)?;
-    both(device, BinaryKind::Add, &sum, &share)
+    let falling = s.unary(UnaryKind::Neg, 0);
+    let share = ramp_grad_steps(s, RampKind::LogSigmoid, falling, 1);
+    s.both(BinaryKind::Add, sum, share);
+    steps.run(device, &inputs)
 }
 
 /// Computes `1 − target`.
-fn missed<T: Float>(device: &Device, target: &Buffer<T>) -> Result<Buffer<T>> {
-    affine(device, target, T::from_f64(-1.0), T::from_f64(1.0))
+fn missed(s: &mut Steps, target: usize) -> usize {
+    s.affine(target, -1.0, 1.0)
 }

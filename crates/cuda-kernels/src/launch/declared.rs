@@ -6,6 +6,7 @@ pub(crate) mod conv;
 pub(crate) mod ctc;
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
+pub(crate) mod formula;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod linalg;

@@ -190,7 +190,7 @@ type Figure = (&'static str, fn(&Measured) -> Option<f64>);
 const FIGURES: [Figure; 2] = [("time", Measured::ms), ("processor time", Measured::busy)];
 
 /// Returns the geometric mean of positive numbers.
-pub(in crate::bench) fn mean(ratios: &[f64]) -> f64 {
+pub(crate) fn mean(ratios: &[f64]) -> f64 {
     exp(ratios.iter().map(|&ratio| log(ratio)).sum::<f64>() / ratios.len() as f64)
 }
 

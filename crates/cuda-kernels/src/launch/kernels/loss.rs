@@ -22,6 +22,12 @@ kernels! {
         f32 => "log_softmax_grad_columns_f32", f64 => "log_softmax_grad_columns_f64",
     ]
         (write out: T, read grad: T, read y: T, value p: RawClasses);
+    Portable SoftmaxGrad<T: Float> [f32 => "softmax_grad_f32", f64 => "softmax_grad_f64"]
+        (write out: T, read grad: T, read y: T, read log_y: T, value p: RawClasses);
+    Portable SoftmaxGradColumns<T: Float> [
+        f32 => "softmax_grad_columns_f32", f64 => "softmax_grad_columns_f64",
+    ]
+        (write out: T, read grad: T, read y: T, read log_y: T, value p: RawClasses);
     Portable NllEach<T: Float> [f32 => "nll_each_f32", f64 => "nll_each_f64"]
         (
             write out: T, read log_probs: T, read target: i64, read weight: T, value p: RawTargets,
@@ -41,9 +47,25 @@ kernels! {
         );
     NotGuaranteed NllFinishAtomic<T: Float> [f32 => "nll_finish_f32_atomic"]
         (write out: T, read sums: T, value mean: u32);
+    Portable NllWeights<T: Float> [f32 => "nll_weights_f32", f64 => "nll_weights_f64"]
+        (write weights: f64, read target: i64, read weight: T, value p: RawTargets);
     Portable NllGrad<T: Float> [f32 => "nll_grad_f32", f64 => "nll_grad_f64"]
         (
             write out: T, read grad: T, read target: i64, read weight: T, read divisor: f64,
             value p: RawTargets, value each: u32, write status: u64,
+        );
+    Portable CrossEntropyGrad<T: Float> [
+        f32 => "cross_entropy_grad_f32", f64 => "cross_entropy_grad_f64",
+    ]
+        (
+            write out: T, read log_probs: T, read grad: T, read target: i64, read weight: T,
+            read divisor: f64, value p: RawTargets, value each: u32, write status: u64,
+        );
+    Portable CrossEntropyGradColumns<T: Float> [
+        f32 => "cross_entropy_grad_columns_f32", f64 => "cross_entropy_grad_columns_f64",
+    ]
+        (
+            write out: T, read log_probs: T, read grad: T, read target: i64, read weight: T,
+            read divisor: f64, value p: RawTargets, value each: u32, write status: u64,
         );
 }
