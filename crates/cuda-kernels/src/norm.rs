@@ -419,7 +419,12 @@ pub fn rms_norm_grad<T: Float>(
         width,
         start: if alone { -0.0 } else { 0.0 },
     }
-    .grid(device, op, column_grid(op, lanes.div_ceil(COLUMN_BLOCK.1 as usize), width)?, COLUMN_BLOCK)?;
+    .grid(
+        device,
+        op,
+        column_grid(op, lanes.div_ceil(COLUMN_BLOCK.1 as usize), width)?,
+        COLUMN_BLOCK,
+    )?;
     if lanes > 1 {
         let count = product(op, &[blocks, width])?;
         let mut halves = device.uninitialised(op, count)?;

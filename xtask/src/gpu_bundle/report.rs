@@ -115,6 +115,7 @@ fn row(name: &str, ours: &Levels, theirs: &Levels) -> String {
         (Some(bytes), Some(us)) => format!("{:.0}", bytes / us / 1e3),
         _ => String::new(),
     };
+    let name = shortened(name);
     format!(
         "| {name} | {} | {} | {} | {rate} | {} | {} | {} | {} |\n",
         shown(ours, "portable"),
@@ -125,6 +126,20 @@ fn row(name: &str, ours: &Levels, theirs: &Levels) -> String {
         shown(theirs, "not_guaranteed"),
         ratio(2),
     )
+}
+
+/// Returns the name of a case with equal shapes in a row written once, with their number.
+fn shortened(name: &str) -> String {
+    let parts: Vec<&str> = name.split_inclusive("] ").collect();
+    let mut text = String::new();
+    for equal in parts.chunk_by(|a, b| a.trim_end() == b.trim_end() && a.starts_with('[')) {
+        text.push_str(equal[0].trim_end());
+        if equal.len() > 1 {
+            text.push_str(&format!(" x {}", equal.len()));
+        }
+        text.push(' ');
+    }
+    text.trim_end().to_owned()
 }
 
 /// Returns the lines of a file of JSON; none if a part of the bundle did not write it. A last line
@@ -166,6 +181,12 @@ mod tests {
         let row =
             "| sum | 30.0 | 20.0 | 1.50 | 2 | 60.0, not deterministic | 0.50 | out of memory |  |";
         assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
+    fn equal_shapes_are_written_once() {
+        assert_eq!(shortened("adam f32 [8] [8] [8]"), "adam f32 [8] [8] x 2");
+        assert_eq!(shortened("matmul f32 [4 2] [2 4]"), "matmul f32 [4 2] [2 4]");
     }
 
     #[test]

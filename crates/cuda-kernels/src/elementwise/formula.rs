@@ -11,8 +11,9 @@ use crate::launch::declared::formula::{
 use crate::launch::kernels::formula as kernels;
 use crate::launch::{Buffer, Launch};
 
-/// The threads of a block, each of which has a slot for every value.
-const THREADS: u32 = 256;
+/// The threads of a block, each of which has slots for the values of the elements of one access.
+const THREADS: u32 = 128;
+const ACCESS_BYTES: usize = 16;
 const OP: &str = "formula";
 
 /// Computes the last of `steps` for `n` elements; an input has `n` elements, or one that serves all.
@@ -43,7 +44,8 @@ pub fn formula<T: Float>(
     }
     let input = |i: usize| inputs.get(i).copied().unwrap_or(inputs[0]);
     let mut out = device.uninitialised(OP, n)?;
-    let Ok(blocks) = u32::try_from(n.div_ceil(THREADS as usize)) else {
+    let Ok(blocks) = u32::try_from(n.div_ceil(THREADS as usize * (ACCESS_BYTES / size_of::<T>())))
+    else {
         let message = format!("{n} elements are more than one launch can cover");
         return Err(CudaError::invalid(OP, message));
     };

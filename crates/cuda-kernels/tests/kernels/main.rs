@@ -15,6 +15,7 @@ mod device;
 mod elementwise;
 mod embedding;
 mod errors;
+mod formula;
 mod grid_sample;
 mod interpolate;
 mod linalg;

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 /// The largest number of steps.
 pub(crate) const FORMULA_STEPS: usize = 32;
 /// The values that a thread can hold at once.
-pub(crate) const FORMULA_SLOTS: usize = 12;
+pub(crate) const FORMULA_SLOTS: usize = 10;
 /// The largest number of inputs.
 pub(crate) const FORMULA_INPUTS: usize = 5;
 
