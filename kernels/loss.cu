@@ -15,6 +15,8 @@ __device__ __forceinline__ double sb_class_sum(u64 n, Term term) {
     }
 }
 
+// The sign of a largest zero does not matter: it changes only the sign of zeros that are shifted by it,
+// from which the logarithm of the sum is taken, and that is 0 only where one element counts.
 template <bool COLUMNS, typename T, typename Element>
 __device__ __forceinline__ T sb_class_max(u64 n, Element element) {
     const int AHEAD = COLUMNS ? 1 : 8;
@@ -35,20 +37,7 @@ __device__ __forceinline__ T sb_class_max(u64 n, Element element) {
         for (u32 w = 16; w >= 1; w /= 2) best = sb_largest(best, sb_shuffle_down(best, w));
         best = sb_shuffle_first(best);
     }
-    if (best != (T)0) return best;
-    // Of zeros the first decides the sign.
-    u64 at = ~0ull;
-    if constexpr (COLUMNS) {
-        for (u64 i = 0; i < n; ++i) {
-            T x = element(i);
-            bool better = sb_preferred(x, i, best, at, false);
-            best = better ? x : best;
-            at = better ? i : at;
-        }
-        return best;
-    } else {
-        return sb_extreme<T>(n, false, &at, element);
-    }
+    return best;
 }
 
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
