@@ -25,6 +25,7 @@ documents! {
     Glossary "docs/book/glossary.md";
     Benchmarks "docs/book/benchmarks.md";
     CudaCost "docs/book/cuda-cost.md";
+    Gpu "docs/book/gpu.md";
     AddingAnOperator "docs/book/adding-an-operator.md";
     Emulator "docs/book/emulator.md";
     VerifyMath "docs/book/verify-math.md";
