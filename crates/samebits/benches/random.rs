@@ -3,8 +3,8 @@
 //! Reads a line of JSON, does what it says, and prints one: `"limits"` measures the machine,
 //! `{"prepare": case}` makes a case's inputs and warms it up, `{"run": n}` calls it `n` times, and
 //! `{"time": case, "name": .., "level": ..}` does all of this on a device, at a level, and says when
-//! the device is done. `python/benchmarks/random_cases.py` is the same in PyTorch. The environment
-//! sets `THREADS` (2), `DEVICE` (cpu) and `LEVEL` (portable).
+//! the device is done; `"calls"` limits the calls of a batch. `python/benchmarks/random_cases.py` is
+//! the same in PyTorch. The environment sets `THREADS` (2), `DEVICE` (cpu) and `LEVEL` (portable).
 
 #![allow(clippy::mod_module_files, reason = "Cargo takes a file beside this one for a bench")]
 #![allow(clippy::print_stdout, reason = "the replies are what this program is for")]

@@ -5,7 +5,8 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::registry::register;
 
-use super::{FLOATS, Real, Tensors, on, portable, with_float};
+use super::memory::Input;
+use super::{FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
 use crate::Variant;
 use crate::loss::{self, Targets};
 
@@ -75,16 +76,29 @@ fn softmax_grad<T: Real>(op: &SoftmaxGrad, split: Split) -> Tensors<Tensor> {
     })
 }
 
+/// The targets of a loss and the weights of the classes, on the device.
+struct Given<T> {
+    classes: Input<i64>,
+    weight: Option<Input<T>>,
+}
+
+impl<T: Real> Given<T> {
+    fn new(gpu: &Gpu<'_>, target: &Tensor, weight: Option<&Tensor>) -> Result<Given<T>, Failure> {
+        let weight = weight.map(|weight| gpu.input(weight)).transpose()?;
+        Ok(Given { classes: gpu.input(target)?, weight })
+    }
+
+    fn targets(&self, split: Split, ignore_index: i64) -> Targets<'_, T> {
+        let (classes, weight) = (&*self.classes, self.weight.as_deref());
+        Targets { classes, shape: split.into(), weight, ignore_index }
+    }
+}
+
 fn nll_loss<T: Real>(op: &NllLoss, split: Split, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (log_probs, target) = (gpu.input::<T>(&op.log_probs)?, gpu.input(&op.target)?);
-        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
-        let targets = Targets {
-            classes: &target,
-            shape: split.into(),
-            weight: weight.as_deref(),
-            ignore_index: op.ignore_index,
-        };
+        let log_probs = gpu.input::<T>(&op.log_probs)?;
+        let given = Given::new(&gpu, &op.target, op.weight.as_ref())?;
+        let targets = given.targets(split, op.ignore_index);
         let reduction = op.reduction;
         let out = loss::nll_loss(gpu.device, &log_probs, targets, reduction, variant)?;
         let each = reduction == Reduction::None;
@@ -94,14 +108,9 @@ fn nll_loss<T: Real>(op: &NllLoss, split: Split, variant: Variant) -> Tensors<Te
 
 fn nll_loss_grad<T: Real>(op: &NllLossGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
-        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
-        let targets = Targets {
-            classes: &target,
-            shape: split.into(),
-            weight: weight.as_deref(),
-            ignore_index: op.ignore_index,
-        };
+        let grad = gpu.input::<T>(&op.grad)?;
+        let given = Given::new(&gpu, &op.target, op.weight.as_ref())?;
+        let targets = given.targets(split, op.ignore_index);
         let out = loss::nll_loss_grad(gpu.device, &grad, targets, op.reduction)?;
         gpu.tensor(out, &op.input_shape)
     })
@@ -109,15 +118,9 @@ fn nll_loss_grad<T: Real>(op: &NllLossGrad, split: Split) -> Tensors<Tensor> {
 
 fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
-        let log_probs = gpu.input(&op.log_probs)?;
-        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
-        let targets = Targets {
-            classes: &target,
-            shape: split.into(),
-            weight: weight.as_deref(),
-            ignore_index: op.ignore_index,
-        };
+        let (grad, log_probs) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.log_probs)?);
+        let given = Given::new(&gpu, &op.target, op.weight.as_ref())?;
+        let targets = given.targets(split, op.ignore_index);
         let out = loss::cross_entropy_grad(gpu.device, &grad, &log_probs, targets, op.reduction)?;
         gpu.tensor(out, op.log_probs.shape())
     })

@@ -82,8 +82,7 @@ impl Formula {
     /// The number of inputs that a formula may have.
     pub const MOST_INPUTS: usize = 5;
 
-    /// Computes the formula by an operation for each step, unobserved, for devices without a kernel
-    /// that takes it whole.
+    /// Computes the formula by an operation for each step, unobserved, where no kernel takes it whole.
     ///
     /// # Errors
     ///
