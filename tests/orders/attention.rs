@@ -160,6 +160,11 @@ fn calls(dtype: DType) -> Vec<Call> {
         [2, 3, 3, 5, 70, 40, 40],
         [2, 2, 2, 13, 300, 264, 72],
         [3, 2, 2, 2, 15, 64, 64],
+        // Few products: chains side by side.
+        [3, 2, 2, 2, 2, 64, 300],
+        [2, 2, 2, 2, 2, 300, 40],
+        [2, 2, 2, 1, 3, 300, 40],
+        [1, 2, 2, 66, 2, 40, 40],
     ];
     let mut calls = Vec::new();
     for (number, [n, heads, shared, queries, keys, width, features]) in

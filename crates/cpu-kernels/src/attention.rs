@@ -83,6 +83,12 @@ impl<'a, T: Copy> Matrices<'a, T> {
         self.data.get(start..).unwrap_or(&[])
     }
 
+    /// Returns a row of a matrix whose columns are neighbours.
+    #[inline(always)]
+    fn row(&self, matrix: usize, row: usize) -> &'a [T] {
+        &self.from(matrix, row)[..self.sizes[1]]
+    }
+
     /// Returns rows as lanes and columns as steps, from row `row` on.
     fn rows(&self, matrix: usize, row: usize) -> Lanes<'a, T> {
         let [lane_stride, step_stride] = self.strides;

@@ -9,7 +9,7 @@ use samebits_numerics::reduce::LANES;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::products::{InPlace, Panels, block_in_place, columns_of, pack};
+use super::products::{InPlace, Pairs, Panels, are_few, block_in_place, columns_of, pack};
 use super::strips::{Divide, Strip};
 use super::{ATTENTION, Call, Number};
 use crate::arch::{Finish, TileFns, TileMut};
@@ -93,16 +93,28 @@ impl<T: Number> Plan<T> {
         let scores = source.slice(&[keys, self.stride]).map_err(named)?;
         let differences = b.slice(&[keys, self.stride]).map_err(named)?;
         let found = tile.slice(&[rows, self.out_stride]).map_err(named)?;
-        pack(call.query.rows(matrix, first), rows, width, columns, queries);
-        let panels = Panels::packed(queries, width, columns);
-        let mut to = TileMut::from_slice(scores, keys, self.stride);
-        let [key_stride, step_stride] = call.key.strides;
-        for step in (0..width).step_by(K_BLOCK) {
-            let k = K_BLOCK.min(width - step);
-            let keys = (&call.key.from(matrix, 0)[step * step_stride..], key_stride, &self.keys);
-            let panels = (panels, step, k);
-            let finish = Finish { add: step > 0, last: false };
-            block_in_place(self.scores, keys, &self.key_parts, panels, &mut to, finish);
+        let neighbours = call.query.strides[1] == 1 && call.key.strides[1] == 1;
+        if neighbours && are_few(keys, rows, width) {
+            simd::dispatch(Pairs {
+                row: |key| call.key.row(matrix, key),
+                column: |query| call.query.row(matrix, first + query),
+                counts: (keys, rows),
+                out: &mut *scores,
+                stride: self.stride,
+            });
+        } else {
+            pack(call.query.rows(matrix, first), rows, width, columns, queries);
+            let panels = Panels::packed(queries, width, columns);
+            let mut to = TileMut::from_slice(scores, keys, self.stride);
+            let [key_stride, step_stride] = call.key.strides;
+            for step in (0..width).step_by(K_BLOCK) {
+                let k = K_BLOCK.min(width - step);
+                let keys =
+                    (&call.key.from(matrix, 0)[step * step_stride..], key_stride, &self.keys);
+                let panels = (panels, step, k);
+                let finish = Finish { add: step > 0, last: false };
+                block_in_place(self.scores, keys, &self.key_parts, panels, &mut to, finish);
+            }
         }
         simd::dispatch(Weigh {
             scores,

@@ -211,3 +211,68 @@ pub(super) fn block_in_place<T: Real>(
         }
     }
 }
+
+/// The number of rows whose chains run side by side.
+pub(super) const CHAINS: usize = 4;
+
+/// Returns the products of rows, each a chain within blocks of steps.
+#[inline(always)]
+pub(super) fn chains<T: Real>(a: [&[T]; CHAINS], b: [&[T]; CHAINS]) -> [T; CHAINS] {
+    let steps = a[0].len();
+    let mut totals = [T::default(); CHAINS];
+    for block in (0..steps).step_by(K_BLOCK) {
+        let count = K_BLOCK.min(steps - block);
+        let (a, b) = (a.map(|a| &a[block..][..count]), b.map(|b| &b[block..][..count]));
+        let mut sums = [T::default(); CHAINS];
+        for step in 0..count {
+            for i in 0..CHAINS {
+                sums[i] = a[i][step].fma(b[i][step], sums[i]);
+            }
+        }
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = if block > 0 { total.plus(sum) } else { sum };
+        }
+    }
+    totals
+}
+
+/// Computes the products of a few rows with a few columns, `out[row * stride + column]`, from slices
+/// of rows that are steps long: fewer than repay a copy in the order of tiles.
+pub(super) struct Pairs<'a, T, A, B> {
+    /// The slice of a row.
+    pub(super) row: A,
+    /// The slice of a column.
+    pub(super) column: B,
+    pub(super) counts: (usize, usize),
+    pub(super) out: &'a mut [T],
+    pub(super) stride: usize,
+}
+
+/// Returns true if [`Pairs`] compute so many products, each of so many steps, sooner than tiles.
+pub(super) fn are_few(rows: usize, columns: usize, steps: usize) -> bool {
+    const STEPS: usize = 32;
+    rows.saturating_mul(columns) <= CHAINS && steps >= STEPS
+}
+
+impl<'r, T, A, B> simd::Kernel for Pairs<'_, T, A, B>
+where
+    T: Real,
+    A: Fn(usize) -> &'r [T],
+    B: Fn(usize) -> &'r [T],
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Pairs { row, column, counts: (rows, columns), out, stride } = self;
+        // The last chains repeat the last product.
+        let pairs: [(usize, usize); CHAINS] = std::array::from_fn(|i| {
+            let at = i.min(rows * columns - 1);
+            (at / columns, at % columns)
+        });
+        let found = chains(pairs.map(|(i, _)| row(i)), pairs.map(|(_, j)| column(j)));
+        for ((i, j), found) in pairs.into_iter().zip(found) {
+            out[i * stride + j] = found;
+        }
+    }
+}

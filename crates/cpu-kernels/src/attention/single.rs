@@ -4,6 +4,7 @@
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
+use super::products::{CHAINS, chains};
 use super::{ATTENTION, Call, Matrices, Number, Upstream};
 use crate::error::Result;
 use crate::gemm::{K_BLOCK, Real};
@@ -11,8 +12,6 @@ use crate::{memory, parallel};
 
 /// The number of elements of queries and results that justifies the hand-over to another thread.
 const TASK: usize = 1 << 15;
-/// The number of queries whose chains run side by side.
-const ROWS: usize = 4;
 
 /// Returns true if the averages are computed here.
 pub(super) fn suits<T: Number>(call: &Call<'_, T>) -> bool {
@@ -93,30 +92,9 @@ impl<'a, T: Number> Rows<'a, T> {
 
     /// Returns rows from `first` on, and the last one again for those after `end`.
     #[inline(always)]
-    fn group(&self, first: usize, end: usize) -> [&'a [T]; ROWS] {
+    fn group(&self, first: usize, end: usize) -> [&'a [T]; CHAINS] {
         std::array::from_fn(|i| self.row((first + i).min(end - 1)))
     }
-}
-
-/// Returns the products of rows, each a chain within blocks of steps.
-#[inline(always)]
-fn products<T: Number>(a: [&[T]; ROWS], b: [&[T]; ROWS]) -> [T; ROWS] {
-    let steps = a[0].len();
-    let mut totals = [T::ZERO; ROWS];
-    for block in (0..steps).step_by(K_BLOCK) {
-        let count = K_BLOCK.min(steps - block);
-        let (a, b) = (a.map(|a| &a[block..][..count]), b.map(|b| &b[block..][..count]));
-        let mut sums = [T::ZERO; ROWS];
-        for step in 0..count {
-            for i in 0..ROWS {
-                sums[i] = a[i][step].fma(b[i][step], sums[i]);
-            }
-        }
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total = if block > 0 { total.plus(sum) } else { sum };
-        }
-    }
-    totals
 }
 
 struct Averages<'a, T> {
@@ -139,9 +117,9 @@ impl<T: Number> Kernel for Averages<'_, T> {
         let key = Rows { matrices: call.key, queries, repeats: true };
         let value = Rows { matrices: call.value, queries, repeats: true };
         let end = first + largest.len();
-        let results = largest.chunks_mut(ROWS).zip(sums.chunks_mut(ROWS));
-        for (at, (largest, sums)) in (first..).step_by(ROWS).zip(results) {
-            let scores = products(query.group(at, end), key.group(at, end));
+        let results = largest.chunks_mut(CHAINS).zip(sums.chunks_mut(CHAINS));
+        for (at, (largest, sums)) in (first..).step_by(CHAINS).zip(results) {
+            let scores = chains(query.group(at, end), key.group(at, end));
             for ((&score, largest), sum) in scores.iter().zip(largest).zip(sums) {
                 *largest = Real::canonical(score);
                 // e^(score - largest) is 1 or NaN.
@@ -188,10 +166,10 @@ impl<T: Number> Kernel for Gradients<'_, T> {
         let rows = weights.len() / 2;
         let (weights, of_scores) = weights.split_at_mut(rows);
         let end = first + rows;
-        let results = weights.chunks_mut(ROWS).zip(of_scores.chunks_mut(ROWS));
-        for (at, (weights, of_scores)) in (first..).step_by(ROWS).zip(results) {
-            let scores = products(query.group(at, end), key.group(at, end));
-            let of_weights = products(value.group(at, end), grad.group(at, end));
+        let results = weights.chunks_mut(CHAINS).zip(of_scores.chunks_mut(CHAINS));
+        for (at, (weights, of_scores)) in (first..).step_by(CHAINS).zip(results) {
+            let scores = chains(query.group(at, end), key.group(at, end));
+            let of_weights = chains(value.group(at, end), grad.group(at, end));
             for (i, (weight, of_score)) in weights.iter_mut().zip(of_scores).enumerate() {
                 let difference = [scores[i] - upstream.largest[at + i]];
                 *weight = T::ONE;

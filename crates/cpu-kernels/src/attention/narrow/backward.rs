@@ -8,7 +8,9 @@ use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::Hidden;
 use crate::arch::{Finish, TileFns, TileMut};
-use crate::attention::products::{InPlace, Panels, block_in_place, columns_of, pack};
+use crate::attention::products::{
+    InPlace, Pairs, Panels, are_few, block_in_place, columns_of, pack,
+};
 use crate::attention::sums::{Sums, buffer_len};
 use crate::attention::{ATTENTION, Call, Matrices, Number, Upstream, whole};
 use crate::error::Result;
@@ -149,6 +151,17 @@ impl<T: Number> Gradients<T> {
             (&call.query, &call.key, &self.keys, width, &mut *buffers.weights),
             (&upstream.grad, &call.value, &self.values, features, &mut *buffers.scores),
         ] {
+            let neighbours = source.strides[1] == 1 && rows_of.strides[1] == 1;
+            if neighbours && are_few(keys, rows, total) {
+                simd::dispatch(Pairs {
+                    row: |key| rows_of.row(matrix, key),
+                    column: |query| source.row(matrix, first + query),
+                    counts: (keys, rows),
+                    out,
+                    stride: self.stride,
+                });
+                continue;
+            }
             let columns = &mut buffers.columns[..rows.next_multiple_of(tile) * total];
             pack(source.rows(matrix, first), rows, total, tile, columns);
             let panels = Panels::packed(columns, total, tile);
