@@ -164,7 +164,7 @@ fn calls(dtype: DType) -> Vec<Call> {
         [3, 2, 2, 2, 2, 64, 300],
         [2, 2, 2, 2, 2, 300, 40],
         [2, 2, 2, 1, 3, 300, 40],
-        [1, 2, 2, 66, 2, 40, 40],
+        [1, 2, 2, 258, 2, 40, 40],
     ];
     let mut calls = Vec::new();
     for (number, [n, heads, shared, queries, keys, width, features]) in
