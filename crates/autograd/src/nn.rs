@@ -3,7 +3,7 @@
 //! A model is a plain struct of tensors and layers with `#[derive(Module)]` and a method
 //! `forward(&self, ..)` of any signature:
 //!
-//! ```
+//! ```standalone_crate
 //! # extern crate samebits_autograd as samebits;
 //! use samebits::nn::{self, Conv2d, Dropout, Flatten, Layer, Linear, MaxPool2d, Module, ReLU};
 //! use samebits::{Result, Tensor, sequential};

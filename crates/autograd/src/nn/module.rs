@@ -26,7 +26,7 @@ use crate::{Tensor, functional};
 ///
 /// # Examples
 ///
-/// ```
+/// ```standalone_crate
 /// # extern crate samebits_autograd as samebits;
 /// use samebits::nn::{Embedding, Layer, Linear, Module};
 /// use samebits::{Result, Tensor};
@@ -270,7 +270,7 @@ pub trait Module {
 ///
 /// # Examples
 ///
-/// ```
+/// ```standalone_crate
 /// # extern crate samebits_autograd as samebits;
 /// use samebits::nn::{self, Module};
 /// use samebits::{DType, Tensor};

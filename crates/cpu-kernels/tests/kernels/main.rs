@@ -1,5 +1,6 @@
-//! Kernels against naive oracles: one program, so that the kernels are compiled for their tests once.
+//! Kernels against naive oracles, and with hostile arguments: one program, so that the kernels are compiled for their tests once.
 
+mod arguments;
 mod bincount;
 mod blocks;
 mod embedding;
@@ -8,6 +9,7 @@ mod exact;
 mod flushed;
 mod formula;
 mod grid_sample;
+mod hostile;
 mod index;
 mod integer;
 mod interpolate;

@@ -25,10 +25,10 @@ mod table;
 mod tagger;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-pub(crate) type Example = (&'static str, &'static str, fn() -> Result<()>);
+type Example = (&'static str, &'static str, fn() -> Result<()>);
 
 /// The examples: name, contents, program.
-pub(crate) const EXAMPLES: &[Example] = &[
+const EXAMPLES: &[Example] = &[
     ("device", "one training on the CPU and on a CUDA device", device::run),
     ("digits", "a convolutional network on handwritten digits", digits::run),
     ("flags", "switches of PyTorch, and the levels behind them", flags::run),
@@ -58,8 +58,31 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn run(wanted: &str) -> Result<()> {
+fn run(wanted: &str) -> Result<()> {
     let found = EXAMPLES.iter().find(|(name, ..)| *name == wanted);
     let (.., run) = found.ok_or_else(|| format!("no example is called {wanted:?}"))?;
     run()
+}
+
+#[cfg(test)]
+mod tests {
+    macro_rules! examples {
+        ($($name:ident)*) => {$(
+            #[test]
+            fn $name() {
+                super::run(stringify!($name)).unwrap();
+            }
+        )*
+
+            #[test]
+            fn every_example_has_a_test() {
+                let names = [$(stringify!($name)),*];
+                assert!(super::EXAMPLES.iter().map(|(name, ..)| *name).eq(names));
+            }
+        };
+    }
+
+    examples! {
+        device digits flags generators kernels loader own_operation pinned pytorch_model recommender recorded refused resumed shards speech table tagger
+    }
 }

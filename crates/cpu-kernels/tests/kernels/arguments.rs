@@ -1,10 +1,6 @@
 //! Hostile sizes, parameters and indices give a typed error that names the operation, or the right
 //! result; never a panic, a hang or an unwritten output.
 
-#[path = "../shapes/pool.rs"]
-mod pool;
-#[path = "../shapes/sampling.rs"]
-mod sampling;
 mod windows;
 
 use std::fmt::Display;

@@ -1,11 +1,9 @@
 //! Absurd sizes, strides and parameters give a result or an error that names the operation; never a
 //! panic, a crash or an endless computation.
 
-mod invariance;
-
 use std::fmt::{Debug, Display};
 
-use invariance::{Random, bits};
+use crate::invariance::{Random, bits};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cpu_kernels::conv_algorithms::{Algorithm, ConvPass};

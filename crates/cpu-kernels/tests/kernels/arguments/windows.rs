@@ -14,9 +14,9 @@ use samebits_cpu_kernels::pooling::{
     fractional_max_pool, max_pool, max_pool_backward, max_unpool, max_unpool_backward,
 };
 
+use super::{HALF, MAX, refused};
 use crate::pool::pool;
 use crate::sampling::sampling;
-use crate::{HALF, MAX, refused};
 
 #[test]
 fn windows() {
