@@ -9,6 +9,7 @@
 //! ([`samebits_numerics::reduce::Normal`]).
 
 mod columns;
+mod narrow;
 mod rms;
 mod rows;
 
@@ -359,6 +360,9 @@ pub fn layer_norm_backward<T: Float>(
         });
         let statistics = fpenv::ieee(|| memory::collected(LAYER, known))?;
         return rows::few_rows_backward([grad, x], weight, &statistics, grad_x);
+    }
+    if width <= LANES {
+        return narrow::layer_norm_backward([grad, x], weight, [mean, rstd], eps, grad_x);
     }
     // Rows that share a lane of the tree are processed together: the sums of their weight and bias
     // gradients stay in a cache, and so does each row while all its results are computed.
