@@ -27,19 +27,82 @@ pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) ->
         return log_softmax(x, size, out);
     }
     expect_len(SOFTMAX, "x", x.len(), out.len())?;
+    if size == 1 {
+        // The logarithm of 1, or NaN: each element is the largest of its row.
+        parallel::pieces(out, |start, out| {
+            for (out, (&x, &largest)) in out.iter_mut().zip(x[start..].iter().zip(&x[start..])) {
+                *out = (x - largest).canonical();
+            }
+        });
+        return Ok(());
+    }
     let slab = size * inner;
+    let slabs = |x: &[T], inner: usize, out: &mut [T]| {
+        let slab = size * inner;
+        let some = (TOGETHER / slab).max(1);
+        let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
+        let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
+        let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
+        simd::dispatch(Forward { x, size, inner, out, exps, maxima, sums });
+        Ok(())
+    };
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
-            let x = &x[start..][..out.len()];
-            let some = (TOGETHER / slab).max(1);
-            let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
-            let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
-            let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
-            simd::dispatch(Forward { x, size, inner, out, exps, maxima, sums });
-            Ok(())
+            slabs(&x[start..][..out.len()], inner, out)
         });
     }
+    if size <= TILED {
+        return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
+    }
     fpenv::ieee(|| large(x, split, out))
+}
+
+/// The largest number of rows of a slab whose columns are computed in tiles.
+const TILED: usize = 1024;
+
+/// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and out of a
+/// cache.
+fn by_tiles<T: Elementary, const N: usize>(
+    inputs: [&[T]; N],
+    split: Split,
+    out: &mut [T],
+    f: impl Fn([&[T]; N], usize, &mut [T]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    let Split { outer, size, inner } = split;
+    let columns = (CHUNK / 2 / size).max(TILE / 2).min(inner);
+    let per_slab = inner.div_ceil(columns);
+    let mut tiles = memory::with_capacity(SOFTMAX, outer * per_slab)?;
+    for _ in 0..outer * per_slab {
+        tiles.push(memory::with_capacity(SOFTMAX, size)?);
+    }
+    for (row, out) in out.chunks_exact_mut(inner).enumerate() {
+        for (tile, out) in out.chunks_mut(columns).enumerate() {
+            tiles[row / size * per_slab + tile].push(out);
+        }
+    }
+    let scratch = || memory::filled(SOFTMAX, (N + 1) * size * columns, T::ZERO);
+    parallel::chunks_mut(&mut tiles, 1).enumerate().try_for_each_with(
+        scratch,
+        |scratch, (number, tile)| {
+            let tile = &mut tile[0];
+            let start = number / per_slab * size * inner + number % per_slab * columns;
+            let columns = tile[0].len();
+            let mut parts = scratch.chunks_exact_mut(size * columns);
+            let copied = inputs.map(|input| {
+                let part = parts.next().unwrap_or_default();
+                for (row, to) in part.chunks_exact_mut(columns).enumerate() {
+                    to.copy_from_slice(&input[start + row * inner..][..columns]);
+                }
+                &*part
+            });
+            let made = parts.next().unwrap_or_default();
+            f(copied, columns, made)?;
+            for (to, from) in tile.iter_mut().zip(made.chunks_exact(columns)) {
+                to.copy_from_slice(from);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Computes [`log_softmax_along`] of slabs that threads share: statistics of all columns, then all
@@ -105,16 +168,21 @@ pub fn log_softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
+        let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
+        simd::dispatch(SlabSums { x: grad, size, inner, sums });
+        let sums = &rounded(sums)?[..];
+        simd::dispatch(Backward { grad, y, first: 0, size, inner, sums, out });
+        Ok(())
+    };
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
-            let (grad, y) = (&grad[range.clone()], &y[range]);
-            simd::dispatch(SlabSums { x: grad, size, inner, sums });
-            let sums = &rounded(sums)?[..];
-            simd::dispatch(Backward { grad, y, first: 0, size, inner, sums, out });
-            Ok(())
+            slabs([&grad[range.clone()], &y[range]], inner, out)
         });
+    }
+    if size <= TILED {
+        return by_tiles([grad, y], split, out, slabs);
     }
     let mut sums = memory::zeroed(SOFTMAX, outer * inner)?;
     for (x, sums) in grad.chunks_exact(slab).zip(sums.chunks_exact_mut(inner)) {
@@ -150,17 +218,22 @@ pub fn softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
+        let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
+        simd::dispatch(Products { grad, y, out });
+        simd::dispatch(SlabSums { x: out, size, inner, sums });
+        let sums = &rounded(sums)?[..];
+        simd::dispatch(OfSoftmax { y, first: 0, size, inner, sums, out });
+        Ok(())
+    };
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
-            let (grad, y) = (&grad[range.clone()], &y[range]);
-            simd::dispatch(Products { grad, y, out });
-            simd::dispatch(SlabSums { x: out, size, inner, sums });
-            let sums = &rounded(sums)?[..];
-            simd::dispatch(OfSoftmax { y, first: 0, size, inner, sums, out });
-            Ok(())
+            slabs([&grad[range.clone()], &y[range]], inner, out)
         });
+    }
+    if size <= TILED {
+        return by_tiles([grad, y], split, out, slabs);
     }
     parallel::pieces(out, |start, out| {
         let range = start..start + out.len();
