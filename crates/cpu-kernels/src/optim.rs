@@ -17,7 +17,8 @@ use crate::memory;
 use crate::parallel::{CHUNK, chunks_mut};
 use samebits_numerics::fpenv;
 
-/// Computes a step of stochastic gradient descent; `velocity` is `None` in the first step.
+/// Computes a step of stochastic gradient descent; `velocity` is `None` in the first step. Without momentum
+/// nothing is written to `new_velocity`, which may be empty.
 ///
 /// # Errors
 ///
@@ -36,9 +37,20 @@ pub fn sgd_step<T: Float>(
     expect_len(OP, "grad", grad.len(), n)?;
     expect_len(OP, "velocity", velocity.map_or(n, <[T]>::len), n)?;
     expect_len(OP, "new_param", new_param.len(), n)?;
+    let scratch = || Scratch::new(OP, n);
+    if params.momentum == 0.0 {
+        let outputs = chunks_mut(new_param, CHUNK).enumerate();
+        return outputs.try_for_each_with(scratch, |scratch, (i, new_param)| {
+            let range = i * CHUNK..i * CHUNK + new_param.len();
+            scratch.written([new_param], |[new_param]| {
+                let (param, grad) = (&param[range.clone()], &grad[range]);
+                simd::dispatch(Descent { params, param, grad, new_param });
+            });
+            Ok(())
+        });
+    }
     expect_len(OP, "new_velocity", new_velocity.len(), n)?;
     let outputs = chunks_mut(new_param, CHUNK).zip(chunks_mut(new_velocity, CHUNK));
-    let scratch = || Scratch::new(OP, n);
     outputs.enumerate().try_for_each_with(scratch, |scratch, (i, (new_param, new_velocity))| {
         let range = i * CHUNK..i * CHUNK + new_param.len();
         scratch.written([new_param, new_velocity], |[new_param, new_velocity]| {
@@ -137,6 +149,37 @@ pub fn adam_step<T: Float>(
     )
 }
 
+/// A step without momentum.
+struct Descent<'a, T> {
+    params: &'a SgdParams,
+    param: &'a [T],
+    grad: &'a [T],
+    new_param: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Descent<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let n = self.param.len();
+        let (grad, new_param) = (&self.grad[..n], &mut self.new_param[..n]);
+        let lr = T::from_f64(-self.params.lr);
+        let decayed = decayed(self.params, self.param, grad);
+        for i in 0..n {
+            new_param[i] = lr.mul_add(decayed(i), self.param[i]).canonical();
+        }
+    }
+}
+
+/// Returns the gradient of each element with its share of the parameter.
+#[inline(always)]
+fn decayed<T: Float>(params: &SgdParams, param: &[T], grad: &[T]) -> impl Fn(usize) -> T {
+    let decay = T::from_f64(params.weight_decay);
+    let decays = params.weight_decay != 0.0;
+    move |i| if decays { decay.mul_add(param[i], grad[i]) } else { grad[i] }
+}
+
+/// A step with momentum.
 struct Sgd<'a, T> {
     params: &'a SgdParams,
     param: &'a [T],
@@ -150,37 +193,28 @@ impl<T: Float> Kernel for Sgd<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let decay = T::from_f64(self.params.weight_decay);
         let momentum = T::from_f64(self.params.momentum);
         let fresh = T::from_f64(1.0 - self.params.dampening);
         let lr = T::from_f64(-self.params.lr);
-        let has_momentum = self.params.momentum != 0.0;
         let n = self.param.len();
         let (grad, new_param) = (&self.grad[..n], &mut self.new_param[..n]);
         let new_velocity = &mut self.new_velocity[..n];
-        let decayed = |i: usize| {
-            if self.params.weight_decay == 0.0 {
-                grad[i]
-            } else {
-                decay.mul_add(self.param[i], grad[i])
-            }
-        };
+        let decayed = decayed(self.params, self.param, grad);
         match self.velocity {
-            Some(velocity) if has_momentum => {
+            Some(velocity) => {
                 let velocity = &velocity[..n];
                 for i in 0..n {
                     new_velocity[i] = fresh.mul_add(decayed(i), momentum * velocity[i]).canonical();
                 }
             }
-            _ => {
+            None => {
                 for i in 0..n {
                     new_velocity[i] = decayed(i).canonical();
                 }
             }
         }
-        let nesterov = self.params.nesterov && has_momentum;
         for i in 0..n {
-            let direction = if nesterov {
+            let direction = if self.params.nesterov {
                 momentum.mul_add(new_velocity[i], decayed(i))
             } else {
                 new_velocity[i]

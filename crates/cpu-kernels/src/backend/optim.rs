@@ -26,16 +26,17 @@ fn sgd_step<T: Element>(op: &SgdStep) -> Result<(Tensor, Option<Tensor>)> {
     let (param, grad) = (op.param.contiguous()?, op.grad.contiguous()?);
     let velocity = op.velocity.as_ref().map(Tensor::contiguous).transpose()?;
     let mut new_param = Tensor::scratch(param.shape(), param.dtype())?;
-    let mut new_velocity = Tensor::scratch(param.shape(), param.dtype())?;
+    let scratch = || Tensor::scratch(param.shape(), param.dtype());
+    let mut new_velocity = (op.params.momentum != 0.0).then(scratch).transpose()?;
     optim::sgd_step::<T>(
         &op.params,
         param.as_slice()?,
         grad.as_slice()?,
         velocity.as_ref().map(Tensor::as_slice).transpose()?,
         new_param.as_mut_slice()?,
-        new_velocity.as_mut_slice()?,
+        new_velocity.as_mut().map(Tensor::as_mut_slice).transpose()?.unwrap_or_default(),
     )?;
-    Ok((new_param, (op.params.momentum != 0.0).then_some(new_velocity)))
+    Ok((new_param, new_velocity))
 }
 
 fn adam_step<T: Element>(op: &AdamStep) -> Result<(Tensor, Tensor, Tensor)> {
