@@ -30,6 +30,7 @@ pub use kernels::Extreme;
 use kernels::{
     ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Power, Products, Sums,
 };
+use rows::GATHERED;
 pub(crate) use rows::{Rows, Walk};
 pub(crate) use slabs::{Part, Slabs};
 
@@ -543,8 +544,13 @@ fn extremes_of<T: Float>(
         }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
+            let mut extremes = memory::with_capacity(op, x.width().div_ceil(GATHERED))?;
             for (i, out) in out.iter_mut().enumerate() {
-                *out = walked_extreme(which, walk, first + i, &mut buffer).1;
+                extremes.clear();
+                walk.pieces(first + i, &mut buffer, |piece| {
+                    extremes.push(extreme_of(which, piece))
+                });
+                *out = extreme_of(which, &extremes);
             }
         }
         Rows::Slabs(part) => {

@@ -120,7 +120,11 @@ impl Reduced {
             return Ok(None);
         };
         let terms = merged(&pick(x.shape(), dims), &pick(strides, dims))?;
-        let consecutive = terms.rank() == 1 && terms.strides()[0] == inner;
+        let consecutive = match (terms.shape(), terms.strides()) {
+            ([_], &[step]) => step == inner,
+            (&[.., rows], &[.., step]) => step == inner && rows * inner >= LONG,
+            _ => false,
+        };
         if inner < WIDE && !(inner > 1 && width == Width::Any && consecutive) {
             return Ok(None);
         }

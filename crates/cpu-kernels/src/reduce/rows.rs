@@ -8,7 +8,7 @@ use crate::memory;
 use super::Part;
 
 /// The number of elements of a row that are gathered at a time.
-const GATHERED: usize = 1 << 14;
+pub(super) const GATHERED: usize = 1 << 14;
 
 /// Rows of one length.
 #[derive(Clone, Copy)]
@@ -78,20 +78,33 @@ impl<T: Copy> Walk<'_, T> {
         let count = count.min(self.row.numel() - first);
         let start = nth(self.starts, row);
         buffer.clear();
-        let run = match (self.row.shape().last(), self.row.strides().last()) {
-            (Some(&run), Some(1)) => run,
-            _ => 1,
+        let (outer, run) = match (self.row.shape().split_last(), self.row.strides().last()) {
+            (Some((&run, outer)), Some(1)) => (outer, run),
+            _ => (self.row.shape(), 1),
         };
         if run == 1 {
             let positions = self.row.positions_from(first).take(count);
             buffer.extend(positions.map(|position| self.data[start + position]));
-        }
-        while buffer.len() < count {
-            // The rest of a run of neighbours.
-            let at = first + buffer.len();
-            let position = start + nth(self.row, at);
-            let length = (run - at % run).min(count - buffer.len());
-            buffer.extend_from_slice(&self.data[position..position + length]);
+        } else {
+            let strides = self.row.strides();
+            // Runs of the last but one dimension follow each other at one distance.
+            let (size, stride) = match outer.len() {
+                0 => (1, 0),
+                rank => (outer[rank - 1], strides[rank - 1]),
+            };
+            while buffer.len() < count {
+                let at = first + buffer.len();
+                let mut inside = at % run;
+                let mut begin = start + nth(self.row, at) - inside;
+                for _ in at / run % size..size {
+                    let length = (run - inside).min(count - buffer.len());
+                    if length == 0 {
+                        break;
+                    }
+                    buffer.extend_from_slice(&self.data[begin + inside..][..length]);
+                    (begin, inside) = (begin + stride, 0);
+                }
+            }
         }
         if let Some(map) = self.map {
             buffer.iter_mut().for_each(|x| *x = map(*x));
