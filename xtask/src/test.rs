@@ -2,11 +2,14 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use samebits_numerics::simd::{self, Level};
+use serde::Deserialize;
 
 use crate::build_kernels::{self, Manifest};
 use crate::tools;
@@ -17,62 +20,203 @@ pub(crate) struct Args {
     /// Run the CUDA tests on this machine's GPU instead of the emulated device.
     #[arg(long)]
     gpu: bool,
-    /// Arguments passed on to `cargo test`.
+    /// Arguments passed on to `cargo test`. Without any, test programs run two at a time.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let mut tests = tools::cargo();
-    tests.args(["test", "--workspace"]);
-    if !args.rest.iter().any(|arg| arg == "--no-fail-fast") {
-        tests.arg("--no-fail-fast");
-    }
-    tests.args(&args.rest);
+    let mut environment = tools::cargo();
     if !args.gpu {
-        use_emulated_driver(&mut tests)?;
+        use_emulated_driver(&mut environment)?;
     }
-    let mut running = tests.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
-    let output = running.stdout.take().context("cargo has no output")?;
-    let failed = passed_on(BufReader::new(output), &mut io::stdout().lock())?;
-    let passed = running.wait().context("cannot wait for cargo")?.success();
+    if !args.rest.is_empty() {
+        return run_some(environment, &args.rest);
+    }
+    let programs = test_programs()?;
+    let mut runs = vec![Run::doc_tests(&environment)];
+    runs.extend(programs.iter().map(|program| Run::of_program(program, &environment)));
+    let failed = run_side_by_side(runs, &mut io::stdout())?;
     println!("{}", compared(simd::supported()));
-    if !passed {
+    if !failed.is_empty() {
         bail!("{}", summary(&failed));
     }
     Ok(())
 }
 
-/// Copies the output of test programs line by line and returns the names of failed tests.
-fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<String>> {
+/// Passes the arguments on to `cargo test`.
+fn run_some(mut cargo: Command, rest: &[String]) -> Result<()> {
+    cargo.args(["test", "--workspace"]);
+    if !rest.iter().any(|arg| arg == "--no-fail-fast") {
+        cargo.arg("--no-fail-fast");
+    }
+    let passed = cargo.args(rest).status().context("cannot start cargo")?.success();
+    println!("{}", compared(simd::supported()));
+    if !passed {
+        bail!("tests failed: see cargo's list above");
+    }
+    Ok(())
+}
+
+/// A line of `cargo test --message-format json`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Message {
+    CompilerArtifact(Artifact),
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    manifest_path: PathBuf,
+    target: Target,
+    profile: Profile,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    src_path: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds all test programs and returns them in the order in which Cargo finished them.
+fn test_programs() -> Result<Vec<Artifact>> {
+    let mut cargo = tools::cargo();
+    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+    let mut building = cargo.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let output = building.stdout.take().context("cargo has no output")?;
+    let programs = programs_in(BufReader::new(output))?;
+    if !building.wait().context("cannot wait for cargo")?.success() {
+        bail!("cannot build the tests: see the errors above");
+    }
+    Ok(programs)
+}
+
+/// Returns the test programs that Cargo's messages name.
+fn programs_in(messages: impl BufRead) -> Result<Vec<Artifact>> {
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        if let Message::CompilerArtifact(artifact) = serde_json::from_str(&line?)?
+            && artifact.profile.test
+            && artifact.executable.is_some()
+        {
+            programs.push(artifact);
+        }
+    }
+    Ok(programs)
+}
+
+/// A test program, or Cargo with the doc tests.
+#[derive(Debug)]
+struct Run {
+    name: String,
+    command: Command,
+}
+
+impl Run {
+    fn doc_tests(environment: &Command) -> Self {
+        let mut command = tools::cargo();
+        command.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
+        inherit(&mut command, environment);
+        Self { name: "doc tests".into(), command }
+    }
+
+    /// Starts a program as Cargo does: in the folder of its package.
+    fn of_program(program: &Artifact, environment: &Command) -> Self {
+        let mut command = Command::new(program.executable.as_deref().unwrap_or(Path::new("")));
+        let package = program.manifest_path.parent().unwrap_or(Path::new("."));
+        command.current_dir(package).env("CARGO_MANIFEST_DIR", package).env("CARGO", env!("CARGO"));
+        inherit(&mut command, environment);
+        let source = &program.target.src_path;
+        let name = source.strip_prefix(crate::root()).unwrap_or(source).display().to_string();
+        Self { name, command }
+    }
+}
+
+/// Copies the variables that were set for `from`.
+fn inherit(command: &mut Command, from: &Command) {
+    for (name, value) in from.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+}
+
+/// The number of programs that run at a time. A program whose last long test needs one core leaves
+/// the others to the next program.
+const LANES: usize = 2;
+
+/// Runs programs, writes the output of each to `out` when it ends, and returns the names of what
+/// failed.
+fn run_side_by_side(runs: Vec<Run>, out: &mut (impl Write + Send)) -> Result<Vec<String>> {
+    let count = runs.len();
+    let waiting = Mutex::new(runs.into_iter().enumerate());
+    let ended = Mutex::new((out, Vec::new()));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let lane = || -> Result<()> {
+        while let Some((i, mut run)) = next() {
+            let start = Instant::now();
+            let output = run.command.stdin(Stdio::null()).output();
+            let output = output.with_context(|| format!("cannot start {}", run.name))?;
+            let seconds = start.elapsed().as_secs_f64();
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let (out, failed) = &mut *ended;
+            writeln!(out, "\n== {} of {count}: {} ({seconds:.1} s)", i + 1, run.name)?;
+            out.write_all(&output.stdout)?;
+            out.write_all(&output.stderr)?;
+            out.flush()?;
+            if !output.status.success() {
+                failed.extend(failures(&run.name, &output.stdout, output.status));
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().try_for_each(|lane| match lane.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(ended.into_inner().unwrap_or_else(PoisonError::into_inner).1)
+}
+
+/// Returns the names of the tests that failed in a program, or its own name and status if it does
+/// not say.
+fn failures(program: &str, output: &[u8], status: ExitStatus) -> Vec<String> {
+    let tests = failed_tests(&String::from_utf8_lossy(output));
+    if tests.is_empty() {
+        return vec![format!("{program} ({status})")];
+    }
+    tests.iter().map(|test| format!("{program}: {test}")).collect()
+}
+
+/// Returns the names of failed tests in the output of test programs.
+fn failed_tests(output: &str) -> Vec<String> {
     let (mut failed, mut listed) = (Vec::new(), Vec::new());
-    let mut line = Vec::new();
-    while from.read_until(b'\n', &mut line)? > 0 {
-        to.write_all(&line)?;
-        to.flush()?;
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end();
-        if text == "failures:" {
+    for line in output.lines().map(str::trim_end) {
+        if line == "failures:" {
             // A program prints this line twice: above the output of its tests, and above their
             // names.
             listed.clear();
-        } else if let Some(name) = text.strip_prefix("    ") {
+        } else if let Some(name) = line.strip_prefix("    ") {
             listed.push(name.to_owned());
-        } else if text.starts_with("test result: FAILED") {
+        } else if line.starts_with("test result: FAILED") {
             failed.append(&mut listed);
         }
-        line.clear();
     }
-    Ok(failed)
+    failed
 }
 
-/// Returns the last lines of a run with failures. Cargo has just named the programs that failed.
+/// Returns the last lines of a run with failures.
 fn summary(failed: &[String]) -> String {
-    match failed {
-        [] => "a test program did not build, or ended before its tests did: see cargo's list above"
-            .into(),
-        _ => format!("{} tests failed:\n    {}", failed.len(), failed.join("\n    ")),
-    }
+    format!("{} failed:\n    {}", failed.len(), failed.join("\n    "))
 }
 
 /// Returns the last line of a run: the SIMD levels compared on this CPU, and those that were not.
@@ -174,11 +318,48 @@ failures:
 
 test result: FAILED. 0 passed; 1 failed
 ";
-        let mut copy = Vec::new();
-        let failed = passed_on(output.as_bytes(), &mut copy).unwrap();
-        assert_eq!(copy, output.as_bytes());
-        assert_eq!(failed, ["a::one", "src/lib.rs - f (line 3)"]);
-        assert_eq!(summary(&failed), "2 tests failed:\n    a::one\n    src/lib.rs - f (line 3)");
+        let failed = failures("tests/a.rs", output.as_bytes(), ExitStatus::default());
+        assert_eq!(failed, ["tests/a.rs: a::one", "tests/a.rs: src/lib.rs - f (line 3)"]);
+        assert_eq!(
+            summary(&failed),
+            "2 failed:\n    tests/a.rs: a::one\n    tests/a.rs: src/lib.rs - f (line 3)"
+        );
+    }
+
+    #[test]
+    fn programs_that_end_before_their_tests_are_named() {
+        let crash = ["kill -9 $$", "echo test result: ok; exit 3", "true"].map(|script| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Run { name: script.into(), command }
+        });
+        let mut out = Vec::new();
+        let mut failed = run_side_by_side(crash.into(), &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains(" of 3: true ("), "each has its line");
+        failed.sort();
+        assert_eq!(
+            failed,
+            ["echo test result: ok; exit 3 (exit status: 3)", "kill -9 $$ (signal: 9 (SIGKILL))"]
+        );
+    }
+
+    #[test]
+    fn test_programs_are_read_from_the_messages_of_cargo() {
+        let line = |executable: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/a/Cargo.toml","target":{{"src_path":"/a/t.rs"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let messages = [
+            line("null", false),
+            r#"{"reason":"build-script-executed","package_id":"a"}"#.into(),
+            line(r#""/target/t""#, true),
+            line(r#""/target/example""#, false),
+            r#"{"reason":"build-finished","success":true}"#.into(),
+        ];
+        let programs = programs_in(messages.join("\n").as_bytes()).unwrap();
+        let [program] = programs.as_slice() else { panic!("{programs:?}") };
+        assert_eq!(program.executable.as_deref(), Some(Path::new("/target/t")));
     }
 
     #[test]
