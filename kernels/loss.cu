@@ -41,9 +41,9 @@ __device__ __forceinline__ T sb_class_max(u64 n, Element element) {
 }
 
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
-// which is the f64 tree rounded to f32.
-template <bool COLUMNS, typename T>
-__device__ __forceinline__ void sb_log_softmax(T* out, const T* in, SbClasses p) {
+// which is the f64 tree rounded to f32. Where EXP, the exponential of that.
+template <bool COLUMNS, bool EXP, typename T>
+__device__ __forceinline__ void sb_softmax(T* out, const T* in, SbClasses p) {
     const u32 lanes = COLUMNS ? 1 : 32;
     u64 row = sb_thread() / lanes;
     if (row >= p.outer * p.inner) return;
@@ -57,24 +57,29 @@ __device__ __forceinline__ void sb_log_softmax(T* out, const T* in, SbClasses p)
     T log_sum = sb_log((T)sum);
     for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         T shifted = x[i * inner] - max;
-        out[first + i * inner] = sb_clean(shifted - log_sum);
+        T log_y = sb_clean(shifted - log_sum);
+        out[first + i * inner] = EXP ? sb_exp(log_y) : log_y;
     }
 }
 
-#define SB_LOG_SOFTMAX(NAME, COLUMNS, T)                                                \
+#define SB_SOFTMAX(NAME, COLUMNS, EXP, T)                                               \
     extern "C" __global__ void NAME(T* out, const T* in, SbClasses p) {                 \
-        sb_log_softmax<COLUMNS>(out, in, p);                                            \
+        sb_softmax<COLUMNS, EXP>(out, in, p);                                           \
     }
 
 // level: Portable - one warp or one thread owns one row
-SB_LOG_SOFTMAX(log_softmax_f32, false, float)
-SB_LOG_SOFTMAX(log_softmax_f64, false, double)
-SB_LOG_SOFTMAX(log_softmax_columns_f32, true, float)
-SB_LOG_SOFTMAX(log_softmax_columns_f64, true, double)
+SB_SOFTMAX(log_softmax_f32, false, false, float)
+SB_SOFTMAX(log_softmax_f64, false, false, double)
+SB_SOFTMAX(log_softmax_columns_f32, true, false, float)
+SB_SOFTMAX(log_softmax_columns_f64, true, false, double)
+SB_SOFTMAX(softmax_f32, false, true, float)
+SB_SOFTMAX(softmax_f64, false, true, double)
+SB_SOFTMAX(softmax_columns_f32, true, true, float)
+SB_SOFTMAX(softmax_columns_f64, true, true, double)
 
-// fma(exp(y), -sum of g, g), the sum rounded to f32. `gradient` returns, for a row and where it
-// begins, the function that returns g of a class.
-template <bool COLUMNS, typename T, typename Gradient>
+// fma(y, -sum of g, g), the sum rounded to f32; where LOG, y is given by its logarithm. `gradient`
+// returns, for a row and where it begins, the function that returns g of a class.
+template <bool COLUMNS, bool LOG, typename T, typename Gradient>
 __device__ __forceinline__ void sb_softmax_grad(T* out, const T* y, SbClasses p,
                                                 Gradient gradient) {
     const u32 lanes = COLUMNS ? 1 : 32;
@@ -86,14 +91,15 @@ __device__ __forceinline__ void sb_softmax_grad(T* out, const T* y, SbClasses p,
     T sum = -(T)sb_class_sum<COLUMNS>(p.n, [=](u64 i) { return (double)g(i); });
     for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         u64 place = first + i * inner;
-        out[place] = sb_clean(sb_fma(sb_exp(y[place]), sum, g(i)));
+        T factor = LOG ? sb_exp(y[place]) : y[place];
+        out[place] = sb_clean(sb_fma(factor, sum, g(i)));
     }
 }
 
 #define SB_LOG_SOFTMAX_GRAD(NAME, COLUMNS, T)                                           \
     extern "C" __global__ void NAME(T* out, const T* grad, const T* y, SbClasses p) {   \
         u64 inner = p.inner;                                                            \
-        sb_softmax_grad<COLUMNS>(out, y, p, [=](u64 row, u64 first) {                   \
+        sb_softmax_grad<COLUMNS, true>(out, y, p, [=](u64 row, u64 first) {             \
             const T* g = grad + first;                                                  \
             return [=](u64 i) { return g[i * inner]; };                                 \
         });                                                                             \
@@ -107,10 +113,9 @@ SB_LOG_SOFTMAX_GRAD(log_softmax_grad_columns_f64, true, double)
 
 // The gradient of the softmax y: g = grad * y, rounded.
 #define SB_SOFTMAX_GRAD(NAME, COLUMNS, T)                                               \
-    extern "C" __global__ void NAME(T* out, const T* grad, const T* y, const T* log_y,  \
-                                    SbClasses p) {                                      \
+    extern "C" __global__ void NAME(T* out, const T* grad, const T* y, SbClasses p) {   \
         u64 inner = p.inner;                                                            \
-        sb_softmax_grad<COLUMNS>(out, log_y, p, [=](u64 row, u64 first) {               \
+        sb_softmax_grad<COLUMNS, false>(out, y, p, [=](u64 row, u64 first) {            \
             const T* g = grad + first;                                                  \
             const T* factor = y + first;                                                \
             return [=](u64 i) { return sb_clean(g[i * inner] * factor[i * inner]); };   \
@@ -302,7 +307,7 @@ __device__ __forceinline__ void sb_cross_entropy_grad(T* out, const T* log_probs
                                                       const double* divisor, SbTargets p, u32 each,
                                                       u64* status) {
     SbClasses classes = {p.outer, p.classes, p.inner};
-    sb_softmax_grad<COLUMNS>(out, log_probs, classes, [=](u64 row, u64 first) {
+    sb_softmax_grad<COLUMNS, true>(out, log_probs, classes, [=](u64 row, u64 first) {
         u64 at = ~0ull;
         T slope = (T)0;
         if (sb_counts(p, target, row, status)) {

@@ -16,7 +16,9 @@ use crate::{memory, parallel};
 
 mod columns;
 
-pub use columns::{log_softmax_along, log_softmax_along_backward, softmax_along_backward};
+pub use columns::{
+    log_softmax_along, log_softmax_along_backward, softmax_along, softmax_along_backward,
+};
 
 /// Computes `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
@@ -27,6 +29,20 @@ pub use columns::{log_softmax_along, log_softmax_along_backward, softmax_along_b
 ///
 /// [`Error::Length`] if the slices differ in length or are not whole rows; [`Error::OutOfMemory`].
 pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
+    forward::<T, false>(x, width, out)
+}
+
+/// Computes the exponentials of [`log_softmax`].
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
+    forward::<T, true>(x, width, out)
+}
+
+/// Computes [`softmax`] if `EXP`, and otherwise its logarithms.
+fn forward<T: Elementary, const EXP: bool>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
     check_rows(&[("x", x)], width, out)?;
     // Several short rows go through each step together, so that the steps use whole vectors.
     let size = (TOGETHER / width.max(1)).max(1) * width;
@@ -36,7 +52,7 @@ pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Resul
         let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
         let mut sums = memory::zeroed(SOFTMAX, size / width)?;
         let (exps, maxima, sums) = (&mut exps, &mut maxima, &mut sums);
-        simd::dispatch(Forward { x, width, out, exps, maxima, sums });
+        simd::dispatch(Forward::<T, EXP> { x, width, out, exps, maxima, sums });
         Ok(())
     })
 }
@@ -291,7 +307,7 @@ pub fn cross_entropy_backward<T: Elementary>(
 /// The number of elements of rows handled together, if the rows are shorter.
 const TOGETHER: usize = 1024;
 
-struct Forward<'a, T> {
+struct Forward<'a, T, const EXP: bool> {
     x: &'a [T],
     width: usize,
     out: &'a mut [T],
@@ -301,7 +317,7 @@ struct Forward<'a, T> {
     sums: &'a mut [f64],
 }
 
-impl<T: Elementary> Kernel for Forward<'_, T> {
+impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -327,7 +343,22 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                     *out = (*out - log).canonical();
                 }
             }
+            if EXP {
+                exponentiate(out);
+            }
         }
+    }
+}
+
+/// Replaces elements by their exponentials.
+#[inline(always)]
+fn exponentiate<T: Elementary>(elements: &mut [T]) {
+    const SOME: usize = 256;
+    let mut copy = [T::ZERO; SOME];
+    for elements in elements.chunks_mut(SOME) {
+        let copy = &mut copy[..elements.len()];
+        copy.copy_from_slice(elements);
+        T::exp_each(copy, elements);
     }
 }
 

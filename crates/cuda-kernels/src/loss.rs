@@ -41,6 +41,32 @@ pub fn log_softmax<T: Float>(
     Ok(out)
 }
 
+/// Computes the exponential of [`log_softmax`].
+///
+/// # Shapes
+///
+/// As [`log_softmax`].
+///
+/// # Determinism
+///
+/// Portable: as [`log_softmax`]; for f32 the exponential is correctly rounded.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn softmax<T: Float>(device: &Device, x: &Buffer<T>, shape: [usize; 3]) -> Result<Buffer<T>> {
+    let op = "softmax";
+    let (raw, elements, rows) = classes(op, shape)?;
+    expect_len(op, "the input", x, elements)?;
+    let mut out = device.uninitialised(op, elements)?;
+    if raw.in_columns() {
+        kernels::SoftmaxColumns { out: &mut out, input: x, p: raw }.threads(device, op, rows)?;
+    } else {
+        kernels::Softmax { out: &mut out, input: x, p: raw }.threads(device, op, rows * 32)?;
+    }
+    Ok(out)
+}
+
 /// Computes the gradient of [`log_softmax`] from its result `y`.
 ///
 /// # Shapes
@@ -78,7 +104,7 @@ pub fn log_softmax_grad<T: Float>(
     Ok(out)
 }
 
-/// Computes the gradient of the softmax `y`, whose logarithm `log_y` is the result of [`log_softmax`].
+/// Computes the gradient of [`softmax`] from its result `y`.
 ///
 /// # Shapes
 ///
@@ -95,20 +121,17 @@ pub fn softmax_grad<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
     y: &Buffer<T>,
-    log_y: &Buffer<T>,
     shape: [usize; 3],
 ) -> Result<Buffer<T>> {
     let op = "softmax";
     let (p, elements, rows) = classes(op, shape)?;
-    for (what, buffer) in [("the gradient", grad), ("the result", y), ("its logarithm", log_y)] {
-        expect_len(op, what, buffer, elements)?;
-    }
+    expect_len(op, "the gradient", grad, elements)?;
+    expect_len(op, "the result", y, elements)?;
     let mut out = device.uninitialised(op, elements)?;
     if p.in_columns() {
-        kernels::SoftmaxGradColumns { out: &mut out, grad, y, log_y, p }
-            .threads(device, op, rows)?;
+        kernels::SoftmaxGradColumns { out: &mut out, grad, y, p }.threads(device, op, rows)?;
     } else {
-        kernels::SoftmaxGrad { out: &mut out, grad, y, log_y, p }.threads(device, op, rows * 32)?;
+        kernels::SoftmaxGrad { out: &mut out, grad, y, p }.threads(device, op, rows * 32)?;
     }
     Ok(out)
 }

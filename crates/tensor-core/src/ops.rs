@@ -55,7 +55,7 @@ pub use interpolate::{Interpolate, InterpolateGrad};
 pub use linalg::{Qr, QrGrad, QrMode, Svd};
 pub use loss::{
     CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, LogitLoss, LogitLossGrad, NllLoss, NllLossGrad,
-    Reduction, SoftmaxGrad,
+    Reduction, Softmax, SoftmaxGrad,
 };
 pub use matmul::{HalfMatmul, Matmul};
 pub use norm::{

@@ -18,14 +18,14 @@ pub use samebits_tensor_core::ops::Reduction;
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    CompareKind, CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, SoftmaxGrad,
-    Unary, UnaryKind,
+    CompareKind, CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Softmax,
+    SoftmaxGrad,
 };
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::broadcast::sum;
 use super::elementwise::{
-    add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, weigh, where_,
+    add, affine, compare, div, mul, neg, scalar_like, sub, times, weigh, where_,
 };
 use super::full_like;
 use super::shape::reshape;
@@ -69,18 +69,17 @@ fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor>
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("softmax", x.rank())?;
-    let log_y = log_softmax(x, dim)?;
-    if x.rank() == 0 {
-        return exp(&log_y);
+    if let Some(x) = super::scalar::lifted(x, dim)? {
+        return reshape(&softmax(&x, 0)?, ());
     }
-    let value = run(&Unary { kind: UnaryKind::Exp, x: log_y.value().clone() })?;
+    let value = run(&Softmax { x: x.value().clone(), dim })?;
     let (saved, y) = (x.clone(), value.clone());
     Ok(Tensor::computed(value, &[x], move |grad| {
         if !is_recording() {
-            let (grad, y, log_y) = (grad.value().clone(), y.clone(), log_y.value().clone());
-            return Ok(vec![Some(untracked(&SoftmaxGrad { grad, y, log_y, dim })?)]);
+            let op = SoftmaxGrad { grad: grad.value().clone(), y: y.clone(), dim };
+            return Ok(vec![Some(untracked(&op)?)]);
         }
-        let grad = mul(grad, &exp(&log_y)?)?;
+        let grad = mul(grad, &softmax(&saved, dim)?)?;
         Ok(vec![Some(log_softmax_gradient(&grad, &saved, dim)?)])
     }))
 }

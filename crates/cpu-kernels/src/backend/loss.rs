@@ -1,6 +1,7 @@
 use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
-    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, Softmax,
+    SoftmaxGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
@@ -26,6 +27,14 @@ pub(super) fn register_all() {
             filled(y.shape(), |out: &mut [T]| {
                 let (grad, y) = (grad.as_slice()?, y.as_slice()?);
                 Ok(loss::log_softmax_along_backward(grad, y, *split, out)?)
+            })
+        })
+    }));
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &Softmax, split| {
+        with_float!(op.x.dtype(), T => {
+            let x = op.x.contiguous()?;
+            filled(x.shape(), |out: &mut [T]| {
+                Ok(loss::softmax_along(x.as_slice()?, *split, out)?)
             })
         })
     }));

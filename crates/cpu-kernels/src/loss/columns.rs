@@ -8,23 +8,39 @@ use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Split;
 
-use super::{SOFTMAX, TOGETHER, log_softmax, log_softmax_backward, logs_of, softmax_backward};
+use super::{
+    SOFTMAX, TOGETHER, exponentiate, forward, log_softmax_backward, logs_of, softmax_backward,
+};
 use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks_mut};
 use crate::reduce::columns::{by_columns, sums_of, tiles};
 
-/// Computes [`log_softmax`] along the dimension of a split.
+/// Computes [`log_softmax`](super::log_softmax) along the dimension of a split.
 ///
 /// # Errors
 ///
-/// As [`log_softmax`].
+/// As [`log_softmax`](super::log_softmax).
 pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+    along::<T, false>(x, split, out)
+}
+
+/// Computes [`softmax`](super::softmax) along the dimension of a split.
+///
+/// # Errors
+///
+/// As [`log_softmax`](super::log_softmax).
+pub fn softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+    along::<T, true>(x, split, out)
+}
+
+/// Computes [`softmax_along`] if `EXP`, and otherwise its logarithms.
+fn along<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
     let Split { outer, size, inner } = split;
     expect_size(SOFTMAX, "out", out.len(), &[outer, size, inner])?;
     if inner == 1 || out.is_empty() {
-        return log_softmax(x, size, out);
+        return forward::<T, EXP>(x, size, out);
     }
     expect_len(SOFTMAX, "x", x.len(), out.len())?;
     if size == 1 {
@@ -32,6 +48,9 @@ pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) ->
         parallel::pieces(out, |start, out| {
             for (out, (&x, &largest)) in out.iter_mut().zip(x[start..].iter().zip(&x[start..])) {
                 *out = (x - largest).canonical();
+            }
+            if EXP {
+                simd::dispatch(Exponentiate { elements: out });
             }
         });
         return Ok(());
@@ -43,7 +62,7 @@ pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) ->
         let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
         let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
         let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
-        simd::dispatch(Forward { x, size, inner, out, exps, maxima, sums });
+        simd::dispatch(Forward::<T, EXP> { x, size, inner, out, exps, maxima, sums });
         Ok(())
     };
     if slab <= CHUNK {
@@ -54,14 +73,14 @@ pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) ->
     if size <= TILED {
         return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
-    fpenv::ieee(|| large(x, split, out))
+    fpenv::ieee(|| large::<T, EXP>(x, split, out))
 }
 
 /// The largest number of rows of a slab whose columns are computed in tiles.
 const TILED: usize = 1024;
 
-/// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and out of a
-/// cache.
+/// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and
+/// out of a cache.
 fn by_tiles<T: Elementary, const N: usize>(
     inputs: [&[T]; N],
     split: Split,
@@ -105,9 +124,8 @@ fn by_tiles<T: Elementary, const N: usize>(
     )
 }
 
-/// Computes [`log_softmax_along`] of slabs that threads share: statistics of all columns, then all
-/// elements.
-fn large<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+/// Computes [`along`] of slabs that threads share: statistics of all columns, then all elements.
+fn large<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
     let Split { outer, size, inner } = split;
     let mut maxima = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
     let mut logs = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
@@ -144,7 +162,8 @@ fn large<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
     }
     in_rows(inner, out, |first, out| {
         let x = &x[first..][..out.len()];
-        simd::dispatch(Finish { x, first, size, inner, maxima: &maxima, logs: &logs, out });
+        let (maxima, logs) = (&maxima[..], &logs[..]);
+        simd::dispatch(Finish::<T, EXP> { x, first, size, inner, maxima, logs, out });
     });
     Ok(())
 }
@@ -387,8 +406,8 @@ fn slab_sums<T: Elementary>(lanes: &mut Lanes, x: &[T], inner: usize, sums: &mut
     }
 }
 
-/// Computes the logarithms of softmax of dense slabs, some at a time.
-struct Forward<'a, T> {
+/// Computes [`along`] of dense slabs, some at a time.
+struct Forward<'a, T, const EXP: bool> {
     x: &'a [T],
     size: usize,
     inner: usize,
@@ -399,7 +418,7 @@ struct Forward<'a, T> {
     sums: &'a mut [f64],
 }
 
-impl<T: Elementary> Kernel for Forward<'_, T> {
+impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -426,7 +445,23 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                     *out = (*out - log).canonical();
                 }
             });
+            if EXP {
+                exponentiate(out);
+            }
         }
+    }
+}
+
+/// Replaces elements by their exponentials.
+struct Exponentiate<'a, T> {
+    elements: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Exponentiate<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        exponentiate(self.elements);
     }
 }
 
@@ -541,8 +576,9 @@ impl<T: Elementary> Kernel for Plain<'_, T> {
     }
 }
 
-/// Computes `(x − maximum) − logarithm`, from element `first` of the slabs on.
-struct Finish<'a, T> {
+/// Computes `(x − maximum) − logarithm`, and if `EXP` its exponential, from element `first` of the
+/// slabs on.
+struct Finish<'a, T, const EXP: bool> {
     x: &'a [T],
     first: usize,
     size: usize,
@@ -552,7 +588,7 @@ struct Finish<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Elementary> Kernel for Finish<'_, T> {
+impl<T: Elementary, const EXP: bool> Kernel for Finish<'_, T, EXP> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -563,6 +599,9 @@ impl<T: Elementary> Kernel for Finish<'_, T> {
                 *out = ((x - best) - log).canonical();
             }
         });
+        if EXP {
+            exponentiate(out);
+        }
     }
 }
 

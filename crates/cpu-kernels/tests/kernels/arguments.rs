@@ -17,7 +17,8 @@ use samebits_cpu_kernels::index::{
     repeat_interleave_index, scatter, take, take_backward,
 };
 use samebits_cpu_kernels::loss::{
-    Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums, weights,
+    Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums,
+    softmax, weights,
 };
 use samebits_cpu_kernels::norm::{
     Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
@@ -316,6 +317,7 @@ fn losses() {
     let (x, mut out) = ([1.0f32; 2], [0.0f32; 2]);
     for width in [0, 3, MAX] {
         refused("log_softmax", [log_softmax(&x, width, &mut out)]);
+        refused("log_softmax", [softmax(&x, width, &mut out)]);
         refused("log_softmax", [log_softmax_backward(&x, &x, width, &mut out)]);
     }
     refused("log_softmax", [log_softmax(&x[..1], 1, &mut out)]);

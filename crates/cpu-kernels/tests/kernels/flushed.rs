@@ -19,7 +19,7 @@ use samebits_cpu_kernels::interpolate::{
     InterpolateMode, Resize, interpolate, interpolate_backward,
 };
 use samebits_cpu_kernels::loss::{
-    Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums,
+    Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums, softmax,
 };
 use samebits_cpu_kernels::norm::{
     Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
@@ -371,6 +371,7 @@ mod family {
         let (n, mut all) = (x.len(), Vec::new());
         for width in [4, n] {
             all.push(run(n, |out: &mut [T]| log_softmax(x, width, out).unwrap()));
+            all.push(run(n, |out: &mut [T]| softmax(x, width, out).unwrap()));
             all.push(run(n, |out: &mut [T]| log_softmax_backward(x, x, width, out).unwrap()));
         }
         let classes = Random(7).indices(n / 4, 4);

@@ -5,7 +5,7 @@ use samebits_numerics::extrema::max;
 use samebits_numerics::math;
 use samebits_numerics::nan::Canonical;
 use samebits_numerics::reduce::sum_by;
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, SoftmaxGrad, Unary, UnaryKind};
+use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, Softmax, SoftmaxGrad};
 use samebits_tensor_core::{Tensor, dispatch};
 
 fn values(n: usize, seed: u32) -> Vec<f32> {
@@ -73,11 +73,12 @@ float! {
     f64, math::f64::exp, math::f64::log;
 }
 
-/// Returns the bits of the result, of its gradient and of that of softmax along the middle of
-/// `[outer, size, inner]`, element by element.
-fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [Vec<u64>; 3] {
+/// Returns the bits of the logarithm of softmax and its gradient, and of softmax and its gradient,
+/// along the middle of `[outer, size, inner]`, element by element.
+fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [Vec<u64>; 4] {
     let mut y = x.to_vec();
     let mut back = x.to_vec();
+    let mut softmax = x.to_vec();
     let mut of_softmax = x.to_vec();
     for column in 0..outer * inner {
         let at = |k: usize| (column / inner * size + k) * inner + column % inner;
@@ -96,20 +97,22 @@ fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [
         for (k, &x) in row.iter().enumerate() {
             y[at(k)] = x.sub(most).sub(log).canonical();
             let (exp, product) = product(k);
+            softmax[at(k)] = exp;
             of_softmax[at(k)] = exp.fma(minus_products, product).canonical();
             back[at(k)] = y[at(k)].exp().fma(minus, grad[at(k)]).canonical();
         }
     }
-    [y, back, of_softmax].map(|all| all.into_iter().map(T::bits).collect())
+    [y, back, softmax, of_softmax].map(|all| all.into_iter().map(T::bits).collect())
 }
 
-fn computed<T: Float>(x: &Tensor, grad: &Tensor, dim: usize) -> [Vec<u64>; 3] {
+fn computed<T: Float>(x: &Tensor, grad: &Tensor, dim: usize) -> [Vec<u64>; 4] {
     let y = dispatch(&LogSoftmax { x: x.clone(), dim }).unwrap();
     let back = dispatch(&LogSoftmaxGrad { grad: grad.clone(), y: y.clone(), dim }).unwrap();
-    let exp = dispatch(&Unary { kind: UnaryKind::Exp, x: y.clone() }).unwrap();
-    let of_softmax = SoftmaxGrad { grad: grad.clone(), y: exp, log_y: y.clone(), dim };
+    let softmax = dispatch(&Softmax { x: x.clone(), dim }).unwrap();
+    let of_softmax = SoftmaxGrad { grad: grad.clone(), y: softmax.clone(), dim };
     let of_softmax = dispatch(&of_softmax).unwrap();
-    [y, back, of_softmax].map(|all| all.to_vec::<T>().unwrap().into_iter().map(T::bits).collect())
+    [y, back, softmax, of_softmax]
+        .map(|all| all.to_vec::<T>().unwrap().into_iter().map(T::bits).collect())
 }
 
 fn tensor<T: Float>(shape: &[usize], seed: u32) -> Tensor {

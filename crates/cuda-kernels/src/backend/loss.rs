@@ -1,7 +1,8 @@
 use samebits_tensor_core::Tensor;
 use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{
-    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, SoftmaxGrad,
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction, Softmax,
+    SoftmaxGrad,
 };
 use samebits_tensor_core::registry::register;
 
@@ -25,6 +26,12 @@ pub(super) fn register_all() {
         FLOATS,
         ROWS,
         |op: &LogSoftmaxGrad, &split| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op, split)),
+    ));
+    register(portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &Softmax, &split| with_float!(op.x.dtype(), T => softmax::<T>(op, split)),
     ));
     register(portable(
         "rows",
@@ -60,6 +67,13 @@ fn log_softmax<T: Real>(op: &LogSoftmax, split: Split) -> Tensors<Tensor> {
     })
 }
 
+fn softmax<T: Real>(op: &Softmax, split: Split) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let x = gpu.input::<T>(&op.x)?;
+        gpu.tensor(loss::softmax(gpu.device, &x, split.into())?, op.x.shape())
+    })
+}
+
 fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
@@ -70,8 +84,7 @@ fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad, split: Split) -> Tensors<Tenso
 fn softmax_grad<T: Real>(op: &SoftmaxGrad, split: Split) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
-        let log_y = gpu.input(&op.log_y)?;
-        let out = loss::softmax_grad(gpu.device, &grad, &y, &log_y, split.into())?;
+        let out = loss::softmax_grad(gpu.device, &grad, &y, split.into())?;
         gpu.tensor(out, op.y.shape())
     })
 }

@@ -9,7 +9,7 @@ use samebits_numerics::reduce::sum_by;
 use samebits_numerics::{extrema, math};
 
 #[test]
-fn log_softmax_and_its_gradient() {
+fn softmax_its_logarithm_and_their_gradients() {
     under_schedules(|device| {
         let mut all = Vec::new();
         let shapes = [[3, 1, 1], [4, 10, 1], [2, 33, 3], [1, 5000, 1]];
@@ -37,6 +37,7 @@ fn log_softmax_and_its_gradient() {
                 }
                 let mut y = vec![0.0; len];
                 let mut grad_x = vec![0.0; len];
+                let mut grad_of_softmax = vec![0.0; len];
                 for row in 0..outer * inner {
                     let values: Vec<f32> = (0..n).map(|i| x[place(row, i)]).collect();
                     let max = extrema::max(&values).unwrap();
@@ -50,14 +51,27 @@ fn log_softmax_and_its_gradient() {
                         let at = place(row, i);
                         grad_x[at] = clean(math::exp(y[at]).mul_add(sum, grad[at]));
                     }
+                    let product = |i: usize| {
+                        let at = place(row, i);
+                        clean(grad[at] * math::exp(y[at]))
+                    };
+                    let sum = -(sum_by(n, |i| f64::from(product(i))) as f32);
+                    for i in 0..n {
+                        let at = place(row, i);
+                        grad_of_softmax[at] = clean(math::exp(y[at]).mul_add(sum, product(i)));
+                    }
                 }
                 let shape = [outer, n, inner];
                 let x = device.upload(&x).unwrap();
                 let got = loss::log_softmax(device, &x, shape).unwrap();
-                let back = {
-                    let grad = device.upload(&grad).unwrap();
-                    loss::log_softmax_grad(device, &grad, &got, shape).unwrap()
-                };
+                let softmax = loss::softmax(device, &x, shape).unwrap();
+                let grad = device.upload(&grad).unwrap();
+                let back = loss::log_softmax_grad(device, &grad, &got, shape).unwrap();
+                let back_of_softmax = loss::softmax_grad(device, &grad, &softmax, shape).unwrap();
+                let exp: Vec<f32> = y.iter().map(|&y| math::exp(y)).collect();
+                same(&format!("{shape:?} softmax"), &device.download(&softmax).unwrap(), &exp);
+                let back_of_softmax = device.download(&back_of_softmax).unwrap();
+                same(&format!("{shape:?} gradient of softmax"), &back_of_softmax, &grad_of_softmax);
                 let got = device.download(&got).unwrap();
                 same(&format!("{shape:?} kind {kind}"), &got, &y);
                 same(&format!("{shape:?} gradient"), &device.download(&back).unwrap(), &grad_x);

@@ -55,35 +55,54 @@ impl Op for LogSoftmaxGrad {
     }
 }
 
-/// The gradient of the softmax `y = exp(log_y)`, with the result `log_y` of [`LogSoftmax`]:
-/// `g − y · Σ g` with `g = grad · y` rounded, the sum rounded and then one fma.
+/// The exponential of [`LogSoftmax`].
+#[derive(Clone, Debug)]
+pub struct Softmax {
+    /// The scores.
+    pub x: Tensor,
+    /// The dimension of the classes.
+    pub dim: usize,
+}
+
+impl Op for Softmax {
+    const NAME: &'static str = "softmax";
+    type Plan = Split;
+    type Output = Tensor;
+
+    crate::inputs![x];
+    crate::parameters![dim];
+
+    fn plan(&self) -> Result<Split> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        Split::new(Self::NAME, self.x.shape(), self.dim)
+    }
+}
+
+/// The gradient of the result `y` of [`Softmax`]: `g − y · Σ g` with `g = grad · y` rounded, the sum
+/// rounded and then one fma.
 #[derive(Clone, Debug)]
 pub struct SoftmaxGrad {
     /// The gradient of the result.
     pub grad: Tensor,
     /// The result of the forward pass.
     pub y: Tensor,
-    /// Its logarithm.
-    pub log_y: Tensor,
     /// The dimension of the classes.
     pub dim: usize,
 }
 
 impl Op for SoftmaxGrad {
-    const NAME: &'static str = "softmax";
+    const NAME: &'static str = Softmax::NAME;
     const PASS: crate::Pass = crate::Pass::Backward;
     type Plan = Split;
     type Output = Tensor;
 
-    crate::inputs![grad, y, log_y];
+    crate::inputs![grad, y];
     crate::parameters![dim];
 
     fn plan(&self) -> Result<Split> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
-        for (what, other) in [("the result", &self.y), ("its logarithm", &self.log_y)] {
-            expect_dtype(Self::NAME, what, other, self.grad.dtype())?;
-            expect_shape(Self::NAME, what, other, self.grad.shape())?;
-        }
+        expect_dtype(Self::NAME, "the result", &self.y, self.grad.dtype())?;
+        expect_shape(Self::NAME, "the result", &self.y, self.grad.shape())?;
         Split::new(Self::NAME, self.y.shape(), self.dim)
     }
 }

@@ -55,10 +55,14 @@ fn classes(calls: &mut Calls) {
         let [grad, y] = [(); 2].map(|()| d.tensor(&shape, dtype));
         Ok(LogSoftmaxGrad { grad, y, dim: d.dim(shape.len()) })
     });
+    calls.op("softmax", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        Ok(Softmax { x: d.tensor(&shape, dtype), dim: d.dim(shape.len()) })
+    });
     calls.op("softmax_grad", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
-        let [grad, y, log_y] = [(); 3].map(|()| d.tensor(&shape, dtype));
-        Ok(SoftmaxGrad { grad, y, log_y, dim: d.dim(shape.len()) })
+        let [grad, y] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        Ok(SoftmaxGrad { grad, y, dim: d.dim(shape.len()) })
     });
     calls.op("nll_loss", |d| {
         let dtype = d.float();

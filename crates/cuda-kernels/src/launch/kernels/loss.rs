@@ -16,6 +16,10 @@ kernels! {
         f32 => "log_softmax_columns_f32", f64 => "log_softmax_columns_f64",
     ]
         (write out: T, read input: T, value p: RawClasses);
+    Portable Softmax<T: Float> [f32 => "softmax_f32", f64 => "softmax_f64"]
+        (write out: T, read input: T, value p: RawClasses);
+    Portable SoftmaxColumns<T: Float> [f32 => "softmax_columns_f32", f64 => "softmax_columns_f64"]
+        (write out: T, read input: T, value p: RawClasses);
     Portable LogSoftmaxGrad<T: Float> [f32 => "log_softmax_grad_f32", f64 => "log_softmax_grad_f64"]
         (write out: T, read grad: T, read y: T, value p: RawClasses);
     Portable LogSoftmaxGradColumns<T: Float> [
@@ -23,11 +27,11 @@ kernels! {
     ]
         (write out: T, read grad: T, read y: T, value p: RawClasses);
     Portable SoftmaxGrad<T: Float> [f32 => "softmax_grad_f32", f64 => "softmax_grad_f64"]
-        (write out: T, read grad: T, read y: T, read log_y: T, value p: RawClasses);
+        (write out: T, read grad: T, read y: T, value p: RawClasses);
     Portable SoftmaxGradColumns<T: Float> [
         f32 => "softmax_grad_columns_f32", f64 => "softmax_grad_columns_f64",
     ]
-        (write out: T, read grad: T, read y: T, read log_y: T, value p: RawClasses);
+        (write out: T, read grad: T, read y: T, value p: RawClasses);
     Portable NllEach<T: Float> [f32 => "nll_each_f32", f64 => "nll_each_f64"]
         (
             write out: T, read log_probs: T, read target: i64, read weight: T, value p: RawTargets,
