@@ -325,6 +325,54 @@ fn functions_of_integers_are_those_of_the_cpu() {
     }
 }
 
+/// A mistake of an earlier operation, which the next wait for the device reports, is still unknown
+/// after these calls. `bincount` waits.
+#[test]
+fn calls_of_given_length_do_not_wait() {
+    if !is_available() {
+        return;
+    }
+    let on = |x: Tensor| x.to(CUDA).unwrap();
+    let calls = |x: &Tensor, table: &Tensor, repeats: &Tensor| {
+        let weights = f::affine(&x.to_dtype(DType::F64)?, 0.5, 0.25)?;
+        let bags = x.reshape([2, 3])?;
+        let sums = f::embedding_bag(table, &bags, None, None, f::BagOptions::default())?;
+        let starts = Tensor::new([0i64, 4])?;
+        Ok::<_, Error>([
+            f::bincount_n(x, None, 5)?,
+            f::bincount_n(x, Some(&weights), 5)?,
+            f::bincount_n(x, Some(&weights.to_dtype(DType::F32)?), 300)?,
+            f::repeat_interleave_to(table, repeats, 0, 6)?,
+            f::repeat_interleave_to(table, &repeats.narrow(0, 0, 1)?, 0, 8)?,
+            f::embedding_bag(table, x, Some(&starts), None, f::BagOptions::default())?,
+            sums.sum(())?.backward().map(|gradients| gradients.of(table).unwrap().clone())?,
+            sums,
+        ])
+    };
+    let table = || Tensor::new([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]).unwrap();
+    let grown = |table: Tensor| table.set_requires_grad(true).unwrap();
+    let (x, repeats) = (Tensor::new([3i64, 0, 1, 1, 2, 3]).unwrap(), Tensor::new([2i64, 0, 3, 1]));
+    let repeats = repeats.unwrap();
+    let expected = calls(&x, &grown(table()), &repeats).unwrap();
+    let (x, table, repeats) = (on(x), grown(on(table())), on(repeats));
+    let beyond = on(Tensor::new([9i64]).unwrap());
+    let pending = f::index_select(&table.detach(), 0, &beyond).unwrap();
+    let found = calls(&x, &table, &repeats).expect("no wait for the device");
+    assert!(f::bincount(&x, None, 5).is_err(), "a wait without the pending error");
+    assert!(pending.shape() == [1, 2]);
+    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(found.shape(), expected.shape(), "call {i}");
+        assert_eq!(found.to_bytes().unwrap(), expected.to_bytes().unwrap(), "call {i}");
+    }
+    for wrong in [[2, 0, 3, 2], [2, 0, 3, 0], [3, -1, 3, 1]] {
+        let repeats = on(Tensor::new(wrong).unwrap());
+        let late = f::repeat_interleave_to(&table, &repeats, 0, 6).unwrap();
+        assert!(late.to_bytes().is_err(), "{wrong:?}");
+    }
+    let late = f::bincount_n(&x, None, 3).unwrap();
+    assert!(late.to_bytes().is_err());
+}
+
 /// The error comes at once on the CPU; on a device, when its result is read.
 #[test]
 fn integers_without_a_result_are_the_errors_of_the_cpu() {

@@ -1,12 +1,15 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::numerics::exact::ExactSum;
 use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
 use samebits::ops::{
-    BagMode, BagParams, BincountWeighted, Cast, EmbeddingBag, EmbeddingBagGrad, EmbeddingGrad,
-    IndexAdd, IndexPutAdd, ScatterAdd, ScatterReduce,
+    BagMode, BagParams, BincountWeighted, Bins, Cast, EmbeddingBag, EmbeddingBagGrad,
+    EmbeddingGrad, IndexAdd, IndexPutAdd, ScatterAdd, ScatterReduce,
 };
 use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::geometry::BagBounds;
 use samebits::{DType, Op, Tensor, dispatch, registry};
 use workspace_tests::{indices, normal_of};
 
@@ -125,17 +128,17 @@ proptest! {
             same_by_atomics(&ScatterReduce { input, dim, index, source, kind: Mean, include_self })?;
         }
         let (x, weights) = (index.clone(), whole(&[n], seed + 3));
-        same_by_atomics(&BincountWeighted { x, weights: weights.clone(), min_length: size })?;
+        same_by_atomics(&BincountWeighted { x, weights: weights.clone(), bins: Bins::AtLeast(size) })?;
         let (grad, at, padding_idx) = (source.clone(), index.clone(), Some(0));
         let op = EmbeddingGrad { grad, index: at, rows, padding_idx, scale_grad_by_freq };
         same_by_atomics(&op)?;
-        let offsets = Value::arange(n).unwrap();
+        let bags = Arc::new(BagBounds::of_size("embedding_bag", n, 1).unwrap());
         for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
-            let params = BagParams { mode, include_last_offset: false, padding_idx };
+            let params = BagParams { mode, padding_idx };
             let forward = EmbeddingBag {
                 weight: input.clone(),
                 index: index.clone(),
-                offsets: offsets.clone(),
+                bags: bags.clone(),
                 per_sample_weights: (mode == BagMode::Sum).then(|| weights.clone()),
                 params: params.clone(),
             };
@@ -143,7 +146,7 @@ proptest! {
             same_by_atomics(&EmbeddingBagGrad {
                 grad: source.clone(),
                 index: index.clone(),
-                offsets: offsets.clone(),
+                bags: bags.clone(),
                 per_sample_weights: forward.per_sample_weights,
                 max_rows,
                 params,

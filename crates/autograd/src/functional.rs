@@ -55,7 +55,7 @@ pub(crate) use attention::{Attention, Masks};
 pub use attention::{
     AttentionOptions, scaled_dot_product_attention, scaled_dot_product_attention_with,
 };
-pub use bincount::{bincount, histc};
+pub use bincount::{bincount, bincount_n, histc};
 pub use broadcast::{expand, sum};
 pub use cast::to_dtype;
 pub use compare::{
@@ -88,8 +88,8 @@ pub use grid::{meshgrid, one_hot, tril_indices, triu_indices};
 pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
     IndexTensor, gather, index, index_add, index_copy, index_fill, index_put, index_select,
-    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n, scatter,
-    scatter_add, scatter_value, take,
+    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n,
+    repeat_interleave_to, scatter, scatter_add, scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use join::{

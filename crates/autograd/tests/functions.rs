@@ -206,6 +206,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         binary_cross_entropy(&h.x, &h.y, None, f::Reduction::Mean);
         binary_cross_entropy_with_logits(&h.x, &h.y, None, Some(&h.y), f::Reduction::Mean);
         bincount(&h.index, Some(&h.y), 3);
+        bincount_n(&h.index, Some(&h.y), h.most);
         block_diag(&[h.x.clone(), h.y.clone()]);
         bmm(&h.x, &h.y);
         broadcast_tensors(&[h.x.clone(), h.y.clone()]);
@@ -437,6 +438,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         repeat(&h.x, &h.sizes);
         repeat_interleave(&h.x, &h.index, h.dim);
         repeat_interleave_n(&h.x, h.most, h.dim);
+        repeat_interleave_to(&h.x, &h.index, h.dim, h.most);
         reshape(&h.x, h.sizes.as_slice());
         rms_norm(&h.x, &h.sizes, Some(&h.y), None);
         local_response_norm(&h.x, h.zero, 1.0, 0.5, 1.0);

@@ -6,6 +6,7 @@ use samebits_autograd::functional::{
 use samebits_autograd::sparse::SparseCoo;
 use samebits_autograd::{DType, Device, Error, Result, Tensor};
 use samebits_tensor_core::dispatch;
+use samebits_tensor_core::geometry::BagBounds;
 use samebits_tensor_core::ops::{BagMode, BagParams, EmbeddingBagGrad, EmbeddingGrad};
 use test_support::allocations::{Counting, asked};
 
@@ -55,10 +56,10 @@ fn sizes_that_values_and_parameters_ask_for_are_refused_as_all_others() {
     let bags = EmbeddingBagGrad {
         grad: grad.value().clone(),
         index: index.value().clone(),
-        offsets: index.value().clone(),
+        bags: BagBounds::of_size("embedding_bag", 1, 1).unwrap().into(),
         per_sample_weights: None,
         max_rows: None,
-        params: BagParams { mode: BagMode::Sum, padding_idx: None, include_last_offset: false },
+        params: BagParams { mode: BagMode::Sum, padding_idx: None },
         rows,
         scale_grad_by_freq: false,
     };

@@ -35,7 +35,7 @@ pub use crate::geometry::{
     ConvParams, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
 };
 pub use attention::{Attention, AttentionDropout, AttentionGrad, AttentionMasks};
-pub use bincount::{Bincount, BincountWeighted, Histc};
+pub use bincount::{Bincount, BincountWeighted, Bins, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{

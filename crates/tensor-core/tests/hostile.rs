@@ -1,6 +1,9 @@
 //! Every check of an operation with parameters at the limits of their types, on operands that are a
 //! single stored number: accepted, or rejected in the operation's name, and never an overflow.
 
+use std::sync::Arc;
+
+use samebits_tensor_core::geometry::BagBounds;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::*;
 use samebits_tensor_core::{DType, Device, Error, Op, Tensor};
@@ -194,7 +197,7 @@ fn sizes_of_results() {
             generator: generator.clone(),
         }));
         check(Some(Normal { shape, dtype, device, mean: 0.0, std: 1.0, generator }));
-        check(Some(Bincount { x: indices(&[3]).unwrap(), min_length: a }));
+        check(Some(Bincount { x: indices(&[3]).unwrap(), bins: Bins::AtLeast(a) }));
         check(Some(Histc { x: input.clone(), bins: a, min: f64::MIN, max: f64::MAX }));
         check(Some(Topk { x: input.clone(), k: a, dim: b, largest: true }));
         check(Some(Kthvalue { x: input, k: a, dim: b }));
@@ -335,8 +338,8 @@ fn operands_that_do_not_go_together() {
         grad: x.clone(),
         weight: floats(weight).unwrap(),
         index: index.clone(),
-        offsets: indices(&[2]).unwrap(),
-        params: BagParams { mode: BagMode::Sum, include_last_offset: false, padding_idx },
+        bags: Arc::new(BagBounds::new("embedding_bag", 2, &[0, 1], false).unwrap()),
+        params: BagParams { mode: BagMode::Sum, padding_idx },
     };
     bags(&[5, 3], &places, Some(4)).plan().unwrap();
     refused(

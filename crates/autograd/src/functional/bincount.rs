@@ -1,6 +1,6 @@
 use samebits_macros::named;
 use samebits_tensor_core::Result;
-use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
+use samebits_tensor_core::ops::{Bincount, BincountWeighted, Bins, Histc};
 
 use super::constant;
 use crate::{Tensor, run, untracked};
@@ -39,12 +39,44 @@ use crate::{Tensor, run, untracked};
 #[named]
 #[track_caller]
 pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
-    let (labels, min_length) = (x.value().clone(), minlength);
+    counted("bincount", x, weights, Bins::AtLeast(minlength))
+}
+
+/// Computes [`bincount`] of values below `bins`, with exactly that many elements. A GPU is not waited
+/// for.
+///
+/// # Errors
+///
+/// A value is negative or not below `bins` (on a GPU the error comes with the next synchronisation),
+/// or the shapes differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::new([1i64, 3, 1])?;
+/// assert_eq!(functional::bincount_n(&x, None, 5)?.to_vec::<i64>()?, [0, 2, 0, 1, 0]);
+/// assert!(functional::bincount_n(&x, None, 3).is_err());
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `jax.numpy.bincount` with a `length`, which drops larger values.
+#[named]
+#[track_caller]
+pub fn bincount_n(x: &Tensor, weights: Option<&Tensor>, bins: usize) -> Result<Tensor> {
+    counted("bincount_n", x, weights, Bins::Exactly(bins))
+}
+
+fn counted(op: &'static str, x: &Tensor, weights: Option<&Tensor>, bins: Bins) -> Result<Tensor> {
+    let x = x.value().clone();
     let Some(weights) = weights else {
-        return untracked(&Bincount { x: labels, min_length });
+        return untracked(&Bincount { x, bins });
     };
-    let op = BincountWeighted { x: labels, weights: weights.value().clone(), min_length };
-    Ok(constant("bincount", run(&op)?, &[weights]))
+    let sums = run(&BincountWeighted { x, weights: weights.value().clone(), bins })?;
+    Ok(constant(op, sums, &[weights]))
 }
 
 /// Counts the elements in each of `bins` bins of equal width from `min` to `max`, inclusive. The

@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use samebits_macros::named;
+use samebits_tensor_core::geometry::BagBounds;
 use samebits_tensor_core::ops::{
     BagMode, BagParams, CompareKind, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad,
     EmbeddingGrad, IndexSelect,
@@ -200,21 +203,18 @@ pub fn embedding_bag(
     per_sample_weights: Option<&Tensor>,
     options: BagOptions,
 ) -> Result<Tensor> {
-    let (index, offsets) = bags(index, offsets, options.include_last_offset)?;
+    let bags = Arc::new(bags(index, offsets, options.include_last_offset)?);
+    let index = index.reshape([index.numel()])?;
     let psw = match per_sample_weights {
         // Without offsets they have the two dimensions of the index.
         Some(weights) => Some(reshape(weights, [weights.numel()])?),
         None => None,
     };
-    let params = BagParams {
-        mode: options.mode,
-        include_last_offset: options.include_last_offset,
-        padding_idx: options.padding_idx,
-    };
+    let params = BagParams { mode: options.mode, padding_idx: options.padding_idx };
     let (value, max_rows) = run(&EmbeddingBag {
         weight: weight.value().clone(),
         index: index.value().clone(),
-        offsets: offsets.value().clone(),
+        bags: bags.clone(),
         per_sample_weights: psw.as_ref().map(|weights| weights.value().clone()),
         params: params.clone(),
     })?;
@@ -225,7 +225,7 @@ pub fn embedding_bag(
             let value = run(&EmbeddingBagGrad {
                 grad: grad.value().clone(),
                 index: index.value().clone(),
-                offsets: offsets.value().clone(),
+                bags: bags.clone(),
                 per_sample_weights: factors.as_ref().map(|weights| weights.value().clone()),
                 max_rows: max_rows.clone(),
                 params: params.clone(),
@@ -242,7 +242,7 @@ pub fn embedding_bag(
                     grad: grad.value().clone(),
                     weight: table.value().clone(),
                     index: index.value().clone(),
-                    offsets: offsets.value().clone(),
+                    bags: bags.clone(),
                     params: params.clone(),
                 })?;
                 Ok(once_differentiable("embedding_bag", value, &[grad, &table]))
@@ -252,27 +252,29 @@ pub fn embedding_bag(
     }))
 }
 
-/// Returns the flat index and the start of each bag.
-fn bags(
-    index: &Tensor,
-    offsets: Option<&Tensor>,
-    include_last_offset: bool,
-) -> Result<(Tensor, Tensor)> {
+/// Returns the places of each bag. Reads the offsets, which waits for a device that holds them.
+fn bags(index: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<BagBounds> {
     const OP: &str = "embedding_bag";
-    let wrong = |expected: &str| {
-        Err(Error::invalid(OP, format!("expected {expected}, got shape {:?}", index.shape())))
-    };
-    match (offsets, index.shape()) {
-        (Some(offsets), &[_]) => Ok((index.clone(), offsets.clone())),
-        (Some(_), _) => wrong("an index with 1 dimension beside offsets"),
+    let shape = index.shape();
+    let starts = match (offsets, shape) {
+        (Some(offsets), [_]) if offsets.rank() == 1 => offsets.to_vec::<i64>()?,
         (None, &[count, size]) => {
-            let last = usize::from(include_last_offset);
-            let starts: Vec<i64> = (0..count + last).map(|bag| (bag * size) as i64).collect();
-            let starts = Tensor::from_slice(&starts, &[starts.len()])?.to(index.device())?;
-            Ok((index.reshape([index.numel()])?, starts))
+            return BagBounds::of_size(OP, count, size);
         }
-        (None, _) => wrong("an index with 2 dimensions without offsets"),
-    }
+        (Some(offsets), _) => {
+            let message = format!(
+                "expected offsets and an index with 1 dimension each, got shapes {:?} and {shape:?}",
+                offsets.shape()
+            );
+            return Err(Error::invalid(OP, message));
+        }
+        (None, _) => {
+            let message =
+                format!("expected an index with 2 dimensions without offsets, got shape {shape:?}");
+            return Err(Error::invalid(OP, message));
+        }
+    };
+    BagBounds::new(OP, index.numel(), &starts, include_last_offset)
 }
 
 /// Returns the gradient of the table. It is linear in `grad`: without a division, its second

@@ -65,6 +65,8 @@ methods! {
     /// Counts how often each value occurs, or sums its weights (PyTorch's defaults: no weights,
     /// `minlength = 0`).
     bincount(weights: Option<&Tensor>, minlength: usize) -> Tensor;
+    /// Counts how often each value below `bins` occurs, or sums its weights.
+    bincount_n(weights: Option<&Tensor>, bins: usize) -> Tensor;
     /// Multiplies matrices batch by batch.
     bmm(other: &Tensor) -> Tensor;
     /// Returns the insertion position of each element among sorted boundaries (PyTorch's default:
@@ -320,6 +322,8 @@ methods! {
     repeat_interleave(repeats: &Tensor, dim: impl DimOrAll) -> Tensor;
     /// Repeats every element of `dim` `repeats` times (PyTorch's default: the flattened tensor).
     repeat_interleave_n(repeats: usize, dim: impl DimOrAll) -> Tensor;
+    /// Repeats elements a number of times each, to `output_size` in all.
+    repeat_interleave_to(repeats: &Tensor, dim: impl DimOrAll, output_size: usize) -> Tensor;
     /// Returns the same elements in another shape; one size may be `-1`.
     reshape(shape: impl Sizes) -> Tensor;
     /// Rolls the elements by `shifts[i]` positions along `dims[i]`.

@@ -1,4 +1,4 @@
-use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
+use samebits_tensor_core::ops::{Bincount, BincountWeighted, Bins, Histc};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Result, Tensor};
 
@@ -12,7 +12,7 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 pub(super) fn register_all() {
     register(Kernel::portable("tables", &[DType::I64], COUNTS, |op: &Bincount, ()| {
         let x = op.x.contiguous()?;
-        let bins = bincount::bincount_len(x.as_slice()?, op.min_length)?;
+        let bins = bins(x.as_slice()?, op.bins)?;
         filled(&[bins], |out| Ok(bincount::bincount(out, x.as_slice()?)?))
     }));
     // Registered before the atomic variant, because it is the faster of the two: see
@@ -34,11 +34,18 @@ pub(super) fn register_all() {
     }));
 }
 
+fn bins(values: &[i64], bins: Bins) -> Result<usize> {
+    match bins {
+        Bins::AtLeast(bins) => Ok(bincount::bincount_len(values, bins)?),
+        Bins::Exactly(bins) => Ok(bins),
+    }
+}
+
 fn weighted<T: Element>(
     op: &BincountWeighted,
     f: impl FnOnce(&mut [T], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let (x, weights) = (op.x.contiguous()?, op.weights.contiguous()?);
-    let bins = bincount::bincount_len(x.as_slice()?, op.min_length)?;
+    let bins = bins(x.as_slice()?, op.bins)?;
     filled(&[bins], |out| Ok(f(out, x.as_slice()?, weights.as_slice()?)?))
 }

@@ -1,11 +1,11 @@
 use samebits_tensor_core::ops::{
-    BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
+    BagMode, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Error, Op, Result, Tensor};
 
 use super::{F32, FLOATS, filled, with_float};
-use crate::embedding::{self, BagBounds, Bags};
+use crate::embedding::{self, Bags};
 
 const PLACES: &str =
     "the rows of a bag are added in f64 in ascending order of places and rounded once";
@@ -65,10 +65,8 @@ fn bag<T: super::Element>(
     op: &EmbeddingBag,
     [rows, width]: [usize; 2],
 ) -> Result<(Tensor, Option<Tensor>)> {
-    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
-    let weight = op.weight.contiguous()?;
-    let bounds = bounds(&index, &offsets, &op.params)?;
-    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
+    let (index, weight) = (op.index.contiguous()?, op.weight.contiguous()?);
+    let bags = Bags::new(rows, index.as_slice()?, &op.bags, op.params.padding_idx)?;
     let weights = dense(op.per_sample_weights.as_ref())?;
     let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
     let mut out = Tensor::scratch(&[bags.len(), width], weight.dtype())?;
@@ -105,10 +103,8 @@ fn bag_grad<T: Element>(
     [rows, width]: [usize; 2],
     f: BagGrad<T>,
 ) -> Result<Tensor> {
-    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
-    let grad = op.grad.contiguous()?;
-    let bounds = bounds(&index, &offsets, &op.params)?;
-    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
+    let (index, grad) = (op.index.contiguous()?, op.grad.contiguous()?);
+    let bags = Bags::new(rows, index.as_slice()?, &op.bags, op.params.padding_idx)?;
     let max_rows = dense(op.max_rows.as_ref())?;
     let max_rows = max_rows.as_ref().map(|max_rows| max_rows.as_slice()).transpose()?;
     let weights = dense(op.per_sample_weights.as_ref())?;
@@ -124,21 +120,15 @@ fn weights_grad<T: super::Element>(
     [rows, width]: [usize; 2],
 ) -> Result<Tensor> {
     let named = |error: Error| error.called(EmbeddingBagWeightsGrad::NAME);
-    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
+    let index = op.index.contiguous()?;
     let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
-    let bounds = bounds(&index, &offsets, &op.params).map_err(named)?;
-    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx);
+    let bags = Bags::new(rows, index.as_slice()?, &op.bags, op.params.padding_idx);
     let bags = bags.map_err(|error| named(error.into()))?;
     filled(&[index.numel()], |out: &mut [T]| {
         let (grad, weight) = (grad.as_slice()?, weight.as_slice()?);
         embedding::embedding_bag_weights_backward(out, width, grad, weight, &bags)
             .map_err(|error| named(error.into()))
     })
-}
-
-fn bounds(index: &Tensor, offsets: &Tensor, params: &BagParams) -> Result<BagBounds> {
-    let (places, offsets) = (index.numel(), offsets.as_slice()?);
-    BagBounds::new(EmbeddingBag::NAME, places, offsets, params.include_last_offset)
 }
 
 fn dense(x: Option<&Tensor>) -> Result<Option<Tensor>> {

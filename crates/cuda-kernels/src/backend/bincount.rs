@@ -1,4 +1,4 @@
-use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
+use samebits_tensor_core::ops::{Bincount, BincountWeighted, Bins, Histc};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Tensor};
 
@@ -17,7 +17,7 @@ pub(super) fn register_all() {
     register(portable("atomic_counts", &[DType::I64], COUNTS, |op: &Bincount, ()| {
         on(op, |gpu| {
             let x = gpu.input(&op.x)?;
-            let bins = bins(&gpu, &x, op.min_length)?;
+            let bins = bins(&gpu, &x, op.bins)?;
             gpu.tensor(bincount::bincount(gpu.device, &x, bins)?, &[bins])
         })
     }));
@@ -28,7 +28,7 @@ pub(super) fn register_all() {
     register(portable("ascending", F64, ASCENDING, |op: &BincountWeighted, ()| {
         on(op, |gpu| {
             let (x, weights) = (gpu.input(&op.x)?, gpu.input(&op.weights)?);
-            let bins = bins(&gpu, &x, op.min_length)?;
+            let bins = bins(&gpu, &x, op.bins)?;
             let mut out = gpu.device.zeros::<f64>(bins)?;
             let rows = Rows { outer: 1, size: bins, n: op.x.numel(), inner: 1 };
             let variant = Variant::Deterministic;
@@ -47,7 +47,7 @@ pub(super) fn register_all() {
 fn weighted(op: &BincountWeighted, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (x, weights) = (gpu.input(&op.x)?, gpu.input(&op.weights)?);
-        let bins = bins(&gpu, &x, op.min_length)?;
+        let bins = bins(&gpu, &x, op.bins)?;
         // Few bins, which many threads add to at once, took the atomic form twelve times as long on an
         // H200.
         let variant = if bins <= bincount::SHARED_BINS { Variant::Deterministic } else { variant };
@@ -64,10 +64,10 @@ fn histc<T: Real>(op: &Histc) -> Tensors<Tensor> {
     })
 }
 
-/// Returns the length of the result, which depends on the values.
-fn bins(gpu: &Gpu<'_>, x: &Input<i64>, min_length: usize) -> Result<usize, Failure> {
-    if x.is_empty() {
-        return Ok(min_length);
+/// Returns the length of the result. Waits for the device if it depends on the values.
+fn bins(gpu: &Gpu<'_>, x: &Input<i64>, bins: Bins) -> Result<usize, Failure> {
+    match bins {
+        Bins::AtLeast(bins) if !x.is_empty() => Ok(bincount::bincount_len(gpu.device, x, bins)?),
+        Bins::AtLeast(bins) | Bins::Exactly(bins) => Ok(bins),
     }
-    Ok(bincount::bincount_len(gpu.device, x, min_length)?)
 }

@@ -52,7 +52,7 @@ fn weights_grad<T: Real>(
 ) -> Tensors<Tensor> {
     on(op, |gpu| {
         let bags =
-            bags(&gpu, EmbeddingBagWeightsGrad::NAME, rows, &op.index, &op.offsets, &op.params)?;
+            bags(&gpu, EmbeddingBagWeightsGrad::NAME, rows, &op.index, &op.bags, &op.params)?;
         let (grad, weight) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.weight)?);
         let total = op.index.numel();
         let out =
@@ -79,7 +79,7 @@ fn table_grad<T: Real>(op: &EmbeddingGrad, shape: [usize; 2], variant: Variant) 
 
 fn bag<T: Real>(op: &EmbeddingBag, [rows, width]: [usize; 2]) -> Tensors<(Tensor, Option<Tensor>)> {
     on(op, |gpu| {
-        let bags = bags(&gpu, EmbeddingBag::NAME, rows, &op.index, &op.offsets, &op.params)?;
+        let bags = bags(&gpu, EmbeddingBag::NAME, rows, &op.index, &op.bags, &op.params)?;
         let shape = [bags.count(), width];
         let table = gpu.input::<T>(&op.weight)?;
         if op.params.mode == BagMode::Max {
@@ -101,7 +101,7 @@ fn bag_grad<T: Real>(
 ) -> Tensors<Tensor> {
     on(op, |gpu| {
         let grad = gpu.input::<T>(&op.grad)?;
-        let bags = bags(&gpu, EmbeddingBag::NAME, shape[0], &op.index, &op.offsets, &op.params)?;
+        let bags = bags(&gpu, EmbeddingBag::NAME, shape[0], &op.index, &op.bags, &op.params)?;
         let scale = op.scale_grad_by_freq;
         let out = match (op.params.mode, &op.max_rows) {
             (mode @ (BagMode::Sum | BagMode::Mean), _) => {
@@ -133,17 +133,14 @@ fn weights<T: Real>(
     weights.map(|x| gpu.input(&x.narrow(0, 0, bags.places())?)).transpose()
 }
 
-/// Returns the bags. The host checks their offsets, because they determine the shape of the result.
 fn bags(
     gpu: &Gpu<'_>,
     op: &'static str,
     rows: usize,
     index: &Tensor,
-    offsets: &Tensor,
+    bounds: &BagBounds,
     params: &BagParams,
 ) -> Result<Bags, Failure> {
-    let offsets = offsets.to_vec::<i64>()?;
-    let bounds = BagBounds::new(op, index.numel(), &offsets, params.include_last_offset)?;
     let index = gpu.input(&index.narrow(0, 0, bounds.total())?)?;
-    Ok(Bags::new(gpu.device, op, rows, &index, &bounds, params.padding_idx)?)
+    Ok(Bags::new(gpu.device, op, rows, &index, bounds, params.padding_idx)?)
 }

@@ -67,6 +67,20 @@ impl BagBounds {
         Ok(BagBounds { bounds })
     }
 
+    /// Returns the bounds of `count` bags of `size` places each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if there are too many places; [`Error::OutOfMemory`].
+    pub fn of_size(op: &'static str, count: usize, size: usize) -> Result<BagBounds> {
+        let (Some(_), Some(len)) = (count.checked_mul(size), count.checked_add(1)) else {
+            return Err(Error::invalid(op, format!("{count} bags of {size} places")));
+        };
+        let bounds = (0..len).map(|bag| (bag * size) as u64);
+        let bounds = memory::collected(bounds).map_err(Error::out_of_host_memory(op))?;
+        Ok(BagBounds { bounds })
+    }
+
     /// Returns the number of bags.
     pub fn len(&self) -> usize {
         self.bounds.len() - 1

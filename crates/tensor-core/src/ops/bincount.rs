@@ -4,14 +4,31 @@ use super::{expect_dtype, expect_float, expect_shape};
 use crate::layout::numel;
 use crate::{DType, Error, Op, Result, Tensor};
 
-/// The number of occurrences of each value: i64, with as many elements as the largest value and
-/// `min_length` require.
+/// The length of a histogram of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bins {
+    /// One more than the largest value, and at least this many. A device is waited for.
+    AtLeast(usize),
+    /// This many; no value may reach it.
+    Exactly(usize),
+}
+
+impl Bins {
+    /// Returns the smallest length that the result can have.
+    fn least(self) -> usize {
+        match self {
+            Bins::AtLeast(bins) | Bins::Exactly(bins) => bins,
+        }
+    }
+}
+
+/// The number of occurrences of each value, as i64.
 #[derive(Clone, Debug)]
 pub struct Bincount {
     /// `[n]`, i64, not negative.
     pub x: Tensor,
-    /// The least length of the result.
-    pub min_length: usize,
+    /// The length of the result.
+    pub bins: Bins,
 }
 
 impl Op for Bincount {
@@ -20,11 +37,11 @@ impl Op for Bincount {
     type Output = Tensor;
 
     crate::inputs![x];
-    crate::parameters![min_length];
+    crate::parameters![bins];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
-        numel(Self::NAME, &[self.min_length]).map(|_| ())
+        numel(Self::NAME, &[self.bins.least()]).map(|_| ())
     }
 }
 
@@ -35,8 +52,8 @@ pub struct BincountWeighted {
     pub x: Tensor,
     /// `[n]`, floats.
     pub weights: Tensor,
-    /// The least length of the result.
-    pub min_length: usize,
+    /// The length of the result.
+    pub bins: Bins,
 }
 
 impl Op for BincountWeighted {
@@ -45,11 +62,11 @@ impl Op for BincountWeighted {
     type Output = Tensor;
 
     crate::inputs![weights, x];
-    crate::parameters![min_length];
+    crate::parameters![bins];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
-        numel(Self::NAME, &[self.min_length])?;
+        numel(Self::NAME, &[self.bins.least()])?;
         expect_float(Self::NAME, "the weights", &self.weights)?;
         expect_shape(Self::NAME, "the weights", &self.weights, self.x.shape())
     }

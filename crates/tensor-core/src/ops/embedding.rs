@@ -1,6 +1,9 @@
 //! Gradients of rows looked up in a table, and bags of such rows.
 
+use std::sync::Arc;
+
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::geometry::BagBounds;
 use crate::layout::numel;
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
@@ -59,8 +62,6 @@ pub enum BagMode {
 pub struct BagParams {
     /// The reduction of the rows of a bag.
     pub mode: BagMode,
-    /// If true, the last offset is the end of the last bag, not the start of another.
-    pub include_last_offset: bool,
     /// A row whose places belong to no bag.
     pub padding_idx: Option<usize>,
 }
@@ -73,8 +74,8 @@ pub struct EmbeddingBag {
     pub weight: Tensor,
     /// `[places]`, i64, each below `rows`.
     pub index: Tensor,
-    /// i64: the start of each bag.
-    pub offsets: Tensor,
+    /// The places of each bag. They are on the host, since the shape of the result depends on them.
+    pub bags: Arc<BagBounds>,
     /// `[places]`, only for the mode `Sum`.
     pub per_sample_weights: Option<Tensor>,
     /// The options.
@@ -87,8 +88,8 @@ impl Op for EmbeddingBag {
     type Plan = [usize; 2];
     type Output = (Tensor, Option<Tensor>);
 
-    crate::inputs![weight, index, offsets, per_sample_weights];
-    crate::parameters![params];
+    crate::inputs![weight, index, per_sample_weights];
+    crate::parameters![bags, params];
 
     fn plan(&self) -> Result<[usize; 2]> {
         expect_float(Self::NAME, "the table", &self.weight)?;
@@ -98,8 +99,8 @@ impl Op for EmbeddingBag {
                 format!("expected a table with 2 dimensions, got shape {:?}", self.weight.shape()),
             ));
         };
-        check_bags(Self::NAME, &self.index, &self.offsets)?;
-        numel(Self::NAME, &[self.offsets.numel(), width])?;
+        check_bags(Self::NAME, &self.index, &self.bags)?;
+        numel(Self::NAME, &[self.bags.len(), width])?;
         check_padding(Self::NAME, self.params.padding_idx, rows)?;
         check_weights(
             &self.params,
@@ -119,7 +120,7 @@ pub struct EmbeddingBagGrad {
     /// As in the forward pass.
     pub index: Tensor,
     /// As in the forward pass.
-    pub offsets: Tensor,
+    pub bags: Arc<BagBounds>,
     /// As in the forward pass.
     pub per_sample_weights: Option<Tensor>,
     /// The second result of the forward pass, for the mode `Max`.
@@ -139,12 +140,12 @@ impl Op for EmbeddingBagGrad {
     type Plan = [usize; 2];
     type Output = Tensor;
 
-    crate::inputs![grad, index, offsets, per_sample_weights, max_rows];
-    crate::parameters![params, rows, scale_grad_by_freq];
+    crate::inputs![grad, index, per_sample_weights, max_rows];
+    crate::parameters![bags, params, rows, scale_grad_by_freq];
 
     fn plan(&self) -> Result<[usize; 2]> {
-        let width = check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
-        check_bags(Self::NAME, &self.index, &self.offsets)?;
+        let width = check_bag_grad(Self::NAME, &self.grad, &self.bags)?;
+        check_bags(Self::NAME, &self.index, &self.bags)?;
         numel(Self::NAME, &[self.rows, width])?;
         check_padding(Self::NAME, self.params.padding_idx, self.rows)?;
         check_weights(
@@ -171,7 +172,7 @@ pub struct EmbeddingBagWeightsGrad {
     /// As in the forward pass.
     pub index: Tensor,
     /// As in the forward pass.
-    pub offsets: Tensor,
+    pub bags: Arc<BagBounds>,
     /// As in the forward pass.
     pub params: BagParams,
 }
@@ -183,12 +184,12 @@ impl Op for EmbeddingBagWeightsGrad {
     type Plan = [usize; 2];
     type Output = Tensor;
 
-    crate::inputs![grad, weight, index, offsets];
-    crate::parameters![params];
+    crate::inputs![grad, weight, index];
+    crate::parameters![bags, params];
 
     fn plan(&self) -> Result<[usize; 2]> {
-        let width = check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
-        check_bags(Self::NAME, &self.index, &self.offsets)?;
+        let width = check_bag_grad(Self::NAME, &self.grad, &self.bags)?;
+        check_bags(Self::NAME, &self.index, &self.bags)?;
         expect_dtype(Self::NAME, "the table", &self.weight, self.grad.dtype())?;
         let rows = self.weight.shape().first().copied().unwrap_or(0);
         expect_shape(Self::NAME, "the table", &self.weight, &[rows, width])?;
@@ -197,25 +198,21 @@ impl Op for EmbeddingBagWeightsGrad {
     }
 }
 
-fn check_bags(op: &'static str, index: &Tensor, offsets: &Tensor) -> Result<()> {
-    for (what, tensor) in [("the index", index), ("the offsets", offsets)] {
-        expect_dtype(op, what, tensor, DType::I64)?;
-        expect_shape(op, what, tensor, &[tensor.numel()])?;
+fn check_bags(op: &'static str, index: &Tensor, bags: &BagBounds) -> Result<()> {
+    expect_dtype(op, "the index", index, DType::I64)?;
+    expect_shape(op, "the index", index, &[index.numel()])?;
+    if bags.total() > index.numel() {
+        let message = format!("bags of {} places for {} indices", bags.total(), index.numel());
+        return Err(Error::invalid(op, message));
     }
     Ok(())
 }
 
 /// Checks the gradient of bags and returns the elements of a row.
-fn check_bag_grad(
-    op: &'static str,
-    grad: &Tensor,
-    offsets: &Tensor,
-    params: &BagParams,
-) -> Result<usize> {
+fn check_bag_grad(op: &'static str, grad: &Tensor, bags: &BagBounds) -> Result<usize> {
     expect_float(op, "the gradient", grad)?;
-    let bags = offsets.numel().saturating_sub(usize::from(params.include_last_offset));
     let width = grad.shape().last().copied().unwrap_or(0);
-    expect_shape(op, "the gradient", grad, &[bags, width])?;
+    expect_shape(op, "the gradient", grad, &[bags.len(), width])?;
     Ok(width)
 }
 

@@ -6,7 +6,10 @@ use super::{Cases, FLOATS, Make};
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for (count, bound) in [(700_001, 1000), (1000, 50_000), (0, 1)] {
         let x = make.indices(count, bound, 250);
-        cases.add(format!("bincount {count} {bound}"), Bincount { x: x.clone(), min_length: 5 });
+        cases.add(
+            format!("bincount {count} {bound}"),
+            Bincount { x: x.clone(), bins: Bins::AtLeast(5) },
+        );
         for dtype in FLOATS {
             for (kind, weights) in [
                 ("normal", make.normal(&[count], dtype, 251)),
@@ -15,7 +18,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
                 let x = x.clone();
                 cases.add(
                     format!("bincount {count} {bound} {dtype} {kind}"),
-                    BincountWeighted { x, weights, min_length: 5 },
+                    BincountWeighted { x, weights, bins: Bins::AtLeast(5) },
                 );
             }
         }

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use samebits::functional::{self as f, BagOptions};
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::geometry::BagBounds;
 use samebits::{DType, Tensor, dispatch};
 
 use super::sample::{Samples, each, given, indices, normal};
@@ -40,31 +43,33 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
         (BagMode::Mean, true, Some(3), false),
         (BagMode::Max, false, Some(2), false),
     ] {
-        let params = BagParams { mode, include_last_offset, padding_idx };
+        let params = BagParams { mode, padding_idx };
         let count = 100;
         let mut starts: Vec<i64> = (0..count).map(|bag| (places * bag / 120) as i64).collect();
         // An empty bag.
         starts[5] = starts[4];
-        let offsets = Value::from_slice(&starts, &[count]);
-        let offsets = make.here(offsets.expect("as many offsets"));
+        let bags = BagBounds::new("embedding_bag", places, &starts, include_last_offset);
+        let bags = Arc::new(bags.expect("ascending offsets"));
         let forward = EmbeddingBag {
             weight: weight.clone(),
             index: index.clone(),
-            offsets: offsets.clone(),
+            bags: bags.clone(),
             per_sample_weights: weighted.then(|| weights.clone()),
             params: params.clone(),
         };
         let (y, max_rows) = dispatch(&forward).expect("a valid case");
         let max_rows = max_rows.map(|rows| make.here(rows));
-        let name = format!("{dtype} {rows} {width} {places} {params:?}");
+        let name = format!(
+            "{dtype} {rows} {width} {places} {mode:?} {padding_idx:?} {include_last_offset}"
+        );
         cases.add(format!("embedding_bag {name}"), forward);
         let grad = make.normal(y.shape(), dtype, 265);
         if weighted {
             let (grad, weight) = (grad.clone(), weight.clone());
-            let (index, offsets, params) = (index.clone(), offsets.clone(), params.clone());
+            let (index, bags, params) = (index.clone(), bags.clone(), params.clone());
             cases.add(
                 format!("embedding_bag_weights {name}"),
-                EmbeddingBagWeightsGrad { grad, weight, index, offsets, params },
+                EmbeddingBagWeightsGrad { grad, weight, index, bags, params },
             );
         }
         cases.add(
@@ -72,7 +77,7 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
             EmbeddingBagGrad {
                 grad,
                 index: index.clone(),
-                offsets,
+                bags,
                 per_sample_weights: weighted.then(|| weights.clone()),
                 max_rows,
                 params,

@@ -1,9 +1,12 @@
 //! Gathering, scattering and tables of rows.
 
+use std::sync::Arc;
+
 use samebits::Tensor;
 use samebits::functional::{self as f, BagOptions};
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::geometry::BagBounds;
 use samebits::{DType, Result};
 
 use super::{Calls, graded};
@@ -198,6 +201,13 @@ fn functions(calls: &mut Calls) {
             _ => f::masked_scatter(&x[0], &mask, &x[1]),
         })
     });
+    calls.function("repeat_interleave_to", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        let x = d.tensor(&shape, dtype);
+        let (repeats, size) = (Tensor::from(d.indices(&[2], 3)), d.count(4));
+        let dim = d.dim(shape.len());
+        graded(d, vec![x], |x| f::repeat_interleave_to(&x[0], &repeats, dim, size))
+    });
     calls.function("repeat_interleave_n", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
         let x = d.tensor(&shape, dtype);
@@ -210,7 +220,8 @@ fn functions(calls: &mut Calls) {
 struct Bags {
     weight: Value,
     index: Value,
-    offsets: Value,
+    offsets: Vec<i64>,
+    include_last_offset: bool,
     per_sample_weights: Option<Value>,
     params: BagParams,
 }
@@ -218,15 +229,13 @@ struct Bags {
 fn bags(d: &mut Draw, dtype: DType) -> Bags {
     let (rows, width, count) = (d.size(), d.size(), d.size());
     let mode = d.pick(&BAGS);
-    let params = BagParams {
-        mode,
-        include_last_offset: d.flag(),
-        padding_idx: d.chance(3).then(|| d.count(rows.saturating_sub(1))),
-    };
+    let include_last_offset = d.flag();
+    let params =
+        BagParams { mode, padding_idx: d.chance(3).then(|| d.count(rows.saturating_sub(1))) };
     let mut offsets: Vec<i64> = (0..d.between(1, 6)).map(|_| d.below(count + 1) as i64).collect();
     offsets.sort_unstable();
     offsets[0] = 0;
-    if params.include_last_offset && offsets.len() > 1 {
+    if include_last_offset && offsets.len() > 1 {
         *offsets.last_mut().expect("an offset") = count as i64;
     }
     let offsets: Vec<i64> = offsets.into_iter().map(|offset| d.int(offset)).collect();
@@ -234,16 +243,23 @@ fn bags(d: &mut Draw, dtype: DType) -> Bags {
     Bags {
         weight: d.tensor(&[rows, width], dtype),
         index: d.indices(&[count], rows),
-        offsets: Value::from_slice(&offsets, &[offsets.len()]).expect("as many offsets"),
+        offsets,
+        include_last_offset,
         per_sample_weights: weighted.then(|| d.tensor(&[count], dtype)),
         params,
     }
 }
 
 impl Bags {
+    fn bounds(&self) -> Result<Arc<BagBounds>> {
+        let places = self.index.numel();
+        BagBounds::new("embedding_bag", places, &self.offsets, self.include_last_offset)
+            .map(Arc::new)
+    }
+
     /// Draws a gradient of the result.
     fn grad(&self, d: &mut Draw, dtype: DType) -> Value {
-        let count = self.offsets.numel() - usize::from(self.params.include_last_offset);
+        let count = self.offsets.len() - usize::from(self.include_last_offset);
         let width = self.weight.shape().last().copied().unwrap_or(0);
         d.tensor(&[count, width.min(100)], dtype)
     }
@@ -265,8 +281,10 @@ fn tables(calls: &mut Calls) {
     });
     calls.op("embedding_bag", |d| {
         let dtype = d.float();
-        let Bags { weight, index, offsets, per_sample_weights, params } = bags(d, dtype);
-        Ok(EmbeddingBag { weight, index, offsets, per_sample_weights, params })
+        let drawn = bags(d, dtype);
+        let bags = drawn.bounds()?;
+        let Bags { weight, index, per_sample_weights, params, .. } = drawn;
+        Ok(EmbeddingBag { weight, index, bags, per_sample_weights, params })
     });
     calls.op("embedding_bag_grad", |d| {
         let dtype = d.float();
@@ -276,8 +294,8 @@ fn tables(calls: &mut Calls) {
             (bags.params.mode == BagMode::Max).then(|| d.indices(grad.shape(), rows.unwrap_or(0)));
         Ok(EmbeddingBagGrad {
             grad,
+            bags: bags.bounds()?,
             index: bags.index,
-            offsets: bags.offsets,
             per_sample_weights: bags.per_sample_weights,
             max_rows,
             params: bags.params,
@@ -287,10 +305,10 @@ fn tables(calls: &mut Calls) {
     });
     calls.op("embedding_bag_weights_grad", |d| {
         let dtype = d.float();
-        let bags = bags(d, dtype);
-        let grad = bags.grad(d, dtype);
-        let Bags { weight, index, offsets, params, .. } = bags;
-        Ok(EmbeddingBagWeightsGrad { grad, weight, index, offsets, params })
+        let drawn = bags(d, dtype);
+        let (grad, bags) = (drawn.grad(d, dtype), drawn.bounds()?);
+        let Bags { weight, index, params, .. } = drawn;
+        Ok(EmbeddingBagWeightsGrad { grad, weight, index, bags, params })
     });
     calls.function("embedding", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
@@ -309,15 +327,17 @@ fn tables(calls: &mut Calls) {
     });
     calls.function("embedding_bags", |d| -> Result<Vec<Value>> {
         let dtype = d.float();
-        let Bags { weight, index, offsets, per_sample_weights, params } = bags(d, dtype);
+        let Bags { weight, index, offsets, include_last_offset, per_sample_weights, params } =
+            bags(d, dtype);
         let options = BagOptions {
             mode: params.mode,
             scale_grad_by_freq: d.flag(),
-            include_last_offset: params.include_last_offset,
+            include_last_offset,
             padding_idx: params.padding_idx,
         };
         let arguments = [weight].into_iter().chain(per_sample_weights).collect();
-        let (index, offsets) = (Tensor::from(index), Tensor::from(offsets));
+        let (index, offsets) =
+            (Tensor::from(index), Tensor::from_slice(&offsets, &[offsets.len()])?);
         let offsets = Some(&offsets).filter(|_| !d.hostile());
         graded(d, arguments, |x| f::embedding_bag(&x[0], &index, offsets, x.get(1), options))
     });

@@ -411,12 +411,12 @@ fn sorting(calls: &mut Calls) {
     });
     calls.op("bincount", |d| {
         let n = d.size();
-        Ok(Bincount { x: d.indices(&[n], 20), min_length: d.count(3) })
+        Ok(Bincount { x: d.indices(&[n], 20), bins: bins(d) })
     });
     calls.op("bincount_weighted", |d| {
         let (n, dtype) = (d.size(), d.float());
         let (x, weights) = (d.indices(&[n], 20), d.tensor(&[n], dtype));
-        Ok(BincountWeighted { x, weights, min_length: d.count(3) })
+        Ok(BincountWeighted { x, weights, bins: bins(d) })
     });
     calls.op("histc", |d| {
         Ok(Histc { x: floats(d).0, bins: d.count(7), min: d.real(-1.0), max: d.real(1.0) })
@@ -434,4 +434,8 @@ fn sorting(calls: &mut Calls) {
             })
         })
     });
+}
+
+fn bins(d: &mut Draw) -> Bins {
+    if d.flag() { Bins::AtLeast(d.count(3)) } else { Bins::Exactly(d.count(20)) }
 }
