@@ -164,7 +164,8 @@ impl Default for BagOptions {
 ///
 /// `weight` is `[rows, width]`. `index` is `[positions]` with `offsets` (the start of each bag), or
 /// `[bags, size]` without. `per_sample_weights` has the shape of `index` and requires mode `Sum`.
-/// The result is `[bags, width]`.
+/// The result is `[bags, width]`. The host reads the offsets, which may lie on the CPU: then no GPU is
+/// waited for.
 ///
 /// # Determinism
 ///
