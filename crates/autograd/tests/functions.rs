@@ -438,7 +438,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         repeat(&h.x, &h.sizes);
         repeat_interleave(&h.x, &h.index, h.dim);
         repeat_interleave_n(&h.x, h.most, h.dim);
-        repeat_interleave_to(&h.x, &h.index, h.dim, h.most);
+        repeat_interleave_to(&h.x, &h.index, h.dim, total(&h.index));
         reshape(&h.x, h.sizes.as_slice());
         rms_norm(&h.x, &h.sizes, Some(&h.y), None);
         local_response_norm(&h.x, h.zero, 1.0, 0.5, 1.0);
@@ -538,6 +538,12 @@ fn weights(h: &Hostile) -> Vec<f::Weights> {
 }
 
 /// Returns two sequences of floats, without hostile values.
+/// Returns the sum of integers, or a number that is none.
+fn total(x: &Tensor) -> usize {
+    let all = x.to_vec::<i64>().unwrap_or_default();
+    all.into_iter().fold(0, i64::wrapping_add) as usize
+}
+
 fn packed(h: &Hostile) -> f::PackedSequence {
     let dtype = if h.x.dtype().is_half() { h.x.dtype() } else { DType::F32 };
     let x = Tensor::zeros(&[3, 2, 4], dtype).unwrap();

@@ -151,7 +151,7 @@ fn rearranged(calls: &mut Calls) {
 /// Calls functions without a gradient.
 fn answers(calls: &mut Calls) {
     calls.function("answers", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(25));
+        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(26));
         let second = d.broadcastable(&shape);
         let [x, y] = [&shape, &second].map(|shape| Tensor::from(d.tensor(shape, dtype)));
         let (dim, count, number) = (d.dim(shape.len()), d.count(3), d.real(1.0));
@@ -181,6 +181,7 @@ fn answers(calls: &mut Calls) {
             21 => f::unique(&x)?.1,
             22 => f::unique_dim(&x, dim)?.0,
             23 => f::unique_consecutive(&x)?.2,
+            24 => f::bincount_n(&x, None, count)?,
             _ => f::unique_consecutive_dim(&x, dim)?.0,
         };
         Ok(vec![answer.into()])
