@@ -338,13 +338,20 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
             reduce::rows(exps, width, |_| |x: T| x.into(), sums);
             let logs = maxima;
             logs_of(sums, logs);
+            if EXP {
+                let rows = exps.chunks_exact_mut(width).zip(out.chunks_exact(width));
+                for ((to, from), &log) in rows.zip(&*logs) {
+                    for (to, &from) in to.iter_mut().zip(from) {
+                        *to = (from - log).canonical();
+                    }
+                }
+                T::exp_each(exps, out);
+                continue;
+            }
             for (out, &log) in out.chunks_exact_mut(width).zip(&*logs) {
                 for out in out {
                     *out = (*out - log).canonical();
                 }
-            }
-            if EXP {
-                exponentiate(out);
             }
         }
     }

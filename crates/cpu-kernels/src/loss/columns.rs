@@ -441,12 +441,19 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
             let logs = best;
             logs_of(sums, logs);
             runs((0, x.len()), (size, inner), [&*logs], |at, [logs]| {
+                if EXP {
+                    let rows = exps[at.clone()].iter_mut().zip(&out[at]);
+                    for ((to, &from), &log) in rows.zip(logs) {
+                        *to = (from - log).canonical();
+                    }
+                    return;
+                }
                 for (out, &log) in out[at].iter_mut().zip(logs) {
                     *out = (*out - log).canonical();
                 }
             });
             if EXP {
-                exponentiate(out);
+                T::exp_each(exps, out);
             }
         }
     }
