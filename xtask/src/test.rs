@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let programs = test_programs()?;
     let mut runs = vec![Run::doc_tests(&environment)];
-    runs.extend(programs.iter().map(|program| Run::of_program(program, &environment)));
+    runs.extend(programs.into_iter().map(|program| Run::of_program(program, &environment)));
     let failed = run_side_by_side(runs, &mut io::stdout())?;
     println!("{}", compared(simd::supported()));
     if !failed.is_empty() {
@@ -85,8 +85,16 @@ struct Profile {
     test: bool,
 }
 
+/// A program with tests.
+#[derive(Debug)]
+struct Program {
+    executable: PathBuf,
+    manifest_path: PathBuf,
+    src_path: PathBuf,
+}
+
 /// Builds all test programs and returns them in the order in which Cargo finished them.
-fn test_programs() -> Result<Vec<Artifact>> {
+fn test_programs() -> Result<Vec<Program>> {
     let mut cargo = tools::cargo();
     cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
     let mut building = cargo.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
@@ -99,14 +107,17 @@ fn test_programs() -> Result<Vec<Artifact>> {
 }
 
 /// Returns the test programs that Cargo's messages name.
-fn programs_in(messages: impl BufRead) -> Result<Vec<Artifact>> {
+fn programs_in(messages: impl BufRead) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for line in messages.lines() {
-        if let Message::CompilerArtifact(artifact) = serde_json::from_str(&line?)?
-            && artifact.profile.test
-            && artifact.executable.is_some()
+        if let Message::CompilerArtifact(Artifact {
+            manifest_path,
+            target: Target { src_path },
+            profile: Profile { test: true },
+            executable: Some(executable),
+        }) = serde_json::from_str(&line?)?
         {
-            programs.push(artifact);
+            programs.push(Program { executable, manifest_path, src_path });
         }
     }
     Ok(programs)
@@ -128,13 +139,13 @@ impl Run {
     }
 
     /// Starts a program as Cargo does: in the folder of its package.
-    fn of_program(program: &Artifact, environment: &Command) -> Self {
-        let mut command = Command::new(program.executable.as_deref().unwrap_or(Path::new("")));
+    fn of_program(program: Program, environment: &Command) -> Self {
+        let mut command = Command::new(program.executable);
         let package = program.manifest_path.parent().unwrap_or(Path::new("."));
         command.current_dir(package).env("CARGO_MANIFEST_DIR", package).env("CARGO", env!("CARGO"));
         inherit(&mut command, environment);
-        let source = &program.target.src_path;
-        let name = source.strip_prefix(crate::root()).unwrap_or(source).display().to_string();
+        let source = program.src_path;
+        let name = source.strip_prefix(crate::root()).unwrap_or(&source).display().to_string();
         Self { name, command }
     }
 }
@@ -359,7 +370,7 @@ test result: FAILED. 0 passed; 1 failed
         ];
         let programs = programs_in(messages.join("\n").as_bytes()).unwrap();
         let [program] = programs.as_slice() else { panic!("{programs:?}") };
-        assert_eq!(program.executable.as_deref(), Some(Path::new("/target/t")));
+        assert_eq!(program.executable, Path::new("/target/t"));
     }
 
     #[test]
