@@ -34,6 +34,7 @@ mod products;
 mod random;
 mod recurrent;
 mod reduce;
+mod repeat;
 mod rotary;
 mod scalar;
 mod scan;
@@ -88,8 +89,7 @@ pub use grid::{meshgrid, one_hot, tril_indices, triu_indices};
 pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
     IndexTensor, gather, index, index_add, index_copy, index_fill, index_put, index_select,
-    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n,
-    repeat_interleave_to, scatter, scatter_add, scatter_value, take,
+    masked_scatter, masked_select, nonzero, put, scatter, scatter_add, scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use join::{
@@ -137,6 +137,7 @@ pub use recurrent::{
 pub use reduce::{
     all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, prod, var, var_mean,
 };
+pub use repeat::{repeat_interleave, repeat_interleave_n, repeat_interleave_to};
 pub use rotary::rotary_embedding;
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_reduce};
