@@ -172,7 +172,7 @@ fn large<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -
 ///
 /// # Errors
 ///
-/// As [`log_softmax`].
+/// As [`log_softmax`](super::log_softmax).
 pub fn log_softmax_along_backward<T: Elementary>(
     grad: &[T],
     y: &[T],
@@ -222,7 +222,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
 ///
 /// # Errors
 ///
-/// As [`log_softmax`].
+/// As [`log_softmax`](super::log_softmax).
 pub fn softmax_along_backward<T: Elementary>(
     grad: &[T],
     y: &[T],
