@@ -50,12 +50,28 @@ fn run_some(mut cargo: Command, rest: &[String]) -> Result<()> {
     if !rest.iter().any(|arg| arg == "--no-fail-fast") {
         cargo.arg("--no-fail-fast");
     }
-    let passed = cargo.args(rest).status().context("cannot start cargo")?.success();
+    cargo.args(rest).stdout(Stdio::piped());
+    let mut running = cargo.spawn().context("cannot start cargo")?;
+    let output = running.stdout.take().context("cargo has no output")?;
+    let output = passed_on(BufReader::new(output), &mut io::stdout())?;
+    let status = running.wait().context("cannot wait for cargo")?;
     println!("{}", compared(simd::supported()));
-    if !passed {
-        bail!("tests failed: see cargo's list above");
+    if !status.success() {
+        bail!("{}", summary(&failures("cargo test", &output, status)));
     }
     Ok(())
+}
+
+/// Copies output line by line as it comes, and returns all of it.
+fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut start = 0;
+    while from.read_until(b'\n', &mut all)? > 0 {
+        to.write_all(&all[start..])?;
+        to.flush()?;
+        start = all.len();
+    }
+    Ok(all)
 }
 
 /// A line of `cargo test --message-format json`.
@@ -329,7 +345,10 @@ failures:
 
 test result: FAILED. 0 passed; 1 failed
 ";
-        let failed = failures("tests/a.rs", output.as_bytes(), ExitStatus::default());
+        let mut copy = Vec::new();
+        let all = passed_on(output.as_bytes(), &mut copy).unwrap();
+        assert_eq!([&copy, &all], [output.as_bytes(); 2]);
+        let failed = failures("tests/a.rs", &all, ExitStatus::default());
         assert_eq!(failed, ["tests/a.rs: a::one", "tests/a.rs: src/lib.rs - f (line 3)"]);
         assert_eq!(
             summary(&failed),
