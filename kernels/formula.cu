@@ -6,6 +6,7 @@
 #include "elementary.cuh"
 #include "fours.cuh"
 #include "pow.cuh"
+#include "table.cuh"
 #include "declared/formula.cuh"
 
 #define SB_THREADS 128u
@@ -87,19 +88,16 @@ __device__ __forceinline__ SbValues<T> sb_formula_input(const T* in, u64 apart, 
     return values;
 }
 
-template <typename T>
-__device__ __forceinline__ void sb_formula(T* out, const T* in0, const T* in1, const T* in2,
-                                           const T* in3, const T* in4, const SbFormula& p) {
-    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+// The values of an access from element i on, of `n`; `in(k)` is input k.
+template <typename T, typename In>
+__device__ __forceinline__ SbValues<T> sb_formula_values(In in, u64 i, u64 n, const SbFormula& p) {
     __shared__ SbValues<T> values[SB_SLOTS][SB_THREADS];
-    u64 i = sb_thread() * W;
-    if (i >= p.n) return;
     u32 own = threadIdx.x;
-    values[0][own] = sb_formula_input(in0, p.apart[0], i, p.n);
-    if (p.inputs > 1) values[1][own] = sb_formula_input(in1, p.apart[1], i, p.n);
-    if (p.inputs > 2) values[2][own] = sb_formula_input(in2, p.apart[2], i, p.n);
-    if (p.inputs > 3) values[3][own] = sb_formula_input(in3, p.apart[3], i, p.n);
-    if (p.inputs > 4) values[4][own] = sb_formula_input(in4, p.apart[4], i, p.n);
+    values[0][own] = sb_formula_input(in(0), p.apart[0], i, n);
+    if (p.inputs > 1) values[1][own] = sb_formula_input(in(1), p.apart[1], i, n);
+    if (p.inputs > 2) values[2][own] = sb_formula_input(in(2), p.apart[2], i, n);
+    if (p.inputs > 3) values[3][own] = sb_formula_input(in(3), p.apart[3], i, n);
+    if (p.inputs > 4) values[4][own] = sb_formula_input(in(4), p.apart[4], i, n);
     SbValues<T> value = values[0][own];
 #pragma unroll 1
     for (u32 step = 0; step < p.steps; ++step) {
@@ -108,14 +106,29 @@ __device__ __forceinline__ void sb_formula(T* out, const T* in0, const T* in1, c
                                    values[p.c[step]][own], (T)p.x[step], (T)p.y[step]);
         values[p.to[step]][own] = value;
     }
-    if (i + W <= p.n && sb_packed<W>(out)) {
-        sb_pack_at<W>(out, i) = value;
+    return value;
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_formula_write(T* out, u64 i, u64 n, const SbValues<T>& value) {
+    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+    if (i + W <= n && sb_packed<W>(out)) {
+        sb_write(out + i, value);
         return;
     }
 #pragma unroll
     for (u32 k = 0; k < W; ++k) {
-        if (i + k < p.n) out[i + k] = value.of[k];
+        if (i + k < n) out[i + k] = value.of[k];
     }
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_formula(T* out, const T* in0, const T* in1, const T* in2,
+                                           const T* in3, const T* in4, const SbFormula& p) {
+    u64 i = sb_thread() * SB_PER_ACCESS(sizeof(T));
+    if (i >= p.n) return;
+    auto in = [=](u32 k) { return k == 0 ? in0 : k == 1 ? in1 : k == 2 ? in2 : k == 3 ? in3 : in4; };
+    sb_formula_write(out, i, p.n, sb_formula_values<T>(in, i, p.n, p));
 }
 
 // level: Portable - one thread owns four outputs
@@ -130,4 +143,31 @@ extern "C" __launch_bounds__(SB_THREADS) __global__ void formula_f64(
     double* out, const double* in0, const double* in1, const double* in2, const double* in3,
     const double* in4, SbFormula p) {
     sb_formula(out, in0, in1, in2, in3, in4, p);
+}
+
+// The formula of several results: operand 0 of a row is the result, those after it are the inputs.
+template <typename T>
+__device__ __forceinline__ void sb_formula_all(const SbRow* rows, u32 count, const SbFormula& p) {
+    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+    const SbRow* row = sb_row_of_block(rows, count);
+    T* out = sb_operand<T>(row, 0);
+    u64 n = row->n;
+    auto in = [=](u32 k) { return (const T*)sb_operand<T>(row, 1 + k); };
+    sb_turns(row, [&](u64 first) {
+        sb_packs_from<W>(first, [&](u64 i) {
+            if (i < n) sb_formula_write(out, i, n, sb_formula_values<T>(in, i, n, p));
+        });
+    });
+}
+
+// level: Portable - each element has one thread
+extern "C" __launch_bounds__(SB_THREADS) __global__ void formula_all_f32(const SbRow* rows,
+                                                                         u32 count, SbFormula p) {
+    sb_formula_all<float>(rows, count, p);
+}
+
+// level: Portable - each element has one thread
+extern "C" __launch_bounds__(SB_THREADS) __global__ void formula_all_f64(const SbRow* rows,
+                                                                         u32 count, SbFormula p) {
+    sb_formula_all<double>(rows, count, p);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fours.cuh"
-#include "declared/optim.cuh"
+#include "declared/table.cuh"
 
 // Several tensors in one launch: a block takes this many times four elements per thread of the tensor
 // whose row says so.
@@ -24,10 +24,13 @@ __device__ __forceinline__ const SbRow* sb_row_of_block(const SbRow* rows, u32 c
     return rows + low;
 }
 
-// An operand of a row, in global memory.
+// An operand of a row, in global memory: an assumption, because with __cvta_global_to_generic the compiler
+// runs forever on a large kernel.
 template <typename T>
 __device__ __forceinline__ T* sb_operand(const SbRow* row, u32 which) {
-    return (T*)__cvta_global_to_generic(row->operands[which]);
+    T* operand = (T*)row->operands[which];
+    __builtin_assume(__isGlobal(operand));
+    return operand;
 }
 
 // Calls `step(first)` for each first element of four per thread that this block takes of a row.

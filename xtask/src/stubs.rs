@@ -3,7 +3,8 @@
 //!
 //! Entry points whose names differ only in element types become one stub with type parameters:
 //! `pad_b8`, `pad_b32` and `pad_b64` are `Pad<T: Word>`. A pointer to `const` is an input buffer,
-//! another pointer an output buffer, and a `u64` that is not a pointer is a `usize`.
+//! another pointer an output buffer, and a `u64` that is not a pointer is a `usize`. A type parameter that no
+//! parameter of the kernel has becomes a parameter `element`, which passes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -414,6 +415,13 @@ pub(crate) fn render(
                 },
             };
             parameters.push(format!("{} {parameter}: {ty}", mode.name()));
+        }
+        for (generic, t) in ["T", "R"].into_iter().enumerate().take(generics.len()) {
+            let names_it =
+                |ty: &Type| *ty == Type::Generic(generic) || generic == 0 && *ty == Type::Key;
+            if !stub.parameters.iter().any(|(_, _, ty)| names_it(ty)) {
+                parameters.push(format!("element {}: {t}", t.to_lowercase()));
+            }
         }
         let generics =
             if generics.is_empty() { String::new() } else { format!("<{}>", generics.join(", ")) };

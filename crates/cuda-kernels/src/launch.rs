@@ -44,6 +44,7 @@ macro_rules! argument {
     (read $a:lifetime $ty:ty) => { &$a $crate::launch::Buffer<$ty> };
     (write $a:lifetime $ty:ty) => { &$a mut $crate::launch::Buffer<$ty> };
     (value $a:lifetime $ty:ty) => { $ty };
+    (element $a:lifetime $ty:ty) => { std::marker::PhantomData<$ty> };
 }
 use argument;
 
@@ -60,6 +61,7 @@ mod pinned;
 mod table;
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use bytemuck::{Pod, TransparentWrapper};
@@ -372,6 +374,9 @@ impl<'a> Arguments<'a> {
     fn write<T>(&mut self, buffer: &'a Buffer<T>) {
         self.read(buffer);
     }
+
+    /// Adds nothing: the type alone selects the entry point.
+    fn element<T>(&mut self, _: &PhantomData<T>) {}
 
     /// Adds a buffer. It is not inlined: inlined, the arguments of all kernels would be a sixth of
     /// the crate's code.

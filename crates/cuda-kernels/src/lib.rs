@@ -57,6 +57,7 @@ pub mod scatter;
 mod segments;
 pub mod sort;
 pub mod sparse;
+pub mod totals;
 pub mod vendor;
 mod workspace;
 

@@ -1,8 +1,7 @@
 //! Optimiser steps: one pass over memory each, from the old values to new ones.
 
-use crate::launch::declared::optim::RawRow;
 use crate::launch::kernels::optim as kernels;
-use crate::launch::{Buffer, Launch, Table, ordered};
+use crate::launch::{Buffer, Launch, Table};
 use samebits_numerics::math::f64::powi;
 
 use crate::device::{Device, Float, expect_len};
@@ -120,7 +119,7 @@ pub fn sgd_step_all<T: Float>(
     let op = "sgd_step";
     let has_momentum = settings.momentum != 0.0;
     let mut stepped = Vec::new();
-    let [mut first, mut later] = [Table::default(), Table::default()];
+    let [mut first, mut later] = [(); 2].map(|()| Table::new(device.block()));
     for &(param, velocity, grad) in tensors {
         let n = param.len();
         if let Some(velocity) = velocity {
@@ -131,12 +130,12 @@ pub fn sgd_step_all<T: Float>(
         let mut new = [device.uninitialised(op, n)?, new_velocity];
         let table = if velocity.is_some() { &mut later } else { &mut first };
         // Without a velocity the kernel reads none.
-        table.push(device.block(), n, &mut new, &[param, velocity.unwrap_or(param), grad]);
+        table.push(n, &mut new, &[param, velocity.unwrap_or(param), grad]);
         let [new_param, new_velocity] = new;
         stepped.push((new_param, has_momentum.then_some(new_velocity)));
     }
     for (table, has_velocity) in [(&first, false), (&later, true)] {
-        launch_all(device, op, table, |rows, count, [grid, block]| {
+        table.launch(device, op, |rows, count, [grid, block]| {
             kernels::SgdAll {
                 rows,
                 count,
@@ -150,29 +149,6 @@ pub fn sgd_step_all<T: Float>(
         })?;
     }
     Ok(stepped)
-}
-
-/// The extent of a grid or a block.
-type Extent = (u32, u32, u32);
-
-/// Launches a kernel for all tensors of a table, unless there are none.
-fn launch_all(
-    device: &Device,
-    op: &'static str,
-    table: &Table<'_>,
-    launch: impl FnOnce(&Buffer<RawRow>, u32, [Extent; 2]) -> Result<()>,
-) -> Result<()> {
-    let (Ok(count), Ok(blocks)) =
-        (u32::try_from(table.rows().len()), u32::try_from(table.blocks()))
-    else {
-        return Err(CudaError::invalid(op, "the tensors are more than one launch can cover"));
-    };
-    if count == 0 {
-        return Ok(());
-    }
-    let rows = device.upload(table.rows())?;
-    let shape = [(blocks, 1, 1), (device.block(), 1, 1)];
-    ordered(op, device.stream(), table.streams(), || launch(&rows, count, shape))
 }
 
 /// Makes a step of Adam: returns the new parameter, mean and mean square. Steps count from 1.
@@ -241,16 +217,16 @@ pub fn adam_step_all<T: Float>(
 ) -> Result<Vec<[Buffer<T>; 3]>> {
     let op = "adam_step";
     let constants = Constants::<T>::of(op, settings, step)?;
-    let (mut table, mut stepped) = (Table::default(), Vec::new());
+    let (mut table, mut stepped) = (Table::new(device.block()), Vec::new());
     for &tensors in tensors {
         let n = expect_like(op, tensors)?;
         let fresh = || device.uninitialised(op, n);
         let mut new = [fresh()?, fresh()?, fresh()?];
-        table.push(device.block(), n, &mut new, &tensors);
+        table.push(n, &mut new, &tensors);
         stepped.push(new);
     }
     let Constants { keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate } = constants;
-    launch_all(device, op, &table, |rows, count, [grid, block]| {
+    table.launch(device, op, |rows, count, [grid, block]| {
         kernels::AdamAll { rows, count, keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate }
             .grid(device, op, grid, block)
     })?;
@@ -269,13 +245,13 @@ pub fn affine_all<T: Float>(
     shift: T,
 ) -> Result<Vec<Buffer<T>>> {
     let op = "affine";
-    let (mut table, mut all) = (Table::default(), Vec::new());
+    let (mut table, mut all) = (Table::new(device.block()), Vec::new());
     for &x in tensors {
         let mut out = [device.uninitialised(op, x.len())?];
-        table.push(device.block(), x.len(), &mut out, &[x]);
+        table.push(x.len(), &mut out, &[x]);
         all.extend(out);
     }
-    launch_all(device, op, &table, |rows, count, [grid, block]| {
+    table.launch(device, op, |rows, count, [grid, block]| {
         kernels::AffineAll { rows, count, scale, shift }.grid(device, op, grid, block)
     })?;
     Ok(all)

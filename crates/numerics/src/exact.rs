@@ -233,6 +233,26 @@ impl ExactSum64 {
         self.limbs.merge(&other.limbs);
     }
 
+    /// Adds a sum in fixed point, as another device accumulates it: limb `i` counts units of
+    /// 2^(32 i − 1074). Limbs after the 69th are ignored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_numerics::exact::ExactSum64;
+    ///
+    /// let mut sum = ExactSum64::new();
+    /// sum.add_limbs(&[-3, 1]);
+    /// assert_eq!(sum.to_f64().to_bits(), (1 << 32) - 3);
+    /// ```
+    pub fn add_limbs(&mut self, limbs: &[i64]) {
+        for (place, &limb) in (0..).zip(limbs.iter().take(LIMBS_64)) {
+            let (magnitude, negative) = (limb.unsigned_abs(), limb < 0);
+            self.limbs.add(magnitude & 0xffff_ffff, 32 * place, negative);
+            self.limbs.add(magnitude >> 32, 32 * (place + 1), negative);
+        }
+    }
+
     /// Returns the sum rounded to f64 by the rules of the [module](self).
     #[must_use]
     pub fn to_f64(&self) -> f64 {

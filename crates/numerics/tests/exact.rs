@@ -201,6 +201,41 @@ fn the_64_bit_sum_equals_the_big_integer_sum() {
 }
 
 #[test]
+fn limbs_of_another_accumulator_are_addends() {
+    // Limbs of either sign with carries in their upper halves, which make up the addends.
+    let values = [1.5, -2.5e-300, 5e-324, 1.25e300, -f64::MIN_POSITIVE, 3.0, -0.75];
+    let mut limbs = [0i64; 69];
+    for x in values {
+        let bits = f64::to_bits(x);
+        let exponent = (bits >> 52 & 0x7ff) as usize;
+        let fraction = bits & ((1 << 52) - 1);
+        let (significand, shift) =
+            if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent - 1) };
+        let spread = u128::from(significand) << (shift % 32);
+        let sign = if x < 0.0 { -1 } else { 1 };
+        for part in 0..3 {
+            limbs[shift / 32 + part] += sign * (spread >> (32 * part) & 0xffff_ffff) as i64;
+        }
+    }
+    // 2^20 times the sum: the limbs hold it without a carry.
+    let mut sum = ExactSum64::new();
+    sum.add_limbs(&limbs.map(|limb| limb << 20));
+    let scaled = round_big(&(big_sum(&values) << 20u32), 53, -1074, 1024);
+    assert_eq!(sum.to_f64().to_bits(), scaled.to_bits());
+    // Those of a negative sum, and the sum of both.
+    let mut negative = ExactSum64::new();
+    negative.add_limbs(&limbs.map(|limb| -(limb << 20)));
+    assert_eq!(negative.to_f64(), -scaled);
+    negative.merge(&sum);
+    assert_eq!(negative.to_f64().to_bits(), 0);
+    let mut small = ExactSum64::new();
+    small.add_limbs(&[i64::MIN, i64::MAX]);
+    small.add_limbs(&[i64::MIN]);
+    let expected = BigInt::from(i64::MIN) * 2 + (BigInt::from(i64::MAX) << 32u32);
+    assert_eq!(small.to_f64(), round_big(&expected, 53, -1074, 1024));
+}
+
+#[test]
 fn rounding_to_f64_is_correct_too() {
     let mut random = Random(4);
     for kind in 0..6 {

@@ -1,4 +1,4 @@
-//! A device's memory, as tensors need it: allocation and copies.
+//! A device's memory, as tensors need it: allocation, copies, and numbers about all elements.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
+use samebits_numerics::exact::ExactSum64;
 
-use crate::{Device, Error, Layout, Result};
+use crate::{DType, Device, Error, Layout, Result};
 
 /// The memory of a device. Kernels are registered separately, with [`Kernel`](crate::Kernel).
 ///
@@ -45,8 +46,50 @@ pub trait Backend: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Returns the position of the first of several ranges that holds NaN or an infinity, or their
+    /// number if all are finite. Returns `None` if the device has no kernel for it; the caller then
+    /// downloads the elements.
+    fn first_not_finite(&self, floats: &[Floats<'_>]) -> Result<Option<usize>> {
+        let _ = floats;
+        Ok(None)
+    }
+
+    /// Returns the largest magnitude among the elements of several ranges, in f64; NaN counts as the
+    /// largest, and 0 is that of no elements. Returns `None` as
+    /// [`first_not_finite`](Backend::first_not_finite) does.
+    fn largest_magnitude(&self, floats: &[Floats<'_>]) -> Result<Option<f64>> {
+        let _ = floats;
+        Ok(None)
+    }
+
+    /// Returns the exact sum of `(|x| / scale)^p` over the elements of several ranges, with the quotient
+    /// and the power rounded to f64. Returns `None` as
+    /// [`first_not_finite`](Backend::first_not_finite) does.
+    fn sum_of_powers(
+        &self,
+        floats: &[Floats<'_>],
+        scale: f64,
+        p: f64,
+    ) -> Result<Option<ExactSum64>> {
+        let _ = (floats, scale, p);
+        Ok(None)
+    }
+
     /// Waits until the device has finished all its work, and reports any error of that work.
     fn synchronize(&self) -> Result<()>;
+}
+
+/// A range of a buffer with elements of a float type.
+#[derive(Clone, Copy, Debug)]
+pub struct Floats<'a> {
+    /// The buffer.
+    pub buffer: &'a dyn DeviceBuffer,
+    /// The number of elements before the range.
+    pub start: usize,
+    /// The number of elements in the range.
+    pub len: usize,
+    /// The type of the elements.
+    pub dtype: DType,
 }
 
 /// Parameters of the sum behind a digest: the words that it covers, and how to recognise NaN.

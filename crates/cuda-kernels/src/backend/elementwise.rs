@@ -1,10 +1,10 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     Affine, Binary, Cast, Compare, Formula, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp,
-    RampGrad, SiluGrad, Unary, Where,
+    RampGrad, SiluGrad, Step, Unary, Where,
 };
 use samebits_tensor_core::registry::{register, register_for_several};
-use samebits_tensor_core::{DType, Tensor, bf16, f16};
+use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
 use super::optim::{affine_all, ops_of};
@@ -13,20 +13,20 @@ use super::{
     with_float, with_word,
 };
 use crate::device::Word;
+use crate::elementwise::formula::{Call, formula_all};
 use crate::elementwise::{
     self as kernels, MAX_RANK, Narrow, Pairing, View, activation, gelu, integer, logits,
 };
 
 pub(super) fn register_all() {
-    register(portable("each", FLOATS, EACH, |op: &Unary, ()| {
-        on(op, |gpu| {
-            with_float!(op.x.dtype(), T => {
-                let x = gpu.input::<T>(&op.x)?;
-                gpu.tensor(kernels::unary(gpu.device, op.kind, &x)?, op.x.shape())
-            })
-        })
-    }));
-    register(portable("each", FLOATS, EACH, binary));
+    register_for_several(portable("each", FLOATS, EACH, unary), |calls| {
+        let steps = |op: &Unary| vec![Step::Unary(op.kind, 0)];
+        by_formulas(calls, steps, |op, ()| op.x.shape(), unary)
+    });
+    register_for_several(portable("each", FLOATS, EACH, binary), |calls| {
+        let steps = |op: &Binary| vec![Step::Binary(op.kind, 0, 1)];
+        by_formulas(calls, steps, |_, shape| shape, binary)
+    });
     register(portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
         on(op, |gpu| {
             let out = integer::unary(gpu.device, op.kind, &*gpu.input(&op.x)?)?;
@@ -47,7 +47,7 @@ pub(super) fn register_all() {
         affine,
         |calls| with_float!(calls[0].0.x.dtype(), T => affine_all::<T>(&ops_of(calls))),
     );
-    register(portable("steps", FLOATS, EACH, formula));
+    register_for_several(portable("steps", FLOATS, EACH, formula), formulas);
     register(portable("composed", FLOATS, EACH, |op: &Gelu, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
@@ -122,25 +122,59 @@ pub(super) fn register_all() {
     }));
 }
 
-/// Computes a formula by one kernel, or step by step if it is too long for that.
-fn formula(op: &Formula, shape: &PerDim) -> Tensors<Tensor> {
-    let whole = on(op, |gpu| {
-        with_float!(op.inputs[0].dtype(), T => {
-            let whole = |input: &Tensor| match input.numel() {
+/// Computes calls of one device and type as formulas of their inputs, those with the same steps in one
+/// launch. If a formula is too long for a kernel, `alone` computes its call.
+fn by_formulas<'a, O: Op<Output = Tensor>>(
+    calls: &[(&'a O, &'a O::Plan)],
+    steps: impl Fn(&O) -> Vec<Step>,
+    shape: impl Fn(&'a O, &'a O::Plan) -> &'a [usize],
+    alone: impl Fn(&O, &O::Plan) -> Tensors<Tensor>,
+) -> Tensors<Vec<Tensor>> {
+    let steps: Vec<Vec<Step>> = calls.iter().map(|(op, _)| steps(op)).collect();
+    let shapes: Vec<&[usize]> = calls.iter().map(|&(op, plan)| shape(op, plan)).collect();
+    let found = on(calls[0].0, |gpu| {
+        with_float!(calls[0].0.dtype(), T => {
+            let whole = |input: &Tensor, shape: &[usize]| match input.numel() {
                 1 => gpu.input::<T>(&input.reshape(&[1])?),
                 _ => gpu.input::<T>(&input.expand(shape)?),
             };
-            let inputs = op.inputs.iter().map(whole).collect::<Result<Vec<_>, Failure>>()?;
-            let buffers: Vec<_> = inputs.iter().map(|input| &**input).collect();
-            let n = shape.iter().product();
-            let out = kernels::formula::formula(gpu.device, &op.steps, &buffers, n)?;
-            out.map(|out| gpu.tensor(out, shape)).transpose()
+            let inputs = calls.iter().zip(&shapes).map(|((op, _), shape)| {
+                let inputs = op.inputs().into_iter().map(|input| whole(input, shape));
+                inputs.collect::<Result<Vec<_>, Failure>>()
+            });
+            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+            let formulas = inputs.iter().zip(&steps).zip(&shapes).map(|((inputs, steps), shape)| {
+                let inputs = inputs.iter().map(|input| &**input).collect();
+                Call { steps, inputs, n: shape.iter().product() }
+            });
+            let results = formula_all(gpu.device, &formulas.collect::<Vec<_>>())?;
+            let tensor = |(result, shape): (Option<_>, &&[usize])| {
+                result.map(|result| gpu.tensor(result, shape)).transpose()
+            };
+            results.into_iter().zip(&shapes).map(tensor).collect::<Result<Vec<_>, Failure>>()
         })
     })?;
-    match whole {
-        Some(tensor) => Ok(tensor),
-        None => op.by_steps(),
-    }
+    let all = found.into_iter().zip(calls);
+    all.map(|(found, (op, plan))| found.map_or_else(|| alone(op, plan), Ok)).collect()
+}
+
+/// Computes a formula by one kernel, or step by step if it is too long for that.
+fn formula(op: &Formula, shape: &PerDim) -> Tensors<Tensor> {
+    let mut results = formulas(&[(op, shape)])?;
+    Ok(results.pop().expect("a result for each call"))
+}
+
+fn formulas(calls: &[(&Formula, &PerDim)]) -> Tensors<Vec<Tensor>> {
+    by_formulas(calls, |op| op.steps.clone(), |_, shape| shape, |op, _| op.by_steps())
+}
+
+fn unary(op: &Unary, (): &()) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        with_float!(op.x.dtype(), T => {
+            let x = gpu.input::<T>(&op.x)?;
+            gpu.tensor(kernels::unary(gpu.device, op.kind, &x)?, op.x.shape())
+        })
+    })
 }
 
 fn binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {

@@ -5,15 +5,17 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 use crate::launch::Buffer;
+use samebits_numerics::exact::ExactSum64;
 use samebits_numerics::memory::{OutOfMemory, product, with_capacity};
 use samebits_tensor_core::backend::{self, Backend, DeviceBuffer, DigestSum, LateSum};
-use samebits_tensor_core::{Error, Layout, Tensor};
+use samebits_tensor_core::{DType, Error, Layout, Tensor, bf16, f16};
 
 use super::failure::{Failure, Tensors};
 use crate::device::{Device, Word};
 use crate::digest::digest_sum;
 use crate::elementwise::{self, MAX_RANK, View};
 use crate::error::{CudaError, Result};
+use crate::totals;
 
 /// A CUDA device as a place for tensors. The driver's context is created at first use.
 #[derive(Debug)]
@@ -213,6 +215,46 @@ impl CudaBackend {
             Failure::Cuda(error) => self.0.error(op, error),
         })
     }
+
+    /// Calls `body` with the elements of ranges of floats.
+    fn total<R>(
+        &self,
+        op: &'static str,
+        floats: &[backend::Floats<'_>],
+        body: impl FnOnce(&Device, &[totals::Floats<'_>]) -> Result<R>,
+    ) -> Tensors<Option<R>> {
+        self.run(op, || {
+            let inputs = floats.iter().map(|&backend::Floats { buffer, start, len, dtype }| {
+                let memory = own(buffer)?;
+                Ok(match dtype {
+                    DType::F16 => Floats::F16(memory.part(start, len)?),
+                    DType::BF16 => Floats::BF16(memory.part(start, len)?),
+                    DType::F32 => Floats::F32(memory.part(start, len)?),
+                    DType::F64 => Floats::F64(memory.part(start, len)?),
+                    other => {
+                        let message = format!("expected floats, got {other}");
+                        return Err(Error::invalid(op, message).into());
+                    }
+                })
+            });
+            let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
+            let all = inputs.iter().map(|input| match input {
+                Floats::F16(x) => totals::Floats::F16(x),
+                Floats::BF16(x) => totals::Floats::BF16(x),
+                Floats::F32(x) => totals::Floats::F32(x),
+                Floats::F64(x) => totals::Floats::F64(x),
+            });
+            Ok(Some(body(self.0.device()?, &all.collect::<Vec<_>>())?))
+        })
+    }
+}
+
+/// The elements of a range of floats.
+enum Floats {
+    F16(Input<f16>),
+    BF16(Input<bf16>),
+    F32(Input<f32>),
+    F64(Input<f64>),
 }
 
 impl Backend for CudaBackend {
@@ -279,6 +321,27 @@ impl Backend for CudaBackend {
             let read = home.device().and_then(|device| sum.read("digest", device.stream(), 0, 1));
             read.map(|words| words[0]).map_err(|error| home.error("digest", error))
         })))
+    }
+
+    fn first_not_finite(&self, floats: &[backend::Floats<'_>]) -> Tensors<Option<usize>> {
+        self.total("first_not_finite", floats, |device, all| {
+            Ok(totals::first_not_finite(device, all)?.unwrap_or(all.len()))
+        })
+    }
+
+    fn largest_magnitude(&self, floats: &[backend::Floats<'_>]) -> Tensors<Option<f64>> {
+        self.total("largest_magnitude", floats, totals::largest_magnitude)
+    }
+
+    fn sum_of_powers(
+        &self,
+        floats: &[backend::Floats<'_>],
+        scale: f64,
+        p: f64,
+    ) -> Tensors<Option<ExactSum64>> {
+        self.total("sum_of_powers", floats, |device, all| {
+            totals::sum_of_powers(device, all, scale, p)
+        })
     }
 
     fn synchronize(&self) -> Tensors<()> {

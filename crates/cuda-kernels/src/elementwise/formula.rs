@@ -1,6 +1,8 @@
 //! Compositions of elementwise functions in one launch.
 
-use bytemuck::Zeroable;
+use std::marker::PhantomData;
+
+use bytemuck::{Zeroable, bytes_of};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, Step, UnaryKind, truth_values};
 
 use crate::device::{Device, Float, expect_len};
@@ -9,12 +11,40 @@ use crate::launch::declared::formula::{
     Code, FORMULA_INPUTS, FORMULA_SLOTS, FORMULA_STEPS, RawFormula,
 };
 use crate::launch::kernels::formula as kernels;
-use crate::launch::{Buffer, Launch};
+use crate::launch::{Buffer, Launch, Table};
 
 /// The threads of a block, each of which has slots for the values of the elements of one access.
 const THREADS: u32 = 128;
 const ACCESS_BYTES: usize = 16;
 const OP: &str = "formula";
+
+/// A formula of `n` elements: its steps, and its inputs, which have `n` elements, or one that serves all.
+#[derive(Clone, Debug)]
+pub struct Call<'a, T> {
+    /// The steps, of which the last computes the result.
+    pub steps: &'a [Step],
+    /// The inputs.
+    pub inputs: Vec<&'a Buffer<T>>,
+    /// The number of elements.
+    pub n: usize,
+}
+
+impl<T: Float> Call<'_, T> {
+    /// Returns the parameter of the kernel but for the number of elements, or nothing if the steps are
+    /// more than a kernel takes.
+    fn program(&self) -> Result<Option<RawFormula>> {
+        let Call { steps, ref inputs, n } = *self;
+        truth_values(steps, inputs.len()).map_err(|message| CudaError::invalid(OP, message))?;
+        let Some(mut p) = program(steps, inputs.len()) else { return Ok(None) };
+        for (apart, input) in p.apart.iter_mut().zip(inputs) {
+            if input.len() != 1 || n == 1 {
+                expect_len(OP, "an input", input, n)?;
+                *apart = 1;
+            }
+        }
+        Ok(Some(p))
+    }
+}
 
 /// Computes the last of `steps` for `n` elements; an input has `n` elements, or one that serves all.
 /// Returns nothing if the steps are more than a kernel takes.
@@ -33,15 +63,13 @@ pub fn formula<T: Float>(
     inputs: &[&Buffer<T>],
     n: usize,
 ) -> Result<Option<Buffer<T>>> {
-    truth_values(steps, inputs.len()).map_err(|message| CudaError::invalid(OP, message))?;
-    let Some(mut p) = program(steps, inputs.len()) else { return Ok(None) };
-    p.n = n;
-    for (apart, input) in p.apart.iter_mut().zip(inputs) {
-        if input.len() != 1 || n == 1 {
-            expect_len(OP, "an input", input, n)?;
-            *apart = 1;
-        }
-    }
+    let call = Call { steps, inputs: inputs.to_vec(), n };
+    let program = call.program()?;
+    program.map(|p| computed(device, &call.inputs, RawFormula { n, ..p })).transpose()
+}
+
+fn computed<T: Float>(device: &Device, inputs: &[&Buffer<T>], p: RawFormula) -> Result<Buffer<T>> {
+    let n = p.n;
     let input = |i: usize| inputs.get(i).copied().unwrap_or(inputs[0]);
     let mut out = device.uninitialised(OP, n)?;
     let Ok(blocks) = u32::try_from(n.div_ceil(THREADS as usize * (ACCESS_BYTES / size_of::<T>())))
@@ -56,7 +84,52 @@ pub fn formula<T: Float>(
         (blocks, 1, 1),
         (THREADS, 1, 1),
     )?;
-    Ok(Some(out))
+    Ok(out)
+}
+
+/// Computes several formulas as [`formula`] does each. Those with the same steps, whose inputs of one
+/// element are the same, make one launch.
+///
+/// # Determinism
+///
+/// As [`formula`].
+///
+/// # Errors
+///
+/// As [`formula`].
+pub fn formula_all<T: Float>(
+    device: &Device,
+    calls: &[Call<'_, T>],
+) -> Result<Vec<Option<Buffer<T>>>> {
+    let mut results: Vec<Option<Buffer<T>>> = calls.iter().map(|_| None).collect();
+    // The programs, each with the places of its calls.
+    let mut groups: Vec<(RawFormula, Vec<usize>)> = Vec::new();
+    for (place, call) in calls.iter().enumerate() {
+        let Some(p) = call.program()? else { continue };
+        match groups.iter_mut().find(|(known, _)| bytes_of(known) == bytes_of(&p)) {
+            Some((_, places)) => places.push(place),
+            None => groups.push((p, vec![place])),
+        }
+    }
+    for (p, places) in groups {
+        if let [place] = places[..] {
+            let Call { ref inputs, n, .. } = calls[place];
+            results[place] = Some(computed(device, inputs, RawFormula { n, ..p })?);
+            continue;
+        }
+        let mut table = Table::new(THREADS);
+        for place in places {
+            let Call { ref inputs, n, .. } = calls[place];
+            let mut out = [device.uninitialised(OP, n)?];
+            table.push(n, &mut out, inputs);
+            results[place] = out.into_iter().next();
+        }
+        table.launch(device, OP, |rows, count, [grid, block]| {
+            kernels::FormulaAll::<T> { rows, count, p, t: PhantomData }
+                .grid(device, OP, grid, block)
+        })?;
+    }
+    Ok(results)
 }
 
 /// Returns the steps as the kernel takes them, or nothing if they are too many, or hold too many values

@@ -29,3 +29,4 @@ pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod sort;
 pub(crate) mod sparse;
+pub(crate) mod totals;

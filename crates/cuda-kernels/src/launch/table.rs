@@ -2,32 +2,38 @@
 
 use cudarc::driver::CudaStream;
 
-use super::Buffer;
-use super::declared::optim::RawRow;
+use super::declared::table::RawRow;
+use super::{Buffer, ordered};
+use crate::device::Device;
+use crate::error::{CudaError, Result};
 
 /// The number of elements that a thread takes of its tensor: `SB_TURNS` times four of
 /// `kernels/include/table.cuh`.
 const PER_THREAD: usize = 16;
 
 /// The tensors of a launch, with the blocks that compute each.
-#[derive(Default)]
 pub(crate) struct Table<'a> {
     rows: Vec<RawRow>,
     blocks: usize,
+    /// The threads of a block.
+    threads: u32,
     /// The streams of the buffers that the launch reads.
     streams: Vec<&'a CudaStream>,
 }
 
+/// The extent of a grid or a block.
+pub(crate) type Extent = (u32, u32, u32);
+
 impl<'a> Table<'a> {
-    /// Adds a tensor of `n` elements, for blocks of `block` threads: the buffers that the kernel writes,
-    /// of the launching device, and those that it reads. All must have `n` elements.
-    pub(crate) fn push<T>(
-        &mut self,
-        block: u32,
-        n: usize,
-        written: &mut [Buffer<T>],
-        read: &[&'a Buffer<T>],
-    ) {
+    /// Creates an empty table for blocks of `threads` threads.
+    pub(crate) fn new(threads: u32) -> Table<'a> {
+        Table { rows: Vec::new(), blocks: 0, threads, streams: Vec::new() }
+    }
+
+    /// Adds a tensor of `n` elements, unless it is empty: the buffers that the kernel writes, of the
+    /// launching device, and those that it reads. All must have `n` elements, or as many as the kernel
+    /// accesses.
+    pub(crate) fn push<T>(&mut self, n: usize, written: &mut [Buffer<T>], read: &[&'a Buffer<T>]) {
         if n == 0 {
             return;
         }
@@ -35,23 +41,44 @@ impl<'a> Table<'a> {
         let addresses = written.iter().map(|buffer| *buffer.address());
         let addresses = addresses.chain(read.iter().map(|buffer| *buffer.address()));
         operands.iter_mut().zip(addresses).for_each(|(operand, address)| *operand = address);
+        self.push_row(n, operands, read);
+    }
+
+    /// Adds a tensor that the kernel only reads, unless it is empty: its second operand is `number`.
+    pub(crate) fn push_numbered<T>(&mut self, read: &'a Buffer<T>, n: usize, number: u64) {
+        if n > 0 {
+            self.push_row(n, [*read.address(), number, 0, 0, 0, 0, 0], &[read]);
+        }
+    }
+
+    fn push_row<T>(&mut self, n: usize, operands: [u64; 7], read: &[&'a Buffer<T>]) {
         self.rows.push(RawRow { operands, n, first_block: self.blocks });
-        self.blocks += n.div_ceil(PER_THREAD * block as usize);
+        self.blocks += n.div_ceil(PER_THREAD * self.threads as usize);
         self.streams.extend(read.iter().map(|buffer| &**buffer.stream()));
     }
 
-    /// Returns the rows that the kernel reads.
-    pub(crate) fn rows(&self) -> &[RawRow] {
-        &self.rows
-    }
-
-    /// Returns the number of blocks.
-    pub(crate) fn blocks(&self) -> usize {
-        self.blocks
-    }
-
-    /// Returns the streams of the buffers that the launch reads; it must run in the order of these.
-    pub(crate) fn streams(&self) -> &[&'a CudaStream] {
-        &self.streams
+    /// Calls `launch` with the rows, their number, and the extents of the grid and its blocks, unless
+    /// there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::InvalidArgument`] if the tensors are more than one launch can cover; those of
+    /// `launch`.
+    pub(crate) fn launch(
+        &self,
+        device: &Device,
+        op: &'static str,
+        launch: impl FnOnce(&Buffer<RawRow>, u32, [Extent; 2]) -> Result<()>,
+    ) -> Result<()> {
+        let (Ok(count), Ok(blocks)) = (u32::try_from(self.rows.len()), u32::try_from(self.blocks))
+        else {
+            return Err(CudaError::invalid(op, "the tensors are more than one launch can cover"));
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let rows = device.upload(&self.rows)?;
+        let extents = [(blocks, 1, 1), (self.threads, 1, 1)];
+        ordered(op, device.stream(), &self.streams, || launch(&rows, count, extents))
     }
 }

@@ -1,8 +1,8 @@
 //! Formulas: one launch with the bits of a launch for each step, whose kernels have tests of their own.
 
 use crate::data::{Source, same};
-use crate::device::on_device;
-use samebits_cuda_kernels::elementwise::formula::formula;
+use crate::device::{on_device, under_schedules};
+use samebits_cuda_kernels::elementwise::formula::{Call, formula, formula_all};
 use samebits_cuda_kernels::elementwise::{
     BinaryKind, CompareKind, Pairing, UnaryKind, View, affine, binary, compare, select, unary,
 };
@@ -145,5 +145,66 @@ fn steps_that_a_kernel_does_not_take_are_told() {
         let later = [Step::Unary(UnaryKind::Neg, 1)];
         assert!(formula(device, &later, &[&x], 2).unwrap_err().to_string().contains("value 1"));
         assert!(formula(device, &short, &[&x], 3).unwrap_err().to_string().contains("an input"));
+    });
+}
+
+/// The lengths of calls that are computed together: of a block of any size, less, and more than two.
+const LENGTHS: [usize; 8] = [300, 1, 16 * 128, 0, 7, 2 * 16 * 128 + 5, 4099, 3];
+
+#[test]
+fn calls_together_have_the_bits_of_each_alone() {
+    under_schedules(|device| {
+        // The work of another stream, which must be awaited, makes some of the buffers.
+        let other = device.with_new_stream().unwrap();
+        let mut source = Source::new(9);
+        let mut make = || -> Vec<Buffer<f32>> {
+            let devices = LENGTHS.iter().zip([device, &other].into_iter().cycle());
+            devices
+                .map(|(&n, device)| {
+                    device.duplicate(&device.upload(&source.broken(n)).unwrap()).unwrap()
+                })
+                .collect()
+        };
+        let [a, b, c] = [(); 3].map(|()| make());
+        let one = device.upload(&[-1.25f32]).unwrap();
+        let sum = |factor: f64, shift: f64| {
+            [
+                Step::Affine { x: 0, scale: factor, shift },
+                Step::Binary(BinaryKind::Add, 3, 1),
+                Step::Binary(BinaryKind::Div, 4, 2),
+            ]
+        };
+        // The shifts differ in their signs only.
+        let steps = [sum(0.5, 0.0), sum(0.5, -0.0), sum(0.75, 0.0)];
+        let long: Vec<_> =
+            (0..33).map(|i| Step::Unary(UnaryKind::Neg, i.max(2) as usize)).collect();
+        let mut calls = Vec::new();
+        for (k, &n) in LENGTHS.iter().chain(&LENGTHS).enumerate() {
+            let place = k % LENGTHS.len();
+            // An input of one element serves all.
+            let last = if k % 5 == 4 { &one } else { &c[place] };
+            calls.push(Call { steps: &steps[k % 3], inputs: vec![&a[place], &b[place], last], n });
+        }
+        calls.push(Call { steps: &long, inputs: vec![&a[0], &b[0], &c[0]], n: LENGTHS[0] });
+        let together = formula_all(device, &calls).unwrap();
+        assert_eq!(together.len(), calls.len());
+        let mut all = Vec::new();
+        for (k, (found, Call { steps, inputs, n })) in together.iter().zip(&calls).enumerate() {
+            let alone = formula(device, steps, inputs, *n).unwrap();
+            assert_eq!(found.is_some(), alone.is_some(), "call {k}");
+            if let (Some(found), Some(alone), 1..) = (found, alone, *n) {
+                let found = device.download(found).unwrap();
+                same(&format!("call {k}"), &found, &device.download(&alone).unwrap());
+                all.push(found.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+            }
+        }
+        assert!(together.last().unwrap().is_none());
+        let wrong = Call { steps: &steps[0], inputs: vec![&a[0], &b[1], &c[0]], n: 300 };
+        // One element serves all, but not seven.
+        assert!(formula_all(device, &[calls[0].clone(), wrong]).is_ok());
+        let wrong = Call { steps: &steps[0], inputs: vec![&a[0], &b[4], &c[0]], n: 300 };
+        let error = formula_all(device, &[calls[0].clone(), wrong]).unwrap_err().to_string();
+        assert_eq!(error, "formula: expected an input with 300 elements, got 7");
+        all
     });
 }

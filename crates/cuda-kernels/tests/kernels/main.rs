@@ -35,3 +35,4 @@ mod scatter;
 mod sort;
 mod sparse;
 mod streams;
+mod totals;

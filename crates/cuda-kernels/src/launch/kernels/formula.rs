@@ -3,6 +3,7 @@
 use crate::device::Float;
 use crate::launch::Family;
 use crate::launch::declared::formula::RawFormula;
+use crate::launch::declared::table::RawRow;
 
 pub(crate) const FAMILY: Family =
     Family { name: "formula", ptx: include_str!("../../../ptx/formula.ptx") };
@@ -14,4 +15,6 @@ kernels! {
             write out: T, read in0: T, read in1: T, read in2: T, read in3: T, read in4: T,
             value p: RawFormula,
         );
+    Portable FormulaAll<T: Float> [f32 => "formula_all_f32", f64 => "formula_all_f64"]
+        (read rows: RawRow, value count: u32, value p: RawFormula, element t: T);
 }

@@ -2,7 +2,7 @@
 
 use crate::device::Float;
 use crate::launch::Family;
-use crate::launch::declared::optim::RawRow;
+use crate::launch::declared::table::RawRow;
 
 pub(crate) const FAMILY: Family =
     Family { name: "optim", ptx: include_str!("../../../ptx/optim.ptx") };

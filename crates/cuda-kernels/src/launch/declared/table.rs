@@ -1,4 +1,4 @@
-//! Parameters of `kernels/optim.cu`.
+//! The rows of tables: parameters of launches that compute several tensors.
 
 use bytemuck::{Pod, Zeroable};
 
