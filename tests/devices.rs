@@ -14,9 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
 use samebits::functional as f;
-use samebits::nn::{Layer as _, Linear, Module};
 use samebits::ops::{Cast, ScatterReduceKind, Unary, UnaryKind};
-use samebits::optim::{Adam, AdamW, Optimizer, Sgd};
 use samebits::tensor_core::Tensor as Value;
 use samebits::tensor_core::backend::DigestSum;
 use samebits::tensor_core::dispatch;
@@ -29,6 +27,9 @@ use workspace_tests::{
     Case, Family, conformance, drawn_cases, families, offset_families, short_digest,
     strided_families, unreached,
 };
+
+#[path = "devices/steps.rs"]
+mod steps;
 
 const CUDA: Device = Device::Cuda(0);
 /// The schedules of the emulated device, and the threads of a block under each. A GPU has its own
@@ -206,10 +207,11 @@ impl<S: tracing::Subscriber> Layer<S> for Launches {
         if let Some(level) = fields.0.remove("level") {
             launched.promised = Some(level);
         }
-        if let (Some(kernel), Some(level)) = (fields.0.remove("kernel"), launched.promised.clone())
-        {
+        if let Some(kernel) = fields.0.remove("kernel") {
             launched.names.push(kernel.clone());
-            launched.kernels.insert((kernel, level));
+            if let Some(level) = launched.promised.clone() {
+                launched.kernels.insert((kernel, level));
+            }
         }
     }
 }
@@ -466,57 +468,6 @@ fn run_under(schedule: &str, block: u32) {
 
 fn run(case: &Case) -> Result<Vec<Value>> {
     (case.run)()
-}
-
-type MakeOptimizer = Box<dyn Fn() -> Result<Box<dyn Optimizer>>>;
-
-/// The optimisers with a kernel for all parameters, and the kernel that each launches once for each group.
-#[test]
-fn an_optimiser_steps_all_parameters_in_one_launch() {
-    if !is_available() {
-        return;
-    }
-    let is_bias = |_: &str, parameter: &Tensor| parameter.rank() == 1;
-    let optimizers: [(&str, usize, MakeOptimizer); 4] = [
-        ("adam_all_f32", 1, Box::new(|| Ok(Box::new(Adam::new(0.1)?)))),
-        (
-            "adam_all_f32",
-            2,
-            Box::new(move || {
-                let options =
-                    AdamW::options(0.1).group(is_bias, |options| options.weight_decay(0.0));
-                Ok(Box::new(options.init()?))
-            }),
-        ),
-        ("sgd_all_f32", 1, Box::new(|| Ok(Box::new(Sgd::new(0.1)?)))),
-        ("sgd_all_f32", 1, Box::new(|| Ok(Box::new(Sgd::options(0.1).momentum(0.9).init()?)))),
-    ];
-    for (kernel, launches, optimizer) in &optimizers {
-        let train = |device: Device| -> Result<(Vec<Vec<u8>>, Vec<String>)> {
-            samebits::manual_seed(0);
-            let mut model = [Linear::new(5, 40)?, Linear::new(40, 300)?, Linear::new(300, 1)?];
-            model.to(device)?;
-            let x = f::reshape(&Tensor::arange(15)?.to(DType::F32)?.to(device)?, [3, 5])?;
-            let mut optimizer = optimizer()?;
-            let mut launched = Vec::new();
-            for _ in 0..3 {
-                let y = model.iter().try_fold(x.clone(), |x, layer| layer.forward(&x))?;
-                let loss = f::mean(&f::square(&y)?, (), false)?;
-                let gradients = loss.backward()?;
-                let mut stepped = Ok(());
-                let seen = Launches::of(|| stepped = optimizer.step(&mut model, &gradients));
-                stepped?;
-                launched = std::mem::take(&mut seen.0.lock().unwrap().names);
-            }
-            let bytes = model.parameters().iter().map(Tensor::to_bytes).collect::<Result<_>>()?;
-            Ok((bytes, launched))
-        };
-        let (expected, none) = train(Device::Cpu).unwrap();
-        assert_eq!(none, [""; 0]);
-        let (found, launched) = train(CUDA).unwrap();
-        assert_eq!(launched, vec![*kernel; *launches], "launches of a step");
-        assert!(found == expected, "other bits by {kernel}");
-    }
 }
 
 /// An operation's kernel notes a bad index itself; the host looks it up when it reads a result.

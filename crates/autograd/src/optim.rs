@@ -47,6 +47,7 @@ mod arithmetic;
 mod clip;
 mod descent;
 mod finite;
+mod formulas;
 mod plateau;
 mod radam;
 mod rmsprop;
@@ -54,6 +55,7 @@ mod scaler;
 mod schedule;
 mod several;
 mod sgd;
+mod totals;
 mod tree;
 
 pub use adadelta::{Adadelta, AdadeltaRule};

@@ -27,16 +27,15 @@ impl Gradients {
     /// # Ok::<(), samebits_autograd::Error>(())
     /// ```
     pub fn accumulate(&mut self, other: &Gradients) -> Result<()> {
-        let sums = other
-            .leaves
-            .keys()
-            .filter_map(|leaf| Some((*leaf, other.by_id.get(leaf)?)))
-            .map(|(leaf, new)| match self.by_id.get(&leaf) {
-                Some(old) => Ok((leaf, arithmetic::add(old.value(), new.value())?.into())),
-                None => Ok((leaf, new.clone())),
-            })
-            .collect::<Result<Vec<(u64, Tensor)>>>()?;
+        let of = |leaf: &u64| Some((*leaf, other.by_id.get(leaf)?));
+        let (known, new): (Vec<_>, Vec<_>) =
+            other.leaves.keys().filter_map(of).partition(|(leaf, _)| self.by_id.contains_key(leaf));
+        let pairs: Vec<_> =
+            known.iter().map(|(leaf, new)| (self.by_id[leaf].value(), new.value())).collect();
+        let sums = arithmetic::add_all(&pairs)?.into_iter().map(Tensor::from);
+        let sums: Vec<_> = known.into_iter().map(|(leaf, _)| leaf).zip(sums).collect();
         self.by_id.extend(sums);
+        self.by_id.extend(new.into_iter().map(|(leaf, new)| (leaf, new.clone())));
         self.leaves.extend(&other.leaves);
         self.keep_leaves();
         Ok(())

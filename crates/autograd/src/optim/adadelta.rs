@@ -1,8 +1,9 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{averaged, decayed, div, mul, offset, scale_add, sqrt};
-use super::descent::{check_setting, check_share, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule};
+use super::descent::{check_setting, check_share, step_of_all};
+use super::formulas::{for_each, keep, write_averaged, write_decayed, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
+use crate::functional::{Steps, Symbol};
 use crate::nn::options::setters;
 
 /// The Adadelta optimiser: scales each gradient by the ratio of recent steps to recent gradients.
@@ -73,24 +74,36 @@ impl Rule for AdadeltaRule {
         check_setting(Self::NAME, "the weight decay", self.weight_decay)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        _: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let g = decayed(gradient, self.weight_decay, parameter)?;
-        let old = kept_or_zeros(kept, SQUARE, parameter)?;
-        let square = averaged(&old, self.rho, &mul(&g, &g)?)?;
-        let steps = kept_or_zeros(kept, STEPS, parameter)?;
-        let root = |x: &Value| sqrt(&offset(x, self.eps)?);
-        let direction = mul(&div(&root(&steps)?, &root(&square)?)?, &g)?;
-        let steps = averaged(&steps, self.rho, &mul(&direction, &direction)?)?;
-        kept.insert(SQUARE, square);
-        kept.insert(STEPS, steps);
-        scale_add(&direction, -lr, parameter)
+    step_of_all!();
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let squares = for_each(turns, [SQUARE], |f, _, [g, parameter], [old]| {
+            let g = write_decayed(f, g, self.weight_decay, parameter);
+            let square = f.mul(g, g);
+            write_averaged(f, old, self.rho, square)
+        })?;
+        keep(turns, SQUARE, squares);
+        let direction =
+            |f: &mut Steps, [g, parameter]: [Symbol; 2], [square, steps]: [Symbol; 2]| {
+                let g = write_decayed(f, g, self.weight_decay, parameter);
+                let [steps, square] = [steps, square].map(|x| {
+                    let x = f.affine(x, 1.0, self.eps);
+                    f.sqrt(x)
+                });
+                let ratio = f.div(steps, square);
+                f.mul(ratio, g)
+            };
+        let moved = for_each(turns, [SQUARE, STEPS], |f, _, own, kept| {
+            let direction = direction(f, own, kept);
+            write_scale_add(f, direction, -lr, own[1])
+        })?;
+        let steps = for_each(turns, [SQUARE, STEPS], |f, _, own, kept| {
+            let direction = direction(f, own, kept);
+            let square = f.mul(direction, direction);
+            write_averaged(f, kept[1], self.rho, square)
+        })?;
+        keep(turns, STEPS, steps);
+        Ok(moved)
     }
 }
 

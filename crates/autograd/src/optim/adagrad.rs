@@ -1,9 +1,8 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{full_like, write_decayed, write_scale_add};
-use super::descent::check_setting;
-use super::{Descent, Kept, Options, Rule};
-use crate::functional::formula_of_values;
+use super::descent::{check_setting, step_of_all};
+use super::formulas::{for_each, keep, write_decayed, write_root, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
 use crate::nn::options::setters;
 
 /// The Adagrad optimiser: divides each gradient by the root of the sum of all squared gradients so
@@ -77,33 +76,24 @@ impl Rule for AdagradRule {
         check_setting(Self::NAME, "eps", self.eps)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        step: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let old = match kept.get(SUM) {
-            Some(sum) => sum.clone(),
-            None => full_like(parameter, self.initial_accumulator_value)?,
-        };
-        let sum = formula_of_values([&old, gradient, parameter], |f, [old, g, parameter]| {
+    step_of_all!();
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let sums = for_each(turns, [SUM], |f, turn, [g, parameter], [old]| {
+            let is_first = !turn.kept.contains_key(SUM);
+            let old = if is_first { f.number(self.initial_accumulator_value) } else { old };
             let g = write_decayed(f, g, self.weight_decay, parameter);
             let square = f.mul(g, g);
             f.add(old, square)
         })?;
-        let rate = lr / (1.0 + (step - 1) as f64 * self.lr_decay);
-        let moved = formula_of_values([&sum, gradient, parameter], |f, [sum, g, parameter]| {
+        keep(turns, SUM, sums);
+        for_each(turns, [SUM], |f, turn, [g, parameter], [sum]| {
+            let rate = lr / (1.0 + (turn.step - 1) as f64 * self.lr_decay);
             let g = write_decayed(f, g, self.weight_decay, parameter);
-            let root = f.sqrt(sum);
-            let root = f.affine(root, 1.0, self.eps);
+            let root = write_root(f, sum, 1.0, self.eps);
             let direction = f.div(g, root);
             write_scale_add(f, direction, -rate, parameter)
-        })?;
-        kept.insert(SUM, sum);
-        Ok(moved)
+        })
     }
 }
 

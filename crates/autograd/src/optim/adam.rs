@@ -2,9 +2,9 @@ use samebits_numerics::math::f64::powi;
 use samebits_tensor_core::ops::{AdamParams, AdamStep};
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{div, maximum, offset, scale, scale_add, sqrt};
-use super::descent::{alone, check_setting, check_share, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule, Turn};
+use super::descent::{check_setting, check_share, kept_or_zeros, step_of_all};
+use super::formulas::{for_each, keep, write_root, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
 use crate::nn::options::setters;
 use crate::run_all;
 
@@ -95,17 +95,7 @@ impl<const DECOUPLED: bool> Rule for AdamRule<DECOUPLED> {
         check_setting(Self::NAME, "the weight decay", self.weight_decay)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        step: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let (parameter, gradient) = (parameter.clone(), gradient.clone());
-        alone(step, parameter, gradient, kept, |turns| self.step_all(lr, turns))
-    }
+    step_of_all!();
 
     fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
         let params = AdamParams {
@@ -127,27 +117,30 @@ impl<const DECOUPLED: bool> Rule for AdamRule<DECOUPLED> {
             })
         };
         let stepped = run_all(&turns.iter().map(op).collect::<Result<Vec<_>>>()?)?;
-        let finish = |((moved, mean, square), turn): ((Value, Value, Value), &mut Turn)| {
-            let moved =
-                if self.amsgrad { self.by_largest(lr, turn, &mean, &square)? } else { moved };
+        let keep = |((moved, mean, square), turn): ((Value, Value, Value), &mut Turn)| {
             turn.kept.extend([(MEAN, mean), (SQUARE, square)]);
-            Ok(moved)
+            moved
         };
-        stepped.into_iter().zip(turns).map(finish).collect()
+        let moved = stepped.into_iter().zip(turns.iter_mut()).map(keep).collect();
+        if self.amsgrad { self.by_largest(lr, turns) } else { Ok(moved) }
     }
 }
 
 impl<const DECOUPLED: bool> AdamRule<DECOUPLED> {
-    /// Returns the parameter after a step of AMSGrad.
-    fn by_largest(&self, lr: f64, turn: &mut Turn, mean: &Value, square: &Value) -> Result<Value> {
-        let Turn { step, parameter, kept, .. } = turn;
-        let largest = maximum(&kept_or_zeros(kept, MAX_SQUARE, parameter)?, square)?;
-        let rate = -lr / (1.0 - powi(self.beta1, *step));
-        let correction = 1.0 / (1.0 - powi(self.beta2, *step)).sqrt();
-        let denominator = offset(&scale(&sqrt(&largest)?, correction)?, self.eps)?;
-        let keep = if DECOUPLED { 1.0 - lr * self.weight_decay } else { 1.0 };
-        kept.insert(MAX_SQUARE, largest);
-        scale_add(&div(mean, &denominator)?, rate, &scale(parameter, keep)?)
+    /// Returns the parameters after a step of AMSGrad, whose means and mean squares are kept.
+    fn by_largest(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let names = [SQUARE, MAX_SQUARE];
+        let largest = for_each(turns, names, |f, _, _, [square, old]| f.maximum(old, square))?;
+        keep(turns, MAX_SQUARE, largest);
+        for_each(turns, [MEAN, MAX_SQUARE], |f, turn, [_, parameter], [mean, largest]| {
+            let rate = -lr / (1.0 - powi(self.beta1, turn.step));
+            let correction = 1.0 / (1.0 - powi(self.beta2, turn.step)).sqrt();
+            let root = write_root(f, largest, correction, self.eps);
+            let direction = f.div(mean, root);
+            let keep = if DECOUPLED { 1.0 - lr * self.weight_decay } else { 1.0 };
+            let parameter = f.times(parameter, keep);
+            write_scale_add(f, direction, rate, parameter)
+        })
     }
 }
 

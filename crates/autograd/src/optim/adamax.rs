@@ -1,9 +1,9 @@
 use samebits_numerics::math::f64::powi;
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{abs, averaged, decayed, div, maximum, offset, scale, scale_add};
-use super::descent::{check_setting, check_share, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule};
+use super::descent::{check_setting, check_share, step_of_all};
+use super::formulas::{for_each, keep, write_averaged, write_decayed, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
 use crate::nn::options::setters;
 
 /// The Adamax optimiser: Adam with the largest recent gradient in place of the root of the mean
@@ -87,22 +87,27 @@ impl Rule for AdamaxRule {
         check_setting(Self::NAME, "the weight decay", self.weight_decay)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        step: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let g = decayed(gradient, self.weight_decay, parameter)?;
-        let mean = averaged(&kept_or_zeros(kept, MEAN, parameter)?, self.beta1, &g)?;
-        let old = scale(&kept_or_zeros(kept, LARGEST, parameter)?, self.beta2)?;
-        let largest = maximum(&old, &offset(&abs(&g)?, self.eps)?)?;
-        let direction = div(&mean, &largest)?;
-        kept.insert(MEAN, mean);
-        kept.insert(LARGEST, largest);
-        scale_add(&direction, -lr / (1.0 - powi(self.beta1, step)), parameter)
+    step_of_all!();
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let means = for_each(turns, [MEAN], |f, _, [g, parameter], [old]| {
+            let g = write_decayed(f, g, self.weight_decay, parameter);
+            write_averaged(f, old, self.beta1, g)
+        })?;
+        let largest = for_each(turns, [LARGEST], |f, _, [g, parameter], [old]| {
+            let g = write_decayed(f, g, self.weight_decay, parameter);
+            let old = f.times(old, self.beta2);
+            let magnitude = f.abs(g);
+            let magnitude = f.affine(magnitude, 1.0, self.eps);
+            f.maximum(old, magnitude)
+        })?;
+        keep(turns, MEAN, means);
+        keep(turns, LARGEST, largest);
+        for_each(turns, [MEAN, LARGEST], |f, turn, [_, parameter], [mean, largest]| {
+            let direction = f.div(mean, largest);
+            let rate = -lr / (1.0 - powi(self.beta1, turn.step));
+            write_scale_add(f, direction, rate, parameter)
+        })
     }
 }
 

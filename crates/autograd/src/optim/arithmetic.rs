@@ -1,10 +1,11 @@
 //! Elementwise arithmetic without a graph. Each function rounds once unless its comment says
 //! otherwise. Sums, products and bounds of halves are computed in f32 and rounded once.
 
-use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Unary, UnaryKind};
+use samebits_tensor_core::ops::{
+    Affine, Binary, BinaryKind, Cast, Formula, Step, Unary, UnaryKind,
+};
 use samebits_tensor_core::{DType, Device, Result, Tensor as Value};
 
-use crate::functional::{Steps, Symbol};
 use crate::{run, run_all};
 
 pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
@@ -15,32 +16,41 @@ pub(super) fn add(a: &Value, b: &Value) -> Result<Value> {
     binary(BinaryKind::Add, a, b)
 }
 
-pub(super) fn mul(a: &Value, b: &Value) -> Result<Value> {
-    binary(BinaryKind::Mul, a, b)
+/// Returns the sum of each pair. A device adds all pairs of a type together.
+pub(super) fn add_all(pairs: &[(&Value, &Value)]) -> Result<Vec<Value>> {
+    if pairs.iter().any(|(a, b)| !is_joined(a) || !is_joined(b)) {
+        return pairs.iter().map(|(a, b)| add(a, b)).collect();
+    }
+    let sum =
+        |&(a, b): &(&Value, &Value)| Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() };
+    run_all(&pairs.iter().map(sum).collect::<Vec<_>>())
 }
 
-pub(super) fn div(a: &Value, b: &Value) -> Result<Value> {
-    binary(BinaryKind::Div, a, b)
+/// Returns each tensor with its elements limited to ±`limit`, which is first rounded to the element type;
+/// NaN stays NaN. A device limits all of a type together.
+pub(super) fn clamp_all(all: &[&Value], limit: f64) -> Result<Vec<Value>> {
+    if all.iter().all(|x| is_joined(x)) {
+        let steps = [
+            Step::Number(-limit),
+            Step::Binary(BinaryKind::Maximum, 0, 1),
+            Step::Number(limit),
+            Step::Binary(BinaryKind::Minimum, 2, 3),
+        ];
+        let formula = |&x: &&Value| Formula { inputs: vec![x.clone()], steps: steps.to_vec() };
+        return run_all(&all.iter().map(formula).collect::<Vec<_>>());
+    }
+    let clamp = |&x: &&Value| {
+        let bound = |limit| Value::full(&[], limit, x.dtype())?.to(x.device());
+        let above = binary(BinaryKind::Maximum, x, &bound(-limit)?)?;
+        binary(BinaryKind::Minimum, &above, &bound(limit)?)
+    };
+    all.iter().map(clamp).collect()
 }
 
-pub(super) fn maximum(a: &Value, b: &Value) -> Result<Value> {
-    binary(BinaryKind::Maximum, a, b)
-}
-
-pub(super) fn minimum(a: &Value, b: &Value) -> Result<Value> {
-    binary(BinaryKind::Minimum, a, b)
-}
-
-pub(super) fn neg(x: &Value) -> Result<Value> {
-    run(&Unary { kind: UnaryKind::Neg, x: x.clone() })
-}
-
-pub(super) fn abs(x: &Value) -> Result<Value> {
-    run(&Unary { kind: UnaryKind::Abs, x: x.clone() })
-}
-
-pub(super) fn sqrt(x: &Value) -> Result<Value> {
-    run(&Unary { kind: UnaryKind::Sqrt, x: x.clone() })
+/// Returns the negative of each tensor. A device negates all of a type together.
+pub(super) fn neg_all(all: &[&Value]) -> Result<Vec<Value>> {
+    let negative = |&x: &&Value| Unary { kind: UnaryKind::Neg, x: x.clone() };
+    run_all(&all.iter().map(negative).collect::<Vec<_>>())
 }
 
 /// Returns `x * factor`; the factor is first rounded to the element type.
@@ -50,7 +60,7 @@ pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
 
 /// Returns [`scale`] of each tensor. A device scales all of a type together.
 pub(super) fn scale_all(all: &[&Value], factor: f64) -> Result<Vec<Value>> {
-    if all.iter().any(|x| x.dtype().is_half() || x.device() == Device::Cpu) {
+    if !all.iter().all(|x| is_joined(x)) {
         return all.iter().map(|x| scale(x, factor)).collect();
     }
     let ops: Vec<Affine> =
@@ -58,42 +68,9 @@ pub(super) fn scale_all(all: &[&Value], factor: f64) -> Result<Vec<Value>> {
     run_all(&ops)
 }
 
-/// Returns `x + shift`; the shift is first rounded to the element type.
-pub(super) fn offset(x: &Value, shift: f64) -> Result<Value> {
-    run(&Affine { x: x.clone(), scale: 1.0, shift })
-}
-
-/// Returns `x * factor + y`, with two roundings.
-pub(super) fn scale_add(x: &Value, factor: f64, y: &Value) -> Result<Value> {
-    add(&scale(x, factor)?, y)
-}
-
-/// Returns `decay * parameter + gradient` with two roundings, or the gradient itself if the decay
-/// is 0.
-pub(super) fn decayed(gradient: &Value, decay: f64, parameter: &Value) -> Result<Value> {
-    if decay == 0.0 { Ok(gradient.clone()) } else { scale_add(parameter, decay, gradient) }
-}
-
-/// Returns `share * old + (1 - share) * new` with three roundings.
-pub(super) fn averaged(old: &Value, share: f64, new: &Value) -> Result<Value> {
-    add(&scale(old, share)?, &scale(new, 1.0 - share)?)
-}
-
-/// Writes [`decayed`].
-pub(super) fn write_decayed(f: &mut Steps, g: Symbol, decay: f64, parameter: Symbol) -> Symbol {
-    if decay == 0.0 { g } else { write_scale_add(f, parameter, decay, g) }
-}
-
-/// Writes [`averaged`].
-pub(super) fn write_averaged(f: &mut Steps, old: Symbol, share: f64, new: Symbol) -> Symbol {
-    let (old, new) = (f.times(old, share), f.times(new, 1.0 - share));
-    f.add(old, new)
-}
-
-/// Writes [`scale_add`].
-pub(super) fn write_scale_add(f: &mut Steps, x: Symbol, factor: f64, y: Symbol) -> Symbol {
-    let x = f.times(x, factor);
-    f.add(x, y)
+/// Returns true for tensors of a device that are not halves: it computes several in one launch.
+fn is_joined(x: &Value) -> bool {
+    !x.dtype().is_half() && x.device() != Device::Cpu
 }
 
 /// Casts to another type.

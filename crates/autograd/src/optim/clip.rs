@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use samebits_numerics::exact::ExactSum64;
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::pow;
+use samebits_numerics::nan::CANONICAL_F64;
 use samebits_numerics::reduce::{norm_leaves_range, norm_scale};
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
-use super::arithmetic::{maximum, minimum, scale_all};
+use super::arithmetic::{clamp_all, scale_all};
+use super::totals::on_device;
 use crate::{Gradients, Tensor, run};
 
 /// Scales all gradients of `parameters` by one factor, so that their joint `p`-norm is at most
@@ -90,10 +92,10 @@ pub fn clip_grad_norm(
 #[doc(alias = "clip_grad_value_")]
 pub fn clip_grad_value(parameters: &[Tensor], gradients: &mut Gradients, limit: f64) -> Result<()> {
     check_limit("clip_grad_value", "the limit", limit)?;
-    replace(parameters, gradients, |gradient| {
-        let bound = |limit| Value::full(&[], limit, gradient.dtype())?.to(gradient.device());
-        minimum(&maximum(gradient, &bound(-limit)?)?, &bound(limit)?)
-    })
+    let old = clipped(parameters, gradients);
+    let new = clamp_all(&old.values().collect::<Vec<_>>(), limit)?;
+    gradients.by_id.extend(old.into_keys().zip(new.into_iter().map(Tensor::from)));
+    Ok(())
 }
 
 fn check_limit(op: &'static str, what: &str, limit: f64) -> Result<()> {
@@ -111,40 +113,42 @@ fn clipped(parameters: &[Tensor], gradients: &Gradients) -> BTreeMap<u64, Value>
     parameters.iter().filter_map(of).collect()
 }
 
-/// Computes every new gradient first, then stores them all.
-fn replace(
-    parameters: &[Tensor],
-    gradients: &mut Gradients,
-    new: impl Fn(&Value) -> Result<Value>,
-) -> Result<()> {
-    let new = clipped(parameters, gradients)
-        .into_iter()
-        .map(|(identity, gradient)| Ok((identity, Tensor::from(new(&gradient)?))))
-        .collect::<Result<Vec<_>>>()?;
-    gradients.by_id.extend(new);
-    Ok(())
-}
-
 /// Returns the norm of all gradients as one vector, with the scale of [`norm_scale`].
 fn norm(gradients: &BTreeMap<u64, Value>, p: f64) -> Result<f64> {
+    let mut parts: BTreeMap<Device, Vec<Value>> = BTreeMap::new();
+    for gradient in gradients.values() {
+        let is_host = gradient.device() == Device::Cpu;
+        let dense = if is_host { gradient.clone() } else { gradient.contiguous()? };
+        parts.entry(gradient.device()).or_default().push(dense);
+    }
     let exponent = |x: &Value| if x.dtype() == DType::F64 { 1074 } else { 149 };
     let mut largest = 0.0;
     if gradients.values().any(|x| norm_leaves_range(p, exponent(x))) {
-        each_block(gradients, |elements| {
-            largest = elements.iter().fold(largest, |a, x| larger(a, x.abs()));
-        })?;
+        for (&device, part) in &parts {
+            match on_device(device, part, |backend, all| backend.largest_magnitude(all))? {
+                Some(found) => largest = larger(largest, found),
+                None => each_block(part, |elements| {
+                    largest = elements.iter().fold(largest, |a, x| larger(a, x.abs()));
+                })?,
+            }
+        }
     }
     if p == f64::INFINITY {
-        return Ok(largest);
+        return Ok(if largest.is_nan() { CANONICAL_F64 } else { largest });
     }
     let (mut sum, scale) = (ExactSum64::new(), norm_scale(largest, p));
-    each_block(gradients, |elements| {
-        let mut powers = [0.0; BLOCK];
-        for (power, x) in powers.iter_mut().zip(elements) {
-            *power = power_of(x.abs() / scale, p);
+    for (&device, part) in &parts {
+        match on_device(device, part, |backend, all| backend.sum_of_powers(all, scale, p))? {
+            Some(found) => sum.merge(&found),
+            None => each_block(part, |elements| {
+                let mut powers = [0.0; BLOCK];
+                for (power, x) in powers.iter_mut().zip(elements) {
+                    *power = power_of(x.abs() / scale, p);
+                }
+                sum.add_slice(&powers[..elements.len()]);
+            })?,
         }
-        sum.add_slice(&powers[..elements.len()]);
-    })?;
+    }
     let sum = sum.to_f64();
     let root = match p {
         2.0 => sum.sqrt(),
@@ -156,9 +160,9 @@ fn norm(gradients: &BTreeMap<u64, Value>, p: f64) -> Result<f64> {
 
 const BLOCK: usize = 256;
 
-/// Calls `f` with the elements of all gradients in f64, up to [`BLOCK`] at a time.
-fn each_block(gradients: &BTreeMap<u64, Value>, mut f: impl FnMut(&[f64])) -> Result<()> {
-    for gradient in gradients.values() {
+/// Calls `f` with the elements of gradients in f64, up to [`BLOCK`] at a time.
+fn each_block(gradients: &[Value], mut f: impl FnMut(&[f64])) -> Result<()> {
+    for gradient in gradients {
         let wide = run(&Cast { x: gradient.clone(), to: DType::F64 })?;
         let wide = wide.to(Device::Cpu)?.contiguous()?;
         wide.as_slice::<f64>()?.chunks(BLOCK).for_each(&mut f);

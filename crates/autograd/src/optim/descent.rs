@@ -8,7 +8,7 @@ use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Compare, CompareKind, Where};
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
-use super::arithmetic::{cast, full_like, neg};
+use super::arithmetic::{cast, full_like, neg_all};
 use super::{Optimizer, Rate, Snapshot};
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
@@ -300,7 +300,6 @@ impl<R: Rule> Descent<R> {
         for tensor in kept.values() {
             expect_like(R::NAME, &parameter, tensor)?;
         }
-        let gradient = if self.maximize[group] { neg(&gradient)? } else { gradient };
         Ok(Due { group, half, turn: Turn { step: next(steps), parameter, gradient, kept } })
     }
 
@@ -310,6 +309,12 @@ impl<R: Rule> Descent<R> {
         let Some(group) = due.first().map(|due| due.group) else { return Ok(Vec::new()) };
         let (halves, mut turns): (Vec<_>, Vec<_>) =
             due.into_iter().map(|due| (due.half, due.turn)).unzip();
+        if self.maximize[group] {
+            let negative = neg_all(&turns.iter().map(|turn| &turn.gradient).collect::<Vec<_>>())?;
+            for (turn, gradient) in turns.iter_mut().zip(negative) {
+                turn.gradient = gradient;
+            }
+        }
         let moved = rules[group].step_all(self.rates[group].current, &mut turns)?;
         if moved.len() != turns.len() {
             let (expected, got) = (turns.len(), moved.len());
@@ -327,6 +332,25 @@ impl<R: Rule> Descent<R> {
         moved.into_iter().zip(halves).zip(turns).map(finish).collect()
     }
 }
+
+/// Defines [`Rule::step`] by the rule's own [`Rule::step_all`].
+macro_rules! step_of_all {
+    () => {
+        fn step(
+            &self,
+            lr: f64,
+            step: u64,
+            parameter: &samebits_tensor_core::Tensor,
+            gradient: &samebits_tensor_core::Tensor,
+            kept: &mut $crate::optim::Kept,
+        ) -> $crate::Result<samebits_tensor_core::Tensor> {
+            let (parameter, gradient) = (parameter.clone(), gradient.clone());
+            let all = |turns: &mut [$crate::optim::Turn]| self.step_all(lr, turns);
+            $crate::optim::descent::alone(step, parameter, gradient, kept, all)
+        }
+    };
+}
+pub(super) use step_of_all;
 
 /// Returns the one parameter that `step_all` returns for it.
 pub(super) fn alone(

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use samebits_tensor_core::{DType, Device, Result, Tensor as Value, bf16, f16, observe};
 
-use crate::{Tensor, functional};
+use super::totals::on_device;
+use crate::Tensor;
 
 /// Returns the position of the first of `tensors` that holds NaN or an infinity. Integers and
 /// booleans are finite. Observers do not see this call.
@@ -29,31 +30,41 @@ pub fn first_not_finite<'a>(
 ) -> Result<Option<usize>> {
     observe::unobserved(|| {
         let mut first = None;
-        let mut elsewhere: BTreeMap<Device, (Vec<usize>, Vec<Tensor>)> = BTreeMap::new();
+        let mut elsewhere: BTreeMap<Device, (Vec<usize>, Vec<Value>)> = BTreeMap::new();
         for (position, tensor) in tensors.into_iter().enumerate() {
             let value = tensor.value();
-            // Device kernels do not compute in the 16-bit types.
-            let short = value.dtype().is_half();
-            if value.device() == Device::Cpu || short {
-                if !is_finite(&value.to(Device::Cpu)?)? {
+            if value.device() == Device::Cpu {
+                if !is_finite(value)? {
                     first = Some(position);
                     break;
                 }
             } else if value.dtype().is_float() {
-                let finite = functional::all(&functional::isfinite(&value.into())?, (), false)?;
-                let (positions, flags) = elsewhere.entry(value.device()).or_default();
+                let (positions, dense) = elsewhere.entry(value.device()).or_default();
                 positions.push(position);
-                flags.push(finite);
+                dense.push(value.contiguous()?);
             }
         }
         // Wait once per device.
-        for (positions, flags) in elsewhere.into_values() {
-            let flags = functional::stack(&flags, 0)?.to_bools()?;
-            let found = positions.into_iter().zip(flags).find(|(_, finite)| !finite);
-            first = first.into_iter().chain(found.map(|(position, _)| position)).min();
+        for (device, (positions, dense)) in elsewhere {
+            let found = on_device(device, &dense, |backend, all| backend.first_not_finite(all))?;
+            let found = match found {
+                Some(found) => found,
+                None => first_on_host(&dense)?,
+            };
+            first = first.into_iter().chain(positions.get(found).copied()).min();
         }
         Ok(first)
     })
+}
+
+/// Returns the position of the first tensor that is not finite, or their number.
+fn first_on_host(all: &[Value]) -> Result<usize> {
+    for (position, value) in all.iter().enumerate() {
+        if !is_finite(&value.to(Device::Cpu)?)? {
+            return Ok(position);
+        }
+    }
+    Ok(all.len())
 }
 
 fn is_finite(value: &Value) -> Result<bool> {

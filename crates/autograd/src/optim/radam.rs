@@ -1,9 +1,9 @@
 use samebits_numerics::math::f64::powi;
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{averaged, decayed, div, mul, offset, scale, scale_add, sqrt};
-use super::descent::{check_setting, check_share, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule};
+use super::descent::{check_setting, check_share, step_of_all};
+use super::formulas::{for_each, keep, write_averaged, write_decayed, write_root, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
 use crate::nn::options::setters;
 
 /// The RAdam optimiser: Adam that adapts only once enough gradients have been seen for their mean
@@ -107,34 +107,36 @@ impl Rule for RAdamRule {
         check_setting(Self::NAME, "the weight decay", self.weight_decay)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        step: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let (mut parameter, mut g) = (parameter.clone(), gradient.clone());
-        if !self.decoupled_weight_decay {
-            g = decayed(gradient, self.weight_decay, &parameter)?;
-        } else if self.weight_decay != 0.0 {
-            parameter = scale(&parameter, 1.0 - lr * self.weight_decay)?;
-        }
-        let mean = averaged(&kept_or_zeros(kept, MEAN, &parameter)?, self.beta1, &g)?;
-        let old = kept_or_zeros(kept, SQUARE, &parameter)?;
-        let square = averaged(&old, self.beta2, &mul(&g, &g)?)?;
-        let rate = -lr / (1.0 - powi(self.beta1, step));
-        let moved = match self.rectified(step) {
-            Some(factor) => {
-                let direction = div(&mean, &offset(&sqrt(&square)?, self.eps)?)?;
-                scale_add(&direction, rate * factor, &parameter)?
-            }
-            None => scale_add(&mean, rate, &parameter)?,
+    step_of_all!();
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
+        let (coupled, decoupled) = match self.decoupled_weight_decay {
+            true => (0.0, self.weight_decay),
+            false => (self.weight_decay, 0.0),
         };
-        kept.insert(MEAN, mean);
-        kept.insert(SQUARE, square);
-        Ok(moved)
+        let means = for_each(turns, [MEAN], |f, _, [g, parameter], [old]| {
+            let g = write_decayed(f, g, coupled, parameter);
+            write_averaged(f, old, self.beta1, g)
+        })?;
+        let squares = for_each(turns, [SQUARE], |f, _, [g, parameter], [old]| {
+            let g = write_decayed(f, g, coupled, parameter);
+            let square = f.mul(g, g);
+            write_averaged(f, old, self.beta2, square)
+        })?;
+        keep(turns, MEAN, means);
+        keep(turns, SQUARE, squares);
+        for_each(turns, [MEAN, SQUARE], |f, turn, [_, mut parameter], [mean, square]| {
+            if decoupled != 0.0 {
+                parameter = f.times(parameter, 1.0 - lr * decoupled);
+            }
+            let rate = -lr / (1.0 - powi(self.beta1, turn.step));
+            let Some(factor) = self.rectified(turn.step) else {
+                return write_scale_add(f, mean, rate, parameter);
+            };
+            let root = write_root(f, square, 1.0, self.eps);
+            let direction = f.div(mean, root);
+            write_scale_add(f, direction, rate * factor, parameter)
+        })
     }
 }
 

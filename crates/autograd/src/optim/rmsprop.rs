@@ -1,9 +1,9 @@
 use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::arithmetic::{write_averaged, write_decayed, write_scale_add};
-use super::descent::{check_setting, kept_or_zeros};
-use super::{Descent, Kept, Options, Rule};
-use crate::functional::{Steps, Symbol, formula_of_values};
+use super::descent::{check_setting, step_of_all};
+use super::formulas::{for_each, keep, write_averaged, write_decayed, write_root, write_scale_add};
+use super::{Descent, Options, Rule, Turn};
+use crate::functional::{Steps, Symbol};
 use crate::nn::options::setters;
 
 /// The RMSprop optimiser: divides each gradient by the root of the mean square of recent gradients.
@@ -89,60 +89,48 @@ impl Rule for RmsPropRule {
         check_setting(Self::NAME, "the momentum", self.momentum)
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        _: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
+    step_of_all!();
+
+    fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
         let decay = self.weight_decay;
-        let mut average = |name, is_square: bool| -> Result<Value> {
-            let old = kept_or_zeros(kept, name, parameter)?;
-            let average =
-                formula_of_values([&old, gradient, parameter], |f, [old, g, parameter]| {
-                    let g = write_decayed(f, g, decay, parameter);
-                    let new = if is_square { f.mul(g, g) } else { g };
-                    write_averaged(f, old, self.alpha, new)
-                })?;
-            kept.insert(name, average.clone());
-            Ok(average)
+        let average = |turns: &[Turn], name, is_square: bool| {
+            for_each(turns, [name], |f, _, [g, parameter], [old]| {
+                let g = write_decayed(f, g, decay, parameter);
+                let new = if is_square { f.mul(g, g) } else { g };
+                write_averaged(f, old, self.alpha, new)
+            })
         };
-        let square = average(SQUARE, true)?;
-        let mean = if self.centered { average(MEAN, false)? } else { square.clone() };
-        let old = match self.momentum != 0.0 {
-            true => kept_or_zeros(kept, VELOCITY, parameter)?,
-            false => square.clone(),
-        };
-        let velocity = |f: &mut Steps, [g, parameter, square, mean, old]: [Symbol; 5]| {
+        let squares = average(turns, SQUARE, true)?;
+        keep(turns, SQUARE, squares);
+        if self.centered {
+            let means = average(turns, MEAN, false)?;
+            keep(turns, MEAN, means);
+        }
+        let direction = |f: &mut Steps, [g, parameter]: [Symbol; 2], square, mean| {
             let g = write_decayed(f, g, decay, parameter);
             let mut spread = square;
             if self.centered {
                 let mean = f.mul(mean, mean);
                 spread = f.sub(square, mean);
             }
-            let root = f.sqrt(spread);
-            let root = f.affine(root, 1.0, self.eps);
-            let direction = f.div(g, root);
-            match self.momentum != 0.0 {
-                true => write_scale_add(f, old, self.momentum, direction),
-                false => direction,
-            }
+            let root = write_root(f, spread, 1.0, self.eps);
+            f.div(g, root)
         };
-        let inputs = [gradient, parameter, &square, &mean, &old];
         if self.momentum == 0.0 {
-            return formula_of_values(inputs, |f, inputs| {
-                let direction = velocity(f, inputs);
-                write_scale_add(f, direction, -lr, inputs[1])
+            return for_each(turns, [SQUARE, MEAN], |f, _, own, [square, mean]| {
+                let direction = direction(f, own, square, mean);
+                write_scale_add(f, direction, -lr, own[1])
             });
         }
-        let velocity = formula_of_values(inputs, velocity)?;
-        let moved = formula_of_values([&velocity, parameter], |f, [velocity, parameter]| {
-            write_scale_add(f, velocity, -lr, parameter)
+        let names = [SQUARE, MEAN, VELOCITY];
+        let velocities = for_each(turns, names, |f, _, own, [square, mean, old]| {
+            let direction = direction(f, own, square, mean);
+            write_scale_add(f, old, self.momentum, direction)
         })?;
-        kept.insert(VELOCITY, velocity);
-        Ok(moved)
+        keep(turns, VELOCITY, velocities);
+        for_each(turns, [VELOCITY], |f, _, [_, parameter], [velocity]| {
+            write_scale_add(f, velocity, -lr, parameter)
+        })
     }
 }
 

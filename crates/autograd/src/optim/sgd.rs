@@ -1,8 +1,8 @@
 use samebits_tensor_core::ops::{SgdParams, SgdStep};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::descent::{alone, check_setting};
-use super::{Descent, Kept, Options, Rule, Turn};
+use super::descent::{check_setting, step_of_all};
+use super::{Descent, Options, Rule, Turn};
 use crate::nn::options::setters;
 use crate::run_all;
 
@@ -81,17 +81,7 @@ impl Rule for SgdRule {
         Ok(())
     }
 
-    fn step(
-        &self,
-        lr: f64,
-        step: u64,
-        parameter: &Value,
-        gradient: &Value,
-        kept: &mut Kept,
-    ) -> Result<Value> {
-        let (parameter, gradient) = (parameter.clone(), gradient.clone());
-        alone(step, parameter, gradient, kept, |turns| self.step_all(lr, turns))
-    }
+    step_of_all!();
 
     fn step_all(&self, lr: f64, turns: &mut [Turn]) -> Result<Vec<Value>> {
         let params = SgdParams {

@@ -8,7 +8,7 @@ use super::{
     scalar_like, sqrt, square, sub, wanted, where_,
 };
 use crate::tensor::is_wanted;
-use crate::{Tensor, run, untracked};
+use crate::{Tensor, untracked};
 
 /// A value of a formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,20 +33,17 @@ pub(crate) fn formula<const N: usize>(
     computed(&inputs, &steps.used_for(result))
 }
 
-/// Computes a formula of values outside the graph, which are floats of one type.
-#[track_caller]
-pub(crate) fn formula_of_values<const N: usize>(
-    inputs: [&Value; N],
-    write: impl FnOnce(&mut Steps, [Symbol; N]) -> Symbol,
-) -> Result<Value> {
-    let mut steps = Steps { inputs: N, steps: Vec::new() };
-    let result = write(&mut steps, std::array::from_fn(Symbol));
+/// Returns a formula of values outside the graph, which are floats of one type. At least one step
+/// computes its result.
+pub(crate) fn formula_of_values(
+    inputs: &[&Value],
+    write: impl FnOnce(&mut Steps, &[Symbol]) -> Symbol,
+) -> Formula {
+    let mut steps = Steps { inputs: inputs.len(), steps: Vec::new() };
+    let result = write(&mut steps, &(0..inputs.len()).map(Symbol).collect::<Vec<_>>());
     let used = steps.used_for(result);
-    let inputs: Vec<Value> = used.inputs.iter().map(|&input| inputs[input].clone()).collect();
-    match used.steps.steps.is_empty() {
-        true => Ok(inputs[0].clone()),
-        false => run(&Formula { inputs, steps: used.steps.steps }),
-    }
+    let inputs = used.inputs.iter().map(|&input| inputs[input].clone()).collect();
+    Formula { inputs, steps: used.steps.steps }
 }
 
 /// Computes the result of steps, and records it for the backward pass.
