@@ -160,6 +160,12 @@ fn calls(dtype: DType) -> Vec<Call> {
         [2, 3, 3, 5, 70, 40, 40],
         [2, 2, 2, 13, 300, 264, 72],
         [3, 2, 2, 2, 15, 64, 64],
+        // Few queries: keys row by row, and rows of several matrices together.
+        [20, 2, 2, 1, 41, 64, 100],
+        [2, 2, 1, 3, 30, 300, 7],
+        [2, 2, 2, 3, 600, 20, 3],
+        // More than one strip, and more keys and values than are packed together.
+        [3, 1, 1, 65, 260, 200, 20],
         // Few products: chains side by side.
         [3, 2, 2, 2, 2, 64, 300],
         [2, 2, 2, 2, 2, 300, 40],

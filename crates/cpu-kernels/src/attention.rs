@@ -13,6 +13,7 @@ mod products;
 mod single;
 mod strips;
 mod sums;
+mod thin;
 
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -6,10 +6,10 @@ use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::narrow;
 use super::products::{InPlace, Panels, columns_of, pack, packed_len, rows_by_columns};
 use super::sums::{Sums, buffer_len};
 use super::{ATTENTION, Call, Number, Upstream, expect_matrices, finite, single, whole};
+use super::{narrow, thin};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_len, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -67,6 +67,11 @@ pub fn attention_backward<T: Number>(
         let plan = narrow::Gradients::new(call);
         return parallel::try_parts(ATTENTION, count, work, outs, |matrix, outs| {
             T::with_scratch(|scratch| plan.run(call, upstream, matrix, outs, scratch))
+        });
+    }
+    if thin::suits_gradients(call, &upstream) {
+        return parallel::try_parts(ATTENTION, count, work, outs, |matrix, outs| {
+            T::with_scratch(|scratch| thin::gradients(call, upstream, matrix, outs, scratch))
         });
     }
     let plan = Plan::<T>::new(call.sizes);
@@ -362,20 +367,20 @@ impl<T: Number> Plan<T> {
 
 /// Turns the scores of a block into weights, and the gradients of the weights into those of the
 /// scores.
-struct Weigh<'a, T> {
-    call: &'a Call<'a, T>,
+pub(super) struct Weigh<'a, T> {
+    pub(super) call: &'a Call<'a, T>,
     /// The matrix, the first query and the first key.
-    place: (usize, usize, usize),
+    pub(super) place: (usize, usize, usize),
     /// The number of keys.
-    count: usize,
-    largest: &'a [T],
-    shared: &'a [T],
-    weights: &'a mut [T],
-    scores: &'a mut [T],
-    stride: usize,
-    differences: &'a mut [T],
+    pub(super) count: usize,
+    pub(super) largest: &'a [T],
+    pub(super) shared: &'a [T],
+    pub(super) weights: &'a mut [T],
+    pub(super) scores: &'a mut [T],
+    pub(super) stride: usize,
+    pub(super) differences: &'a mut [T],
     /// Other than 0 for the keys that dropout keeps, for one query at a time.
-    kept: &'a mut [u8],
+    pub(super) kept: &'a mut [u8],
 }
 
 impl<T: Number> Kernel for Weigh<'_, T> {

@@ -8,21 +8,22 @@ use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::narrow;
 use super::products::{
     InPlace, Panels, block_in_place, columns_of, pack, packed_len, rows_by_columns, rows_by_lanes,
 };
 use super::strips::{Divide, Strip, in_parallel, strips};
-use super::{ATTENTION, Call, Groups, Number, finite_row, single, whole};
+use super::{ATTENTION, Call, Groups, Number, finite_row, narrow, single, thin, whole};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
-use crate::gemm::Row;
 use crate::gemm::scratch::Scratch;
-use crate::gemm::{K_BLOCK, Real, even_parts};
+use crate::gemm::{K_BLOCK, Real, Row, even_parts};
 use crate::{memory, parallel};
 
-/// The largest number of bytes of a strip: half of a usual second-level cache.
-const STRIP_BYTES: usize = 1 << 19;
+/// The largest number of bytes of a strip: a usual second-level cache. In smaller strips, long keys and
+/// values are read more often from a further one.
+const STRIP_BYTES: usize = 1 << 20;
+/// The number of bytes of keys and values that are packed before they are used.
+const PACKED_BYTES: usize = 1 << 20;
 /// The number of queries of a strip, if it is not too large.
 const STRIP_ROWS: usize = 64;
 /// The number of copied elements that justifies the hand-over to another thread.
@@ -32,16 +33,14 @@ const COPIES: usize = 1 << 16;
 const FEW: usize = 8;
 /// The largest number of tiles of queries whose products read values in place.
 const PARTS: usize = 2;
-/// The largest number of queries whose products read keys row by row, where tiles would need a copy.
-const THIN: usize = 3;
 
 /// Computes attention: the averages of the values, count by queries by features; the largest score
 /// of each query; and the sum of its exponentials.
 ///
 /// # Determinism
 ///
-/// See the [module](super). Memory beside the results is that of keys and values, and a strip of
-/// scores for each thread. Keys that the causal mask excludes are left out if this changes no bit:
+/// See the [module](super). Memory beside the results is that of keys and values of a few matrices, and
+/// a strip of scores for each thread. Keys that the causal mask excludes are left out if this changes no bit:
 /// if their values are finite, only a −0 could become +0, and a strip with a −0 is computed again
 /// with all keys.
 ///
@@ -73,6 +72,9 @@ pub fn attention<T: Number>(
             T::with_scratch(|scratch| plan.run(call, strip, scratch))
         });
     }
+    if thin::suits(call) {
+        return thin::averages(call, out, largest, sums);
+    }
     let plan = Plan::<T>::new(call.sizes);
     let groups = Groups::new(call)?;
     let too_large = memory::named(ATTENTION);
@@ -80,7 +82,7 @@ pub fn attention<T: Number>(
     // Each matrix has keys of its own and one strip, which packs what it needs by itself.
     let alone = queries <= plan.rows && groups.first.len() == count;
     let keys_in_place = queries <= FEW && call.key.in_tiles(0, of_keys);
-    let keys_by_lanes = !keys_in_place && (alone || is_thin(call, queries));
+    let keys_by_lanes = !keys_in_place && (alone || thin::by_rows(call, queries));
     let few_parts = queries <= PARTS * plan.averages.max_rows();
     let values_in_place = few_parts && call.value.in_tiles(1, of_values);
     let len = |unpacked: bool, lanes, steps, width| match unpacked {
@@ -92,65 +94,83 @@ pub fn attention<T: Number>(
     let Some((key_len, value_len)) = key_len.zip(value_len) else {
         return Err(too_large(OutOfMemory { bytes: usize::MAX }));
     };
+    let finite_from = match call.causal {
+        Some(_) if call.seen(0) < keys => parallel::items(0..groups.first.len())
+            .at_least(COPIES / (keys * features).max(1))
+            .collect(ATTENTION, |group| finite_from(call, groups.first[group]))?,
+        _ => Vec::new(),
+    };
+    let strips = &mut strips(call.sizes, plan.rows, out, largest, sums)?;
+    let strips_of_matrix = queries.div_ceil(plan.rows);
+    let key_step = if keys_in_place { call.key.strides[1] } else { of_keys };
+    let tables = Tables::new(&plan, key_step);
+    let together = groups_together::<T>(key_len.saturating_add(value_len)).min(groups.first.len());
     T::with_scratch(|scratch| {
         let Scratch { a, b, .. } = scratch;
         let named = |error| memory::named(ATTENTION)(error);
-        let packed_keys = a.slice(&[groups.first.len(), key_len]).map_err(named)?;
-        let packed_values = b.slice(&[groups.first.len(), value_len]).map_err(named)?;
-        if key_len > 0 {
-            let groups_of_keys = parallel::chunks_mut(packed_keys, key_len);
-            groups_of_keys.at_least(COPIES / key_len).enumerate().for_each(|(group, out)| {
-                pack(call.key.rows(groups.first[group], 0), keys, width, of_keys, out);
-            });
+        let packed_keys = a.slice(&[together, key_len]).map_err(named)?;
+        let packed_values = b.slice(&[together, value_len]).map_err(named)?;
+        let mut strips = &mut strips[..];
+        for (batch, matrices) in groups.first.chunks(together).enumerate() {
+            if key_len > 0 {
+                let packed =
+                    parallel::chunks_mut(&mut packed_keys[..matrices.len() * key_len], key_len);
+                packed.at_least(COPIES / key_len).enumerate().for_each(|(i, out)| {
+                    pack(call.key.rows(matrices[i], 0), keys, width, of_keys, out);
+                });
+            }
+            if value_len > 0 {
+                let packed = parallel::chunks_mut(
+                    &mut packed_values[..matrices.len() * value_len],
+                    value_len,
+                );
+                packed.at_least(COPIES / value_len).enumerate().for_each(|(i, out)| {
+                    pack(call.value.columns(matrices[i], 0), features, keys, of_values, out);
+                });
+            }
+            let first = batch * together;
+            let end = groups.first.get(first + together).copied().unwrap_or(count);
+            let (now, later) = strips.split_at_mut((end - matrices[0]) * strips_of_matrix);
+            strips = later;
+            let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
+            in_parallel(call.sizes, plan.rows, now, |strip| {
+                let (matrix, group) = (strip.matrix, groups.of[strip.matrix]);
+                let operands = Operands {
+                    keys: if keys_in_place {
+                        let data = call.key.from(matrix, 0);
+                        Some(Panels::in_place(data, (keys, of_keys), (width, key_step)))
+                    } else if keys_by_lanes {
+                        None
+                    } else {
+                        let data = &packed_keys[(group - first) * key_len..][..key_len];
+                        Some(Panels::packed(data, width, of_keys))
+                    },
+                    values: if few_parts && call.value.fits_tiles(matrix, 1, of_values) {
+                        let steps = (keys, call.value.strides[0]);
+                        let data = call.value.from(matrix, 0);
+                        Some(Panels::in_place(data, (features, of_values), steps))
+                    } else if alone {
+                        None
+                    } else {
+                        let data = &packed_values[(group - first) * value_len..][..value_len];
+                        Some(Panels::packed(data, keys, of_values))
+                    },
+                    finite_from: finite_from.get(group).copied().unwrap_or(0),
+                };
+                T::with_scratch(|scratch| plan.run(call, strip, operands, &tables, scratch))
+            })?;
         }
-        if value_len > 0 {
-            let groups_of_values = parallel::chunks_mut(packed_values, value_len);
-            groups_of_values.at_least(COPIES / value_len).enumerate().for_each(|(group, out)| {
-                pack(call.value.columns(groups.first[group], 0), features, keys, of_values, out);
-            });
-        }
-        let finite_from = match call.causal {
-            Some(_) if call.seen(0) < keys => parallel::items(0..groups.first.len())
-                .at_least(COPIES / (keys * features).max(1))
-                .collect(ATTENTION, |group| finite_from(call, groups.first[group]))?,
-            _ => Vec::new(),
-        };
-        let strips = &mut strips(call.sizes, plan.rows, out, largest, sums)?;
-        let key_step = if keys_in_place { call.key.strides[1] } else { of_keys };
-        let tables = Tables::new(&plan, key_step);
-        let (packed_keys, packed_values) = (&*packed_keys, &*packed_values);
-        in_parallel(call.sizes, plan.rows, strips, |strip| {
-            let (matrix, group) = (strip.matrix, groups.of[strip.matrix]);
-            let operands = Operands {
-                keys: if keys_in_place {
-                    let data = call.key.from(matrix, 0);
-                    Some(Panels::in_place(data, (keys, of_keys), (width, key_step)))
-                } else if keys_by_lanes {
-                    None
-                } else {
-                    let data = &packed_keys[group * key_len..][..key_len];
-                    Some(Panels::packed(data, width, of_keys))
-                },
-                values: if few_parts && call.value.fits_tiles(matrix, 1, of_values) {
-                    let steps = (keys, call.value.strides[0]);
-                    let data = call.value.from(matrix, 0);
-                    Some(Panels::in_place(data, (features, of_values), steps))
-                } else if alone {
-                    None
-                } else {
-                    let data = &packed_values[group * value_len..][..value_len];
-                    Some(Panels::packed(data, keys, of_values))
-                },
-                finite_from: finite_from.get(group).copied().unwrap_or(0),
-            };
-            T::with_scratch(|scratch| plan.run(call, strip, operands, &tables, scratch))
-        })
+        Ok(())
     })
 }
 
-/// Returns true if keys are read row by row for each query.
-fn is_thin<T>(call: &Call<'_, T>, queries: usize) -> bool {
-    queries <= THIN && call.key.strides[1] == 1
+/// Returns the number of groups of matrices that are packed before their strips are computed: a few,
+/// so that what is packed stays in a cache, and enough for all threads.
+fn groups_together<T>(packed: usize) -> usize {
+    match packed.saturating_mul(size_of::<T>()) {
+        0 => usize::MAX,
+        bytes => (PACKED_BYTES / bytes).max(parallel::threads()),
+    }
 }
 
 /// Returns the number of the first keys after which all values are finite.
@@ -218,7 +238,7 @@ impl<T: Number> Plan<T> {
     fn run(
         &self,
         call: &Call<'_, T>,
-        mut strip: Strip<'_, T>,
+        strip: Strip<'_, T>,
         operands: Operands<'_, T>,
         tables: &Tables,
         scratch: &mut Scratch<T>,
@@ -234,7 +254,7 @@ impl<T: Number> Plan<T> {
         let seen = call.seen(first + rows - 1);
         if width == 0 {
             scores.fill(T::ZERO);
-        } else if keys > 0 && operands.keys.is_none() && is_thin(call, rows) {
+        } else if keys > 0 && operands.keys.is_none() && thin::by_rows(call, rows) {
             for (row, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
                 let a = call.query.rows(strip.matrix, first + row);
                 let b = call.key.rows(strip.matrix, 0);
@@ -270,7 +290,9 @@ impl<T: Number> Plan<T> {
         let mut kept = memory::filled(ATTENTION, call.kept_len(keys), 0)?;
         simd::dispatch(Weigh {
             call,
-            strip: &mut strip,
+            first: strip.matrix * self.sizes.queries + first,
+            largest: strip.largest,
+            sums: &mut *strip.sums,
             scores,
             stride: self.stride,
             buffer,
@@ -325,39 +347,43 @@ fn is_negative_zero<T: Number>(x: T) -> bool {
     x == T::ZERO && T::ONE / x < T::ZERO
 }
 
-/// Replaces the scores of a strip with exponentials, and finds the largest score and the sum of
-/// each row.
-struct Weigh<'a, 'b, T> {
-    call: &'a Call<'a, T>,
-    strip: &'a mut Strip<'b, T>,
-    scores: &'a mut [T],
-    stride: usize,
+/// Replaces the scores of some queries with exponentials, and finds the largest score and the sum of
+/// each.
+pub(super) struct Weigh<'a, T> {
+    pub(super) call: &'a Call<'a, T>,
+    /// The number of the first query of all matrices.
+    pub(super) first: usize,
+    pub(super) largest: &'a mut [T],
+    pub(super) sums: &'a mut [T],
+    pub(super) scores: &'a mut [T],
+    pub(super) stride: usize,
     /// Twice as many elements as rows together have.
-    buffer: &'a mut [T],
+    pub(super) buffer: &'a mut [T],
     /// The number of keys of which the exponentials are used.
-    used: usize,
+    pub(super) used: usize,
     /// Other than 0 for the keys that dropout keeps, for one query at a time.
-    kept: &'a mut [u8],
+    pub(super) kept: &'a mut [u8],
 }
 
-impl<T: Number> Kernel for Weigh<'_, '_, T> {
+impl<T: Number> Kernel for Weigh<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { call, strip, scores, stride, buffer, used, kept } = self;
-        let matrix = strip.matrix;
+        let Weigh { call, first, largest, sums, scores, stride, buffer, used, kept } = self;
+        let queries = call.sizes.queries;
         let (together, longest) = rows_together::<T>(call.sizes.keys);
         let (differences, exponentials) = buffer.split_at_mut(together * longest);
-        let results = strip.largest.chunks_mut(together).zip(strip.sums.chunks_mut(together));
+        let results = largest.chunks_mut(together).zip(sums.chunks_mut(together));
         for ((group, scores), (largest, sums)) in
             scores.chunks_mut(together * stride).enumerate().zip(results)
         {
-            let first = strip.first + group * together;
+            let first = first + group * together;
             let mut end = 0;
-            for ((query, scores), largest) in
+            for ((number, scores), largest) in
                 (first..).zip(scores.chunks_exact_mut(stride)).zip(&mut *largest)
             {
+                let (matrix, query) = (number / queries, number % queries);
                 let seen = call.seen(query);
                 let scores = &mut scores[..whole::<T>(seen)];
                 call.mask(matrix, query, 0, &mut scores[..seen]);
@@ -376,9 +402,10 @@ impl<T: Number> Kernel for Weigh<'_, '_, T> {
             }
             let mut start = 0;
             let results = largest.iter().zip(sums);
-            for ((query, scores), (&largest, sum)) in
+            for ((number, scores), (&largest, sum)) in
                 (first..).zip(scores.chunks_exact_mut(stride)).zip(results)
             {
+                let (matrix, query) = (number / queries, number % queries);
                 let seen = call.seen(query);
                 let (scores, rest) = scores.split_at_mut(whole::<T>(seen));
                 if together > 1 {
@@ -404,7 +431,7 @@ impl<T: Number> Kernel for Weigh<'_, '_, T> {
 
 /// Returns the number of rows whose exponentials are computed together, since short ones do not fill
 /// the blocks of that function; and the most elements of a row.
-fn rows_together<T>(keys: usize) -> (usize, usize) {
+pub(super) fn rows_together<T>(keys: usize) -> (usize, usize) {
     const TOGETHER: usize = 512;
     let longest = whole::<T>(keys);
     ((TOGETHER / longest.max(1)).max(1), longest)
