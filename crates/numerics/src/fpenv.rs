@@ -26,8 +26,8 @@ pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
     // The compiler does not know that arithmetic depends on the control word. So the captures of
     // `f` and its result pass through memory that, for all the compiler knows, anyone may change:
     // no operation can then move to code that runs in the caller's mode.
-    let mut f = Some(f);
-    let f = black_box(&mut f).take().expect("it was put there just now");
+    let mut f = f;
+    black_box(&mut f);
     black_box(f())
 }
 

@@ -128,6 +128,8 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
             let Factors { a, b } = factors(start / product + index);
             if swap { Factors { a: b, b: a } } else { Factors { a, b } }
         };
+        // One type of function, so that each kernel is compiled once.
+        let factors = &factors;
         match (rows, columns) {
             (1, ..=4) => simd::dispatch(Small::<4, 1, _, _> { rows, columns, k, factors, out }),
             (1, 5..=16) => simd::dispatch(Small::<16, 1, _, _> { rows, columns, k, factors, out }),
@@ -140,20 +142,15 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
 }
 
 /// Computes small products of at most `N` columns, `R` rows at a time.
-struct Small<'a, const N: usize, const R: usize, T, F> {
+struct Small<'f, 'a, const N: usize, const R: usize, T, S> {
     rows: usize,
     columns: usize,
     k: usize,
-    factors: F,
-    out: &'a mut [T],
+    factors: &'f dyn Fn(usize) -> Factors<'a, S>,
+    out: &'f mut [T],
 }
 
-impl<'a, const N: usize, const R: usize, T, S, F> Kernel for Small<'_, N, R, T, F>
-where
-    T: Real,
-    S: Source<T>,
-    F: Fn(usize) -> Factors<'a, S>,
-{
+impl<const N: usize, const R: usize, T: Real, S: Source<T>> Kernel for Small<'_, '_, N, R, T, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
