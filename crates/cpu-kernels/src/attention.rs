@@ -14,6 +14,7 @@ mod single;
 mod strips;
 mod sums;
 mod thin;
+mod weigh;
 
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use samebits_numerics::memory::{OutOfMemory, product};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd;
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::products::{InPlace, Panels, columns_of, pack, packed_len, rows_by_columns};
 use super::sums::{Sums, buffer_len};
-use super::{ATTENTION, Call, Number, Upstream, expect_matrices, finite, single, whole};
-use super::{narrow, thin};
+use super::{
+    ATTENTION, Call, Number, Upstream, expect_matrices, finite, narrow, single, thin, weigh, whole,
+};
 use crate::arch::{Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_len, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -332,7 +333,7 @@ impl<T: Number> Plan<T> {
                 );
             }
             let results = matrix * self.sizes.queries + first;
-            simd::dispatch(Weigh {
+            simd::dispatch(weigh::Backward {
                 call,
                 place: (matrix, first, first_key),
                 count,
@@ -361,57 +362,6 @@ impl<T: Number> Plan<T> {
             of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0, rows));
             of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0, rows));
             of_query.add((buffers.scores, self.stride, &self.by_query), (of_keys, at, count));
-        }
-    }
-}
-
-/// Turns the scores of a block into weights, and the gradients of the weights into those of the
-/// scores.
-pub(super) struct Weigh<'a, T> {
-    pub(super) call: &'a Call<'a, T>,
-    /// The matrix, the first query and the first key.
-    pub(super) place: (usize, usize, usize),
-    /// The number of keys.
-    pub(super) count: usize,
-    pub(super) largest: &'a [T],
-    pub(super) shared: &'a [T],
-    pub(super) weights: &'a mut [T],
-    pub(super) scores: &'a mut [T],
-    pub(super) stride: usize,
-    pub(super) differences: &'a mut [T],
-    /// Other than 0 for the keys that dropout keeps, for one query at a time.
-    pub(super) kept: &'a mut [u8],
-}
-
-impl<T: Number> Kernel for Weigh<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Weigh { call, count, stride, differences, kept, .. } = self;
-        let (matrix, first, key) = self.place;
-        let rows = self.weights.chunks_exact_mut(stride).zip(self.scores.chunks_exact_mut(stride));
-        let numbers = self.largest.iter().zip(self.shared);
-        for ((row, (weights, scores)), (&largest, &shared)) in rows.enumerate().zip(numbers) {
-            let query = first + row;
-            let seen = call.seen(query).saturating_sub(key).min(count);
-            let all = whole::<T>(seen);
-            let (weights, rest) = weights.split_at_mut(all);
-            rest.iter_mut().take(count.saturating_sub(all)).for_each(|weight| *weight = T::ZERO);
-            let (scores, rest) = scores.split_at_mut(all);
-            rest.iter_mut().take(count.saturating_sub(all)).for_each(|score| *score = T::ZERO);
-            call.mask(matrix, query, key, &mut weights[..seen]);
-            call.exponentials((matrix, query, key), largest, (weights, seen), differences);
-            let kept = &mut kept[..call.kept_len(seen)];
-            call.keep((matrix, query, key), kept);
-            call.drop_some(kept, &mut scores[..seen]);
-            for (score, &weight) in scores.iter_mut().zip(&*weights) {
-                *score = weight * (*score - shared);
-            }
-            let (scores, rest) = scores.split_at_mut(seen);
-            rest.fill(T::ZERO);
-            call.clear(matrix, query, key, scores);
-            call.drop_some(kept, &mut weights[..seen]);
         }
     }
 }

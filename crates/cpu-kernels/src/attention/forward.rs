@@ -2,21 +2,20 @@
 
 use std::ops::Range;
 
-use samebits_numerics::extrema;
 use samebits_numerics::memory::OutOfMemory;
-use samebits_numerics::reduce;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd;
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::products::{
     InPlace, Panels, block_in_place, columns_of, pack, packed_len, rows_by_columns, rows_by_lanes,
 };
 use super::strips::{Divide, Strip, in_parallel, strips};
-use super::{ATTENTION, Call, Groups, Number, finite_row, narrow, single, thin, whole};
+use super::weigh::{self, rows_together};
+use super::{ATTENTION, Call, Groups, Number, finite_row, narrow, single, thin};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
 use crate::gemm::scratch::Scratch;
-use crate::gemm::{K_BLOCK, Real, Row, even_parts};
+use crate::gemm::{K_BLOCK, Row, even_parts};
 use crate::{memory, parallel};
 
 /// The largest number of bytes of a strip: a usual second-level cache. In smaller strips, long keys and
@@ -288,7 +287,7 @@ impl<T: Number> Plan<T> {
         }
         let mut used = if call.causal.is_some() { seen.max(operands.finite_from) } else { keys };
         let mut kept = memory::filled(ATTENTION, call.kept_len(keys), 0)?;
-        simd::dispatch(Weigh {
+        simd::dispatch(weigh::Forward {
             call,
             first: strip.matrix * self.sizes.queries + first,
             largest: strip.largest,
@@ -345,94 +344,4 @@ impl<T: Number> Plan<T> {
 
 fn is_negative_zero<T: Number>(x: T) -> bool {
     x == T::ZERO && T::ONE / x < T::ZERO
-}
-
-/// Replaces the scores of some queries with exponentials, and finds the largest score and the sum of
-/// each.
-pub(super) struct Weigh<'a, T> {
-    pub(super) call: &'a Call<'a, T>,
-    /// The number of the first query of all matrices.
-    pub(super) first: usize,
-    pub(super) largest: &'a mut [T],
-    pub(super) sums: &'a mut [T],
-    pub(super) scores: &'a mut [T],
-    pub(super) stride: usize,
-    /// Twice as many elements as rows together have.
-    pub(super) buffer: &'a mut [T],
-    /// The number of keys of which the exponentials are used.
-    pub(super) used: usize,
-    /// Other than 0 for the keys that dropout keeps, for one query at a time.
-    pub(super) kept: &'a mut [u8],
-}
-
-impl<T: Number> Kernel for Weigh<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Weigh { call, first, largest, sums, scores, stride, buffer, used, kept } = self;
-        let queries = call.sizes.queries;
-        let (together, longest) = rows_together::<T>(call.sizes.keys);
-        let (differences, exponentials) = buffer.split_at_mut(together * longest);
-        let results = largest.chunks_mut(together).zip(sums.chunks_mut(together));
-        for ((group, scores), (largest, sums)) in
-            scores.chunks_mut(together * stride).enumerate().zip(results)
-        {
-            let first = first + group * together;
-            let mut end = 0;
-            for ((number, scores), largest) in
-                (first..).zip(scores.chunks_exact_mut(stride)).zip(&mut *largest)
-            {
-                let (matrix, query) = (number / queries, number % queries);
-                let seen = call.seen(query);
-                let scores = &mut scores[..whole::<T>(seen)];
-                call.mask(matrix, query, 0, &mut scores[..seen]);
-                scores[seen..].fill(T::LOWEST);
-                *largest = extrema::max(scores).unwrap_or(T::LOWEST);
-                let differences = &mut differences[end..][..scores.len()];
-                for (difference, &score) in differences.iter_mut().zip(&*scores) {
-                    *difference = score - *largest;
-                }
-                end += scores.len();
-            }
-            if together > 1 {
-                T::exp_each(&differences[..end], &mut exponentials[..end]);
-            } else {
-                T::exp_each(&differences[..end], &mut scores[..end]);
-            }
-            let mut start = 0;
-            let results = largest.iter().zip(sums);
-            for ((number, scores), (&largest, sum)) in
-                (first..).zip(scores.chunks_exact_mut(stride)).zip(results)
-            {
-                let (matrix, query) = (number / queries, number % queries);
-                let seen = call.seen(query);
-                let (scores, rest) = scores.split_at_mut(whole::<T>(seen));
-                if together > 1 {
-                    scores.copy_from_slice(&exponentials[start..][..scores.len()]);
-                }
-                start += scores.len();
-                if let Some(rest) = rest.get_mut(..used.saturating_sub(scores.len())) {
-                    rest.fill(T::ZERO);
-                }
-                scores[seen..].fill(T::ZERO);
-                call.clear_spoilt((matrix, query, 0), largest, &mut scores[..seen]);
-                // Zeros at the end leave the bits of a sum.
-                let total = T::from_f64(reduce::sum_of(scores, |x: T| x.into()));
-                *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
-                let scores = &mut scores[..seen];
-                let kept = &mut kept[..call.kept_len(seen)];
-                call.keep((matrix, query, 0), kept);
-                call.drop_some(kept, scores);
-            }
-        }
-    }
-}
-
-/// Returns the number of rows whose exponentials are computed together, since short ones do not fill
-/// the blocks of that function; and the most elements of a row.
-pub(super) fn rows_together<T>(keys: usize) -> (usize, usize) {
-    const TOGETHER: usize = 512;
-    let longest = whole::<T>(keys);
-    ((TOGETHER / longest.max(1)).max(1), longest)
 }

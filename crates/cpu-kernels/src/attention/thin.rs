@@ -5,8 +5,8 @@ use samebits_numerics::memory::product;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::forward::{self, rows_together};
-use super::{ATTENTION, Call, Number, Upstream, backward, whole};
+use super::weigh::{self, rows_together};
+use super::{ATTENTION, Call, Number, Upstream, whole};
 use crate::error::Result;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, Real, Row};
@@ -99,7 +99,7 @@ impl<T: Number> Kernel for Averages<'_, T> {
                 let (a, b) = (call.query.rows(matrix, query), call.key.rows(matrix, 0));
                 Row { a, b, k: width, out: &mut scores[..call.seen(query)] }.run();
             }
-            forward::Weigh {
+            weigh::Forward {
                 call,
                 first,
                 largest,
@@ -173,7 +173,7 @@ impl<T: Number> Kernel for Gradients<'_, T> {
             }
         }
         let results = matrix * queries..(matrix + 1) * queries;
-        backward::Weigh {
+        weigh::Backward {
             call,
             place: (matrix, 0, 0),
             count: keys,
