@@ -14,6 +14,7 @@ use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::attention::{Call, Upstream, attention, attention_grad};
 use samebits_cuda_kernels::conv::{self, ConvParams, Convolution};
 use samebits_cuda_kernels::conv_algorithms::{Algorithm, Tile};
+use samebits_cuda_kernels::elementwise::formula::{Call as Formula, formula_all};
 use samebits_cuda_kernels::elementwise::{
     BinaryKind, Pairing, UnaryKind, View, affine, binary, cast, cat, copy, unary,
 };
@@ -27,9 +28,11 @@ use samebits_cuda_kernels::optim::{Adam, adam_step, adam_step_all};
 use samebits_cuda_kernels::recurrent::{Gates, lstm_cell};
 use samebits_cuda_kernels::reduce::{Sum, extreme, sum, sum_with};
 use samebits_cuda_kernels::scan::{Scan, scan};
+use samebits_cuda_kernels::totals::{Floats, sum_of_powers};
 use samebits_cuda_kernels::{Buffer, Device, random};
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::geometry::AttentionSizes;
+use samebits_tensor_core::ops::Step;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -255,6 +258,37 @@ fn elementwise() -> Vec<Case> {
             let tensors: Vec<_> = (0..100).map(|k| [&p[k], &m[k], &v[k], &grad[k]]).collect();
             run.begin()?;
             adam_step_all(&run.device, &settings, 1, &tensors)?;
+            Ok(())
+        }),
+        case(
+            "mean squares of 100 tensors, 16M",
+            n,
+            [409_600, 819_200],
+            12 * n,
+            ONE,
+            |run, n, _| {
+                // 0.99 · v + 0.01 · (g · g).
+                let steps = [
+                    Step::Affine { x: 0, scale: 0.99, shift: -0.0 },
+                    Step::Binary(BinaryKind::Mul, 1, 1),
+                    Step::Affine { x: 3, scale: 0.01, shift: -0.0 },
+                    Step::Binary(BinaryKind::Add, 2, 4),
+                ];
+                let parts = || (0..100).map(|_| run.floats(n / 100)).collect::<Result<Vec<_>, _>>();
+                let (v, g) = (parts()?, parts()?);
+                let call =
+                    |k: usize| Formula { steps: &steps, inputs: vec![&v[k], &g[k]], n: n / 100 };
+                let calls: Vec<_> = (0..100).map(call).collect();
+                run.begin()?;
+                formula_all(&run.device, &calls)?;
+                Ok(())
+            },
+        ),
+        case("norm of 100 tensors, 16M", n, [409_600, 819_200], 4 * n, ONE, |run, n, _| {
+            let parts = (0..100).map(|_| run.floats(n / 100)).collect::<Result<Vec<_>, _>>()?;
+            let floats: Vec<_> = parts.iter().map(Floats::F32).collect();
+            run.begin()?;
+            sum_of_powers(&run.device, &floats, 1.0, 2.0)?;
             Ok(())
         }),
     ]
