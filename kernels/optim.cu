@@ -1,6 +1,7 @@
 // Optimiser steps: one pass over memory each, from the old values to new ones, every operation rounded as
 // written; and what many parameters need at once.
 
+#include "half.cuh"
 #include "table.cuh"
 
 // Constants rounded to the element type by the caller. `kind` bits: 1 weight decay, 2 momentum, 4 a velocity
@@ -233,3 +234,20 @@ extern "C" __global__ void affine_all_f64(const SbRow* rows, u32 count, double s
                                           double shift) {
     sb_affine_all<double>(rows, count, scale, shift);
 }
+
+#define SB_CAST_ALL(NAME, T, R, VALUE)                                                            \
+    extern "C" __global__ void NAME(const SbRow* rows, u32 count) {                               \
+        const SbRow* row = sb_row_of_block(rows, count);                                          \
+        R* out = sb_operand<R>(row, 0);                                                           \
+        const T* in = sb_operand<T>(row, 1);                                                      \
+        u64 n = row->n;                                                                           \
+        sb_turns(row, [=](u64 first) {                                                            \
+            sb_map_from(first, out, in, n, [](T x) -> R { return VALUE; });                       \
+        });                                                                                       \
+    }
+
+// level: Portable - each element has one thread
+SB_CAST_ALL(cast_all_f16_f32, unsigned short, float, sb_of_f16(x))
+SB_CAST_ALL(cast_all_bf16_f32, unsigned short, float, sb_of_bf16(x))
+SB_CAST_ALL(cast_all_f32_f16, float, unsigned short, (sb_narrowed<5, 10>((double)x)))
+SB_CAST_ALL(cast_all_f32_bf16, float, unsigned short, (sb_narrowed<8, 7>((double)x)))

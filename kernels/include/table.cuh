@@ -75,6 +75,13 @@ __device__ __forceinline__ void sb_write(float* to, SbPack<float, 4> x) {
                    "f"(x.of[3])
                  : "memory");
 }
+__device__ __forceinline__ void sb_write(unsigned short* to, SbPack<unsigned short, 4> x) {
+    asm volatile("st.global.v4.u16 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(__cvta_generic_to_global(to)), "h"(x.of[0]), "h"(x.of[1]), "h"(x.of[2]),
+                   "h"(x.of[3])
+                 : "memory");
+}
 __device__ __forceinline__ void sb_write(double* to, SbPack<double, 2> x) {
     asm volatile("st.global.v2.f64 [%0], {%1, %2};"
                  :
@@ -83,15 +90,16 @@ __device__ __forceinline__ void sb_write(double* to, SbPack<double, 2> x) {
 }
 
 // out[i] = f(in[i])
-template <typename T, typename F>
-__device__ __forceinline__ void sb_map_from(u64 first, T* out, const T* in, u64 n, F f) {
-    constexpr u32 W = SB_PER_ACCESS(sizeof(T));
+template <typename R, typename T, typename F>
+__device__ __forceinline__ void sb_map_from(u64 first, R* out, const T* in, u64 n, F f) {
+    constexpr u32 W = SB_PER_ACCESS(sizeof(R) > sizeof(T) ? sizeof(R) : sizeof(T));
     if (sb_whole_from(first, n) && sb_packed<W>(out) && sb_packed<W>(in)) {
         sb_packs_from<W>(first, [=](u64 at) {
             SbPack<T, W> x = sb_pack_at<W>(in, at);
+            SbPack<R, W> y;
 #pragma unroll
-            for (u32 k = 0; k < W; ++k) x.of[k] = f(x.of[k]);
-            sb_write(out + at, x);
+            for (u32 k = 0; k < W; ++k) y.of[k] = f(x.of[k]);
+            sb_write(out + at, y);
         });
         return;
     }

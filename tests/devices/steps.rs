@@ -183,13 +183,18 @@ fn a_step_has_as_many_launches_for_many_parameters_as_for_one() {
         return;
     }
     for (name, launches, make) in optimizers() {
-        for (count, dtype) in [(1, DType::F32), (3, DType::F32), (40, DType::F32), (3, DType::F64)]
-        {
+        let sizes = [(1, DType::F32), (3, DType::F32), (40, DType::F32), (3, DType::F64)];
+        let halves = [(3, DType::F16), (3, DType::BF16), (40, DType::BF16)];
+        for (count, dtype) in sizes.into_iter().chain(halves) {
             let (expected, _) = trained(&make, count, dtype, Device::Cpu, false).unwrap();
             let (found, launched) = trained(&make, count, dtype, CUDA, false).unwrap();
             let what = format!("{name}, {count} parameters of {dtype}");
             assert!(found == expected, "{what}: other bits");
-            assert_eq!(launched, [launches; STEPS], "{what}: launches of each step");
+            // Parameter and gradient to f32, and back; then also the old master, and where it is replaced.
+            let casts = |step| if step == 0 { 3 } else { 6 };
+            let casts = |step| if dtype.is_half() { casts(step) } else { 0 };
+            let expected: Vec<usize> = (0..STEPS).map(|step| launches + casts(step)).collect();
+            assert_eq!(launched, expected, "{what}: launches of each step");
         }
         // Parameters that begin later, and master weights.
         for (count, dtype) in [(15, DType::F32), (9, DType::BF16)] {

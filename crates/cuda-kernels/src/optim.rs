@@ -1,10 +1,12 @@
 //! Optimiser steps: one pass over memory each, from the old values to new ones.
 
+use std::marker::PhantomData;
+
 use crate::launch::kernels::optim as kernels;
 use crate::launch::{Buffer, Launch, Table};
 use samebits_numerics::math::f64::powi;
 
-use crate::device::{Device, Float, expect_len};
+use crate::device::{Device, Float, Word, expect_len};
 use crate::error::{CudaError, Result};
 
 /// The settings of stochastic gradient descent.
@@ -253,6 +255,29 @@ pub fn affine_all<T: Float>(
     }
     table.launch(device, op, |rows, count, [grid, block]| {
         kernels::AffineAll { rows, count, scale, shift }.grid(device, op, grid, block)
+    })?;
+    Ok(all)
+}
+
+/// Converts several tensors in one launch, from a half to f32 or from f32 to a half.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] for other types; [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
+pub fn cast_all<T: Word, R: Word>(
+    device: &Device,
+    tensors: &[&Buffer<T>],
+) -> Result<Vec<Buffer<R>>> {
+    let op = "cast";
+    let (mut table, mut all) = (Table::new(device.block()), Vec::new());
+    for &x in tensors {
+        let mut out = [device.uninitialised(op, x.len())?];
+        table.push(x.len(), &mut out, &[x]);
+        all.extend(out);
+    }
+    table.launch(device, op, |rows, count, [grid, block]| {
+        kernels::CastAll::<T, R> { rows, count, t: PhantomData, r: PhantomData }
+            .grid(device, op, grid, block)
     })?;
     Ok(all)
 }

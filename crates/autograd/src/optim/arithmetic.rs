@@ -73,8 +73,14 @@ fn is_joined(x: &Value) -> bool {
     !x.dtype().is_half() && x.device() != Device::Cpu
 }
 
+/// Casts each tensor to a type. A device casts all of a type together, between halves and f32.
+pub(super) fn cast_all(all: &[(&Value, DType)]) -> Result<Vec<Value>> {
+    let cast = |&(x, to): &(&Value, DType)| Cast { x: x.clone(), to };
+    run_all(&all.iter().map(cast).collect::<Vec<_>>())
+}
+
 /// Casts to another type.
-pub(super) fn cast(x: &Value, to: DType) -> Result<Value> {
+fn cast(x: &Value, to: DType) -> Result<Value> {
     run(&Cast { x: x.clone(), to })
 }
 

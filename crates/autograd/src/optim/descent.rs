@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use samebits_tensor_core::observe::{self, Phase};
-use samebits_tensor_core::ops::{Compare, CompareKind, Where};
+use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
-use super::arithmetic::{cast, full_like, neg_all};
+use super::arithmetic::{cast_all, full_like, neg_all};
 use super::{Optimizer, Rate, Snapshot};
+use crate::functional::formula_of_values;
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
-use crate::{Gradients, Tensor, run};
+use crate::{Gradients, Tensor, run_all};
 
 /// The update rule of an optimiser for one parameter.
 pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
@@ -290,23 +291,22 @@ impl<R: Rule> Descent<R> {
         for tensor in kept.values_mut() {
             *tensor = tensor.to(parameter.device())?;
         }
-        expect_like(R::NAME, parameter, gradient)?;
+        expect_like(R::NAME, parameter, parameter.dtype(), gradient)?;
         let half = Some(parameter.dtype()).filter(|dtype| dtype.is_half());
-        let master = kept.remove(MASTER);
-        let (parameter, gradient) = match half {
-            Some(_) => (master_of(R::NAME, parameter, master)?, cast(gradient, DType::F32)?),
-            None => (parameter.clone(), gradient.clone()),
-        };
-        for tensor in kept.values() {
-            expect_like(R::NAME, &parameter, tensor)?;
+        let master = kept.remove(MASTER).filter(|_| half.is_some());
+        let wide = half.map_or(parameter.dtype(), |_| DType::F32);
+        for tensor in kept.values().chain(&master) {
+            expect_like(R::NAME, parameter, wide, tensor)?;
         }
-        Ok(Due { group, half, turn: Turn { step: next(steps), parameter, gradient, kept } })
+        let (parameter, gradient) = (parameter.clone(), gradient.clone());
+        Ok(Due { group, half, master, turn: Turn { step: next(steps), parameter, gradient, kept } })
     }
 
     /// Computes the new values and states of parameters that are due together: of one group, and on one
     /// device.
-    fn moved(&self, rules: &[R], due: Vec<Due>) -> Result<Vec<(Value, State)>> {
+    fn moved(&self, rules: &[R], mut due: Vec<Due>) -> Result<Vec<(Value, State)>> {
         let Some(group) = due.first().map(|due| due.group) else { return Ok(Vec::new()) };
+        widen(&mut due)?;
         let (halves, mut turns): (Vec<_>, Vec<_>) =
             due.into_iter().map(|due| (due.half, due.turn)).unzip();
         if self.maximize[group] {
@@ -321,15 +321,16 @@ impl<R: Rule> Descent<R> {
             let message = format!("the rule returned {got} of {expected} parameters");
             return Err(Error::invalid(R::NAME, message));
         }
+        let wide = moved.iter().zip(&halves).filter_map(|(moved, half)| Some((moved, (*half)?)));
+        let mut rounded = cast_all(&wide.collect::<Vec<_>>())?.into_iter();
         let finish = |((mut moved, half), turn): ((Value, Option<DType>), Turn)| {
             let Turn { step, mut kept, .. } = turn;
-            if let Some(half) = half {
-                let rounded = cast(&moved, half)?;
+            if let Some(rounded) = half.and_then(|_| rounded.next()) {
                 kept.insert(MASTER, std::mem::replace(&mut moved, rounded));
             }
-            Ok((moved, State { steps: step, kept }))
+            (moved, State { steps: step, kept })
         };
-        moved.into_iter().zip(halves).zip(turns).map(finish).collect()
+        Ok(moved.into_iter().zip(halves).zip(turns).map(finish).collect())
     }
 }
 
@@ -372,6 +373,8 @@ struct Due {
     group: usize,
     /// Its type, if that is a half.
     half: Option<DType>,
+    /// Its master weight, if it has one.
+    master: Option<Value>,
     turn: Turn,
 }
 
@@ -529,16 +532,35 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
 }
 
-/// Returns the weights in f32 of a parameter in half precision. An element that is not the rounded
-/// `master` was replaced after the last step, for example by loading: it begins anew.
-fn master_of(op: &'static str, parameter: &Value, master: Option<Value>) -> Result<Value> {
-    let wide = cast(parameter, DType::F32)?;
-    let Some(master) = master else { return Ok(wide) };
-    expect_like(op, &wide, &master)?;
-    let rounded = cast(&master, parameter.dtype())?;
-    let (kind, a, b) = (CompareKind::Eq, rounded, parameter.clone());
-    let condition = run(&Compare { kind, a, b })?;
-    run(&Where { condition, a: master, b: wide })
+/// Puts parameters and gradients in half precision into f32. An element of a parameter that is the rounded
+/// master becomes that; another one was replaced after the last step, for example by loading, and begins
+/// anew.
+fn widen(due: &mut [Due]) -> Result<()> {
+    let mut halves: Vec<&mut Due> = due.iter_mut().filter(|due| due.half.is_some()).collect();
+    let wide = |of: fn(&Turn) -> &Value| {
+        cast_all(&halves.iter().map(|due| (of(&due.turn), DType::F32)).collect::<Vec<_>>())
+    };
+    let (parameters, gradients) = (wide(|turn| &turn.parameter)?, wide(|turn| &turn.gradient)?);
+    for (due, (parameter, gradient)) in halves.iter_mut().zip(parameters.into_iter().zip(gradients))
+    {
+        (due.turn.parameter, due.turn.gradient) = (parameter, gradient);
+    }
+    let known = halves.into_iter().filter_map(|due| Some((due.master.take()?, due.half?, due)));
+    let known: Vec<(Value, DType, &mut Due)> = known.collect();
+    let rounded = known.iter().map(|(master, half, _)| (master, *half));
+    let rounded = cast_all(&rounded.collect::<Vec<_>>())?;
+    let rounded = cast_all(&rounded.iter().map(|x| (x, DType::F32)).collect::<Vec<_>>())?;
+    let formulas = known.iter().zip(&rounded).map(|((master, _, due), rounded)| {
+        formula_of_values(&[master, rounded, &due.turn.parameter], |f, values| {
+            let is_master = f.compare(CompareKind::Eq, values[1], values[2]);
+            f.choose(is_master, values[0], values[2])
+        })
+    });
+    let masters = run_all(&formulas.collect::<Vec<_>>())?;
+    for ((_, _, due), master) in known.into_iter().zip(masters) {
+        due.turn.parameter = master;
+    }
+    Ok(())
 }
 
 /// Returns the names of a rule's state tensors.
@@ -643,11 +665,11 @@ pub(super) fn check_share(op: &'static str, what: &str, value: f64) -> Result<()
     Err(Error::invalid(op, format!("{what} should be at least 0 and less than 1, got {value}")))
 }
 
-/// Rejects a gradient or state whose type, shape or device differs from its parameter's.
-fn expect_like(op: &'static str, parameter: &Value, tensor: &Value) -> Result<()> {
+/// Rejects a gradient or state of another type than `expected`, or of another shape than its parameter.
+fn expect_like(op: &'static str, parameter: &Value, expected: DType, tensor: &Value) -> Result<()> {
     let what = "the gradient or state";
-    if tensor.dtype() != parameter.dtype() {
-        let (expected, got) = (parameter.dtype(), tensor.dtype());
+    if tensor.dtype() != expected {
+        let got = tensor.dtype();
         return Err(Error::DTypeMismatch { op, what, expected, got });
     }
     if tensor.shape() != parameter.shape() {

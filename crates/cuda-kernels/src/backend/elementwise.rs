@@ -7,7 +7,7 @@ use samebits_tensor_core::registry::{register, register_for_several};
 use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
-use super::optim::{affine_all, ops_of};
+use super::optim::{affine_all, by_settings, cast_all, ops_of};
 use super::{
     EACH, FLOATS, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, on, portable, with_comparable,
     with_float, with_word,
@@ -117,9 +117,10 @@ pub(super) fn register_all() {
     }));
     register(portable("each", &DType::ALL, EACH, compare));
     register(portable("each", &DType::ALL, "each element is copied", select));
-    register(portable("each", &DType::ALL, EACH, |op: &Cast, ()| {
+    let cast = portable("each", &DType::ALL, EACH, |op: &Cast, ()| {
         on(op, |gpu| converted(&gpu, &op.x, op.to))
-    }));
+    });
+    register_for_several(cast, |calls| casts(&ops_of(calls)));
 }
 
 /// Computes calls of one device and type as formulas of their inputs, those with the same steps in one
@@ -255,6 +256,27 @@ fn converted(gpu: &Gpu<'_>, x: &Tensor, to: DType) -> Result<Tensor, Failure> {
             DType::BF16 => narrowed::<bf16>(gpu, &x),
             _ => gpu.typed(kernels::truth(gpu.device, &*source()?)?, shape, DType::Bool),
         }
+    })
+}
+
+/// Computes several casts from one type, those from a half to f32 or back in one launch.
+fn casts(ops: &[&Cast]) -> Tensors<Vec<Tensor>> {
+    on(ops[0], |gpu| {
+        by_settings(
+            ops,
+            |a, b| a.to == b.to,
+            |places| {
+                let (dtype, to) = (ops[0].x.dtype(), ops[places[0]].to);
+                let all: Vec<&Tensor> = places.iter().map(|&place| &ops[place].x).collect();
+                match (dtype, to) {
+                    (DType::F16, DType::F32) => cast_all::<f16, f32>(&gpu, &all),
+                    (DType::BF16, DType::F32) => cast_all::<bf16, f32>(&gpu, &all),
+                    (DType::F32, DType::F16) => cast_all::<f32, f16>(&gpu, &all),
+                    (DType::F32, DType::BF16) => cast_all::<f32, bf16>(&gpu, &all),
+                    _ => all.iter().map(|x| converted(&gpu, x, to)).collect(),
+                }
+            },
+        )
     })
 }
 

@@ -4,10 +4,11 @@ use samebits_tensor_core::registry::register_for_several;
 use samebits_tensor_core::Tensor;
 
 use super::failure::Failure;
-use super::{EACH, FLOATS, Gpu, Real, Tensors, on, portable, with_float};
+use super::{EACH, FLOATS, Gpu, Real, Stored, Tensors, on, portable, with_float};
 use crate::launch::Buffer;
 use crate::optim::{
-    Adam, Sgd, adam_step, adam_step_all, affine_all as affine_all_in_one, sgd_step, sgd_step_all,
+    Adam, Sgd, adam_step, adam_step_all, affine_all as affine_all_in_one,
+    cast_all as cast_all_in_one, sgd_step, sgd_step_all,
 };
 
 pub(super) fn register_all() {
@@ -157,8 +158,19 @@ pub(super) fn affine_all<T: Real>(ops: &[&Affine]) -> Tensors<Vec<Tensor>> {
     })
 }
 
+/// Converts several tensors of type `T`, a half or f32, to f32 or a half.
+pub(super) fn cast_all<T: Stored, R: Stored>(
+    gpu: &Gpu<'_>,
+    tensors: &[&Tensor],
+) -> Result<Vec<Tensor>, Failure> {
+    let inputs = tensors.iter().map(|x| gpu.input::<T>(x)).collect::<Result<Vec<_>, _>>()?;
+    let inputs: Vec<_> = inputs.iter().map(|x| &**x).collect();
+    let all = cast_all_in_one::<T, R>(gpu.device, &inputs)?;
+    all.into_iter().zip(tensors).map(|(out, x)| gpu.tensor(out, x.shape())).collect()
+}
+
 /// Runs calls with the same settings together: `run` takes their positions, and returns their results.
-fn by_settings<O, R>(
+pub(super) fn by_settings<O, R>(
     ops: &[&O],
     alike: impl Fn(&O, &O) -> bool,
     mut run: impl FnMut(&[usize]) -> Result<Vec<R>, Failure>,

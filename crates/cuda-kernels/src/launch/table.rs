@@ -33,7 +33,12 @@ impl<'a> Table<'a> {
     /// Adds a tensor of `n` elements, unless it is empty: the buffers that the kernel writes, of the
     /// launching device, and those that it reads. All must have `n` elements, or as many as the kernel
     /// accesses.
-    pub(crate) fn push<T>(&mut self, n: usize, written: &mut [Buffer<T>], read: &[&'a Buffer<T>]) {
+    pub(crate) fn push<R, T>(
+        &mut self,
+        n: usize,
+        written: &mut [Buffer<R>],
+        read: &[&'a Buffer<T>],
+    ) {
         if n == 0 {
             return;
         }

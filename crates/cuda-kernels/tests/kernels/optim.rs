@@ -2,7 +2,12 @@
 
 use crate::data::{Source, clean, same};
 use crate::device::{on_device, under_schedules};
-use samebits_cuda_kernels::optim::{Adam, Sgd, adam_step, adam_step_all, sgd_step, sgd_step_all};
+use samebits_cuda_kernels::elementwise::{Narrow, cast, narrow, widen};
+use samebits_cuda_kernels::optim::{
+    Adam, Sgd, adam_step, adam_step_all, cast_all, sgd_step, sgd_step_all,
+};
+use samebits_cuda_kernels::{Buffer, Device};
+use samebits_tensor_core::{bf16, f16};
 
 #[test]
 fn sgd() {
@@ -148,5 +153,29 @@ fn parameters_that_do_not_match_are_refused() {
         let error = sgd_step_all(device, &settings, &[(&x, None, &x), (&x, None, &y)]).unwrap_err();
         assert_eq!(error.to_string(), "sgd_step: expected the gradient with 3 elements, got 4");
         assert!(sgd_step_all::<f32>(device, &settings, &[]).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn casts_together_are_those_of_each_alone() {
+    fn check<H: Narrow<Wide = f32> + std::fmt::Debug + PartialEq>(device: &Device) {
+        let mut source = Source::new(4);
+        let wide: Vec<_> =
+            LENGTHS.iter().map(|&n| device.upload(&source.broken(n)).unwrap()).collect();
+        let halves: Vec<Buffer<H>> = cast_all(device, &wide.iter().collect::<Vec<_>>()).unwrap();
+        let again: Vec<Buffer<f32>> = cast_all(device, &halves.iter().collect::<Vec<_>>()).unwrap();
+        for ((x, half), again) in wide.iter().zip(&halves).zip(&again) {
+            let alone = narrow::<f64, H>(device, &cast(device, x).unwrap()).unwrap();
+            let bytes = |half| -> Vec<u8> {
+                bytemuck::cast_slice(&device.download::<H>(half).unwrap()).to_vec()
+            };
+            assert!(bytes(half) == bytes(&alone));
+            let alone = device.download(&widen(device, half).unwrap()).unwrap();
+            same("in f32", &device.download(again).unwrap(), &alone);
+        }
+    }
+    under_schedules(|device| {
+        check::<f16>(device);
+        check::<bf16>(device);
     });
 }

@@ -1,6 +1,6 @@
 // Written by `cargo xtask build-kernels` from kernels/optim.cu. Do not edit.
 
-use crate::device::Float;
+use crate::device::{Float, Word};
 use crate::launch::Family;
 use crate::launch::declared::table::RawRow;
 
@@ -34,4 +34,9 @@ kernels! {
         );
     Portable AffineAll<T: Float> [f32 => "affine_all_f32", f64 => "affine_all_f64"]
         (read rows: RawRow, value count: u32, value scale: T, value shift: T);
+    Portable CastAll<T: Word, R: Word> [
+        f16 f32 => "cast_all_f16_f32", bf16 f32 => "cast_all_bf16_f32",
+        f32 f16 => "cast_all_f32_f16", f32 bf16 => "cast_all_f32_bf16",
+    ]
+        (read rows: RawRow, value count: u32, element t: T, element r: R);
 }
