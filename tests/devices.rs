@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use samebits::autotune::{self, Config};
 use samebits::functional as f;
@@ -406,6 +406,13 @@ fn integers_without_a_result_are_the_errors_of_the_cpu() {
 }
 
 fn is_available() -> bool {
+    // A subscriber of the whole process, because a thread without one may otherwise register an event, as
+    // wanted by nobody, while another thread begins to listen.
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let all = tracing_subscriber::registry();
+        tracing::subscriber::set_global_default(all).expect("there is no other");
+    });
     match cuda::install() {
         Ok(0) => println!("returning early: the driver sees no device"),
         Err(error) => println!("returning early: {error}"),

@@ -340,13 +340,13 @@ fn clipping_by_norm_reads_no_gradient_and_has_the_bits_of_the_cpu() {
             assert!(halves || casts == 0, "{name}: {launched:?}");
         }
     }
-    // A launch for the largest and one for the sum, of each type, and one to scale.
-    for (dtype, expected) in [(f32, 2), (f64, 3)] {
+    // One for halves in f32, one for the largest, one for the sum, and one to scale.
+    for (dtype, limit, expected) in [(f32, 0.5, 2), (f64, 0.5, 3), (f16, 1e9, 2), (bf16, 1e9, 2)] {
         for count in [1, 3, 40] {
             let bag = bag(count, dtype, CUDA).unwrap();
             let mut gradients = gradients(&bag, 0, false).unwrap();
             let launched = launches(|| {
-                clip_grad_norm(&bag.parameters(), &mut gradients, 0.5, 2.0).unwrap();
+                clip_grad_norm(&bag.parameters(), &mut gradients, limit, 2.0).unwrap();
             });
             assert_eq!(launched.len(), expected, "{count} gradients of {dtype}: {launched:?}");
         }

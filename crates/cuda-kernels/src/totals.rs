@@ -6,10 +6,10 @@ use samebits_numerics::exact::ExactSum64;
 use samebits_tensor_core::{bf16, f16};
 
 use crate::device::{Device, Float, Word};
-use crate::elementwise::widen;
 use crate::error::Result;
 use crate::launch::kernels::totals as kernels;
 use crate::launch::{Buffer, Launch, Table};
+use crate::optim::cast_all;
 
 /// The elements of a buffer of any float type.
 #[derive(Clone, Copy, Debug)]
@@ -154,12 +154,22 @@ pub fn sum_of_powers(
 
 /// Returns halves in f32, and nothing for other buffers.
 fn widened(device: &Device, all: &[Floats<'_>]) -> Result<Vec<Option<Buffer<f32>>>> {
-    let widened = |floats: &Floats<'_>| match floats {
-        Floats::F16(x) => widen(device, x).map(Some),
-        Floats::BF16(x) => widen(device, x).map(Some),
-        Floats::F32(_) | Floats::F64(_) => Ok(None),
+    let (mut f16, mut bf16) = (Vec::new(), Vec::new());
+    for &floats in all {
+        match floats {
+            Floats::F16(x) => f16.push(x),
+            Floats::BF16(x) => bf16.push(x),
+            Floats::F32(_) | Floats::F64(_) => {}
+        }
+    }
+    let mut f16 = cast_all(device, &f16)?.into_iter();
+    let mut bf16 = cast_all(device, &bf16)?.into_iter();
+    let next = |floats: &Floats<'_>| match floats {
+        Floats::F16(_) => f16.next(),
+        Floats::BF16(_) => bf16.next(),
+        Floats::F32(_) | Floats::F64(_) => None,
     };
-    all.iter().map(widened).collect()
+    Ok(all.iter().map(next).collect())
 }
 
 /// Returns tables of the buffers of f32, including widened halves, and of f64.
