@@ -47,7 +47,7 @@ const DRAWS: u64 = 100;
 /// Parts of the names of cases that take the emulated device long. It runs them under the first
 /// schedule only, and smaller cases of the same operations under all.
 const LONG: [&str; 11] = [
-    "bincount 700001 1000 f64",
+    "bincount 700001",
     " f64 [17] 0 [300000]",
     "embedding grad f64 1 1 300000",
     "norm f32 [300007]",

@@ -56,8 +56,8 @@ fn oracle(
 /// Small shapes, many sources per output, many outputs, several slabs.
 const SHAPES: [([usize; 3], usize); 5] = [
     ([2, 5, 3], 7),
-    ([1, 7, 1], 100_000),
-    ([1, 70_000, 1], 90_000),
+    ([1, 7, 1], 70_000),
+    ([1, 40_000, 1], 50_000),
     ([1, 300, 33], 900),
     ([2, 1, 4000], 3),
 ];
