@@ -53,6 +53,37 @@ pub(crate) fn irregular() -> Vec<Case> {
             },
         ),
         case(
+            "index_add 1M x 16 into 100k, skewed",
+            M,
+            [64_000, 128_000],
+            M * (8 + width) + 100_000 * 2 * width,
+            BOTH,
+            |run, n, variant| {
+                let rows = n / 10;
+                let (index, source) = (run.skewed(n, rows)?, run.floats(n * 16)?);
+                let mut out = run.floats(rows * 16)?;
+                run.begin()?;
+                let shape = Rows { outer: 1, size: rows, n, inner: 16 };
+                index_add(&run.device, &mut out, &index, &source, shape, 1.0, variant)?;
+                Ok(())
+            },
+        ),
+        case(
+            "scatter_add 4M into 1M, skewed",
+            4 * M,
+            [262_144, 524_288],
+            4 * M * 12 + M * 8,
+            BOTH,
+            |run, n, variant| {
+                let (index, source) = (run.skewed(n, n / 4)?, run.floats(n)?);
+                let mut out = run.floats(n / 4)?;
+                run.begin()?;
+                let shape = Rows { outer: 1, size: n / 4, n, inner: 1 };
+                scatter_add(&run.device, &mut out, &index, &source, shape, variant)?;
+                Ok(())
+            },
+        ),
+        case(
             "scatter_add 4M into 10",
             4 * M,
             [16384, 32768],
