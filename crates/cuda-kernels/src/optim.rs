@@ -247,12 +247,7 @@ pub fn affine_all<T: Float>(
     shift: T,
 ) -> Result<Vec<Buffer<T>>> {
     let op = "affine";
-    let (mut table, mut all) = (Table::new(device.block()), Vec::new());
-    for &x in tensors {
-        let mut out = [device.uninitialised(op, x.len())?];
-        table.push(x.len(), &mut out, &[x]);
-        all.extend(out);
-    }
+    let (table, all) = one_of_each(device, op, tensors)?;
     table.launch(device, op, |rows, count, [grid, block]| {
         kernels::AffineAll { rows, count, scale, shift }.grid(device, op, grid, block)
     })?;
@@ -269,17 +264,27 @@ pub fn cast_all<T: Word, R: Word>(
     tensors: &[&Buffer<T>],
 ) -> Result<Vec<Buffer<R>>> {
     let op = "cast";
+    let (table, all) = one_of_each(device, op, tensors)?;
+    table.launch(device, op, |rows, count, [grid, block]| {
+        kernels::CastAll::<T, R> { rows, count, t: PhantomData, r: PhantomData }
+            .grid(device, op, grid, block)
+    })?;
+    Ok(all)
+}
+
+/// Returns a buffer for the result of each tensor, as long as that, and the table of both.
+fn one_of_each<'a, T, R: Word>(
+    device: &Device,
+    op: &'static str,
+    tensors: &[&'a Buffer<T>],
+) -> Result<(Table<'a>, Vec<Buffer<R>>)> {
     let (mut table, mut all) = (Table::new(device.block()), Vec::new());
     for &x in tensors {
         let mut out = [device.uninitialised(op, x.len())?];
         table.push(x.len(), &mut out, &[x]);
         all.extend(out);
     }
-    table.launch(device, op, |rows, count, [grid, block]| {
-        kernels::CastAll::<T, R> { rows, count, t: PhantomData, r: PhantomData }
-            .grid(device, op, grid, block)
-    })?;
-    Ok(all)
+    Ok((table, all))
 }
 
 /// Returns the length of a parameter, if its mean, mean square and gradient have the same.

@@ -15,8 +15,33 @@ use samebits_cuda_kernels::pooling::{
 use samebits_cuda_kernels::scatter::{Rows, index_add, index_select, scatter_add};
 use samebits_cuda_kernels::sort::{kthvalue, sort, topk};
 use samebits_cuda_kernels::sparse::{Elements, sparse_mm};
+use samebits_cuda_kernels::{Buffer, Variant};
 
-use crate::{BOTH, Case, IMAGES, M, ONE, case};
+use crate::{BOTH, Case, IMAGES, M, ONE, Outcome, Run, case};
+
+/// Adds `n` rows of 16 elements to a tenth as many.
+fn add_rows(run: &Run, n: usize, index: &Buffer<i64>, variant: Variant) -> Outcome {
+    let (source, mut out) = (run.floats(n * 16)?, run.floats(n / 10 * 16)?);
+    run.begin()?;
+    let shape = Rows { outer: 1, size: n / 10, n, inner: 16 };
+    index_add(&run.device, &mut out, index, &source, shape, 1.0, variant)?;
+    Ok(())
+}
+
+/// Adds `n` elements to `size` others.
+fn add_elements(
+    run: &Run,
+    n: usize,
+    size: usize,
+    index: &Buffer<i64>,
+    variant: Variant,
+) -> Outcome {
+    let (source, mut out) = (run.floats(n)?, run.floats(size)?);
+    run.begin()?;
+    let shape = Rows { outer: 1, size, n, inner: 1 };
+    scatter_add(&run.device, &mut out, index, &source, shape, variant)?;
+    Ok(())
+}
 
 pub(crate) fn irregular() -> Vec<Case> {
     let width = 16 * 4;
@@ -27,15 +52,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             [2000, 4000],
             M * (8 + width) + 100_000 * 2 * width,
             BOTH,
-            |run, n, variant| {
-                let rows = n / 10;
-                let (index, source) = (run.indices(n, rows)?, run.floats(n * 16)?);
-                let mut out = run.floats(rows * 16)?;
-                run.begin()?;
-                let shape = Rows { outer: 1, size: rows, n, inner: 16 };
-                index_add(&run.device, &mut out, &index, &source, shape, 1.0, variant)?;
-                Ok(())
-            },
+            |run, n, variant| add_rows(run, n, &run.indices(n, n / 10)?, variant),
         ),
         case(
             "scatter_add 4M into 1M",
@@ -43,14 +60,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             [16384, 32768],
             4 * M * 12 + M * 8,
             BOTH,
-            |run, n, variant| {
-                let (index, source) = (run.indices(n, n / 4)?, run.floats(n)?);
-                let mut out = run.floats(n / 4)?;
-                run.begin()?;
-                let shape = Rows { outer: 1, size: n / 4, n, inner: 1 };
-                scatter_add(&run.device, &mut out, &index, &source, shape, variant)?;
-                Ok(())
-            },
+            |run, n, variant| add_elements(run, n, n / 4, &run.indices(n, n / 4)?, variant),
         ),
         case(
             "index_add 1M x 16 into 100k, skewed",
@@ -58,15 +68,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             [64_000, 128_000],
             M * (8 + width) + 100_000 * 2 * width,
             BOTH,
-            |run, n, variant| {
-                let rows = n / 10;
-                let (index, source) = (run.skewed(n, rows)?, run.floats(n * 16)?);
-                let mut out = run.floats(rows * 16)?;
-                run.begin()?;
-                let shape = Rows { outer: 1, size: rows, n, inner: 16 };
-                index_add(&run.device, &mut out, &index, &source, shape, 1.0, variant)?;
-                Ok(())
-            },
+            |run, n, variant| add_rows(run, n, &run.skewed(n, n / 10)?, variant),
         ),
         case(
             "scatter_add 4M into 1M, skewed",
@@ -74,14 +76,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             [262_144, 524_288],
             4 * M * 12 + M * 8,
             BOTH,
-            |run, n, variant| {
-                let (index, source) = (run.skewed(n, n / 4)?, run.floats(n)?);
-                let mut out = run.floats(n / 4)?;
-                run.begin()?;
-                let shape = Rows { outer: 1, size: n / 4, n, inner: 1 };
-                scatter_add(&run.device, &mut out, &index, &source, shape, variant)?;
-                Ok(())
-            },
+            |run, n, variant| add_elements(run, n, n / 4, &run.skewed(n, n / 4)?, variant),
         ),
         case(
             "scatter_add 4M into 10",
@@ -89,14 +84,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             [16384, 32768],
             4 * M * 12,
             BOTH,
-            |run, n, variant| {
-                let (index, source) = (run.indices(n, 10)?, run.floats(n)?);
-                let mut out = run.floats(10)?;
-                run.begin()?;
-                let shape = Rows { outer: 1, size: 10, n, inner: 1 };
-                scatter_add(&run.device, &mut out, &index, &source, shape, variant)?;
-                Ok(())
-            },
+            |run, n, variant| add_elements(run, n, 10, &run.indices(n, 10)?, variant),
         ),
         case(
             "index_select 1M x 16 of 100k",
