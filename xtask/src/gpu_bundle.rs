@@ -191,7 +191,8 @@ fn rehearse(archive: &Path, seconds: u32) -> Result<()> {
     fs::write(unpacked.join("cases.jsonl"), joined(&cases::questions(EMULATED)))?;
     let mut script = Command::new(unpacked.join("run.sh"));
     script.current_dir(&folder).args(["--seconds", &seconds.to_string()]);
-    script.env("OUT", &results).env("STEPS", "1");
+    script.env("OUT", &results).env("STEPS", "1").env("SLOW", "4");
+    script.env("GPT", "--context 16 --width 32 --layers 1 --batch-size 2");
     // Cargo's variable, which that machine lacks, would lead tests to the files of this package.
     script.env_remove("CARGO_MANIFEST_DIR");
     use_emulated_driver(&mut script)?;
