@@ -5,11 +5,11 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
-use samebits_tensor_core::{DType, Element, Layout, Result, Tensor, with_element};
+use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor, with_element};
 
 use super::{FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::elementwise::{self, Operand, halves};
-use crate::{integer, parallel};
+use crate::{integer, memory, parallel};
 
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
@@ -111,11 +111,12 @@ fn binary<T: Element>(
     shape: &[usize],
     f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
-    let runs = Runs::new([&op.a, &op.b], shape, SHORT)?;
-    let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
+    let runs = Runs::new(Binary::NAME, [&op.a, &op.b], shape, SHORT)?;
+    let (a, b) = (runs.reader::<T>(0)?, runs.reader(1)?);
     filled(shape, |out| {
-        runs.each(out, |[start_a, start_b], out| {
-            f(op.kind, a(start_a, out.len()), b(start_b, out.len()), out)
+        let readers = || (a.clone(), b.clone());
+        runs.each(out, readers, |(a, b), [at_a, at_b], out| {
+            f(op.kind, a.read(at_a)?, b.read(at_b)?, out)
         })
     })
 }
@@ -136,15 +137,16 @@ fn formula_of<const N: usize>(
     inputs: [&Tensor; N],
     shape: &PerDim,
 ) -> Result<Tensor> {
-    let runs = Runs::new(inputs, shape, elementwise::FORMULA_RUN)?;
+    let runs = Runs::new(Formula::NAME, inputs, shape, elementwise::FORMULA_RUN)?;
     with_float!(inputs[0].dtype(), T => {
-        let mut each = Vec::with_capacity(N);
-        for i in 0..N {
-            each.push(runs.operands::<T>(i)?);
-        }
+        let numbers: [usize; N] = std::array::from_fn(|i| i);
+        let readers = try_each(&numbers, |&i| runs.reader::<T>(i))?;
         filled(shape, |out| {
-            runs.each(out, |starts, out| {
-                let operands: [_; N] = std::array::from_fn(|i| each[i](starts[i], out.len()));
+            runs.each(out, || readers.clone(), |readers, starts, out| {
+                let mut operands = [Operand::Splat(0.0); N];
+                for ((operand, reader), starts) in operands.iter_mut().zip(readers).zip(starts) {
+                    *operand = reader.read(starts)?;
+                }
                 elementwise::formula(&op.steps, &operands, out)
             })
         })
@@ -156,6 +158,7 @@ const SHORT: usize = 32;
 
 /// Operands of one shape. The elements of a run are neighbours in an operand, or all the same.
 struct Runs<const N: usize> {
+    op: &'static str,
     operands: [Tensor; N],
     is_dense: [bool; N],
     starts: [Layout; N],
@@ -164,7 +167,12 @@ struct Runs<const N: usize> {
 
 impl<const N: usize> Runs<N> {
     /// Copies the operands to one run if they have runs of fewer than `least` elements.
-    fn new(operands: [&Tensor; N], shape: &[usize], least: usize) -> Result<Runs<N>> {
+    fn new(
+        op: &'static str,
+        operands: [&Tensor; N],
+        shape: &[usize],
+        least: usize,
+    ) -> Result<Runs<N>> {
         let mut operands = try_each(&operands, |x| x.expand(shape))?;
         // Trailing dimensions over which each operand is dense or constant form one run.
         let mut dims = shape.len();
@@ -181,38 +189,83 @@ impl<const N: usize> Runs<N> {
             Layout::strided(&shape[..dims], &layout.strides()[..dims], layout.offset())
         })?;
         let is_dense = operands.each_ref().map(|x| is_dense(x.layout(), dims));
-        Ok(Runs { operands, is_dense, starts, length: shape[dims..].iter().product() })
+        Ok(Runs { op, operands, is_dense, starts, length: shape[dims..].iter().product() })
     }
 
-    /// Returns a function of the start and length of a run that returns its elements of an operand.
-    fn operands<'a, T: Element>(
-        &'a self,
-        which: usize,
-    ) -> Result<impl Fn(usize, usize) -> Operand<'a, T> + Sync + Send> {
+    /// Returns a reader of an operand.
+    fn reader<T: Element>(&self, which: usize) -> Result<Reader<'_, T>> {
         let (data, is_dense) = (storage::<T>(&self.operands[which])?, self.is_dense[which]);
-        Ok(move |start: usize, length: usize| match is_dense {
-            true => Operand::Each(&data[start..start + length]),
-            false => Operand::Splat(data[start]),
-        })
+        Ok(Reader { op: self.op, data, is_dense, length: self.length, copies: Vec::new() })
     }
 
-    /// Calls `f(starts, out)` for each run.
-    fn each<R: Send>(
+    /// Calls `f(readers, starts, out)` for each run, or for several short ones: `starts` has the start
+    /// of each run in each operand. Each thread has its own readers.
+    fn each<R: Send, S>(
         &self,
         out: &mut [R],
-        f: impl Fn([usize; N], &mut [R]) -> crate::Result<()> + Sync + Send,
+        readers: impl Fn() -> S + Sync,
+        f: impl Fn(&mut S, [&[usize]; N], &mut [R]) -> crate::Result<()> + Sync + Send,
     ) -> Result<()> {
         if self.length == 0 {
             return Ok(());
         }
+        let together = (TOGETHER / self.length).clamp(1, MOST_RUNS);
         parallel::try_rows(self.length, out, |start, out| {
             let first = start / self.length;
-            let mut starts = self.starts.each_ref().map(|starts| starts.positions_from(first));
-            out.chunks_exact_mut(self.length).try_for_each(|out| {
-                f(starts.each_mut().map(|starts| starts.next().unwrap_or(0)), out)
+            let mut positions = self.starts.each_ref().map(|starts| starts.positions_from(first));
+            let (mut readers, mut starts) = (readers(), [[0; MOST_RUNS]; N]);
+            out.chunks_mut(together * self.length).try_for_each(|out| {
+                let runs = out.len() / self.length;
+                for (starts, positions) in starts.iter_mut().zip(&mut positions) {
+                    starts[..runs].fill_with(|| positions.next().unwrap_or(0));
+                }
+                f(&mut readers, starts.each_ref().map(|starts| &starts[..runs]), out)
             })
         })?;
         Ok(())
+    }
+}
+
+/// The number of elements of short runs that are computed together: a call costs as much as some
+/// hundred of them.
+const TOGETHER: usize = 1024;
+
+/// The largest number of runs that are computed together.
+const MOST_RUNS: usize = TOGETHER / SHORT;
+
+/// Reads runs of an operand.
+#[derive(Clone)]
+struct Reader<'a, T> {
+    op: &'static str,
+    data: &'a [T],
+    is_dense: bool,
+    length: usize,
+    /// Copies of runs that do not follow each other.
+    copies: Vec<T>,
+}
+
+impl<T: Element> Reader<'_, T> {
+    /// Returns the elements of runs with the given starts.
+    fn read(&mut self, starts: &[usize]) -> crate::Result<Operand<'_, T>> {
+        let (data, length, first) = (self.data, self.length, starts[0]);
+        if self.is_dense {
+            let follows = |pair: &[usize]| pair[0].checked_add(length) == Some(pair[1]);
+            if starts.windows(2).all(follows) {
+                return Ok(Operand::Each(&data[first..first + starts.len() * length]));
+            }
+        } else if starts.iter().all(|&start| start == first) {
+            return Ok(Operand::Splat(data[first]));
+        }
+        if self.copies.is_empty() {
+            self.copies = memory::filled(self.op, TOGETHER, data[first])?;
+        }
+        for (copy, &start) in self.copies.chunks_exact_mut(length).zip(starts) {
+            match self.is_dense {
+                true => copy.copy_from_slice(&data[start..start + length]),
+                false => copy.fill(data[start]),
+            }
+        }
+        Ok(Operand::Each(&self.copies[..starts.len() * length]))
     }
 }
 
@@ -264,11 +317,12 @@ fn compared<T: Element + PartialOrd>(
     b: &Tensor,
     shape: &[usize],
 ) -> Result<Tensor> {
-    let runs = Runs::new([a, b], shape, SHORT)?;
-    let (a, b) = (runs.operands::<T>(0)?, runs.operands(1)?);
+    let runs = Runs::new(Compare::NAME, [a, b], shape, SHORT)?;
+    let (a, b) = (runs.reader::<T>(0)?, runs.reader(1)?);
     let mut out = Tensor::scratch(shape, DType::Bool)?;
-    runs.each(out.as_mut_slice()?, |[start_a, start_b], out| {
-        elementwise::compare(kind, a(start_a, out.len()), b(start_b, out.len()), out)
+    let readers = || (a.clone(), b.clone());
+    runs.each(out.as_mut_slice()?, readers, |(a, b), [at_a, at_b], out| {
+        elementwise::compare(kind, a.read(at_a)?, b.read(at_b)?, out)
     })?;
     Ok(out)
 }
@@ -284,13 +338,13 @@ pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
 }
 
 fn select(op: &Where, shape: &PerDim) -> Result<Tensor> {
-    let runs = Runs::new([&op.condition, &op.a, &op.b], shape, SHORT)?;
+    let runs = Runs::new(Where::NAME, [&op.condition, &op.a, &op.b], shape, SHORT)?;
     let mut out = Tensor::scratch(shape, op.a.dtype())?;
     with_bits!(op.a.dtype(), T => {
-        let (condition, a, b) = (runs.operands(0)?, runs.operands::<T>(1)?, runs.operands(2)?);
-        runs.each(out.as_mut_slice()?, |[start, start_a, start_b], out| {
-            let n = out.len();
-            elementwise::select(condition(start, n), a(start_a, n), b(start_b, n), out)
+        let (condition, a, b) = (runs.reader(0)?, runs.reader::<T>(1)?, runs.reader(2)?);
+        let readers = || (condition.clone(), a.clone(), b.clone());
+        runs.each(out.as_mut_slice()?, readers, |(condition, a, b), [at, at_a, at_b], out| {
+            elementwise::select(condition.read(at)?, a.read(at_a)?, b.read(at_b)?, out)
         })?;
     });
     Ok(out)
