@@ -46,13 +46,14 @@ pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<(
 
 /// A float type with the elementary functions of [`math`]: correctly rounded for f32, fixed
 /// sequences of basic operations for f64.
+///
+/// Functions of slices are compiled once for each instruction set, not again in each kernel that calls
+/// them.
 pub trait Elementary: Float {
-    /// Computes e to the power of each element of a slice, inside a kernel; the slices have equal
-    /// lengths.
+    /// Computes e to the power of each element of a slice; the slices have equal lengths.
     fn exp_each(x: &[Self], out: &mut [Self]);
 
-    /// Computes the natural logarithm of each element of a slice, inside a kernel; the slices have
-    /// equal lengths.
+    /// Computes the natural logarithm of each element of a slice; the slices have equal lengths.
     fn log_each(x: &[Self], out: &mut [Self]);
 
     /// Returns the hyperbolic tangent.
@@ -67,16 +68,13 @@ pub trait Elementary: Float {
     #[must_use]
     fn rsqrt(self) -> Self;
 
-    /// Computes the error function of each element of a slice, inside a kernel; the slices have
-    /// equal lengths.
+    /// Computes the error function of each element of a slice; the slices have equal lengths.
     fn erf_each(x: &[Self], out: &mut [Self]);
 
-    /// Computes log(1 + x) of each element of a slice, inside a kernel; the slices have equal
-    /// lengths.
+    /// Computes log(1 + x) of each element of a slice; the slices have equal lengths.
     fn log1p_each(x: &[Self], out: &mut [Self]);
 
-    /// Computes the logistic function of each element of a slice, inside a kernel; the slices have
-    /// equal lengths.
+    /// Computes the logistic function of each element of a slice; the slices have equal lengths.
     fn sigmoid_each(x: &[Self], out: &mut [Self]);
 
     /// Computes `out[i] = f(x[i])` for a function that is not a single IEEE operation.
@@ -97,14 +95,12 @@ pub trait Elementary: Float {
 }
 
 impl Elementary for f32 {
-    #[inline(always)]
     fn exp_each(x: &[f32], out: &mut [f32]) {
-        math::Exp.each(x, out);
+        math::slice::exp(x, out);
     }
 
-    #[inline(always)]
     fn log_each(x: &[f32], out: &mut [f32]) {
-        math::Log.each(x, out);
+        math::slice::log(x, out);
     }
 
     #[inline(always)]
@@ -122,19 +118,16 @@ impl Elementary for f32 {
         math::rsqrt(self)
     }
 
-    #[inline(always)]
     fn erf_each(x: &[f32], out: &mut [f32]) {
-        math::Erf.each(x, out);
+        math::slice::erf(x, out);
     }
 
-    #[inline(always)]
     fn log1p_each(x: &[f32], out: &mut [f32]) {
-        math::Log1p.each(x, out);
+        math::slice::log1p(x, out);
     }
 
-    #[inline(always)]
     fn sigmoid_each(x: &[f32], out: &mut [f32]) {
-        math::Sigmoid.each(x, out);
+        math::slice::sigmoid(x, out);
     }
 
     fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
@@ -176,18 +169,12 @@ impl Elementary for f32 {
 }
 
 impl Elementary for f64 {
-    #[inline(always)]
     fn exp_each(x: &[f64], out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = math::f64::exp(x);
-        }
+        simd::dispatch(Map1 { f: Exp64, x, out });
     }
 
-    #[inline(always)]
     fn log_each(x: &[f64], out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = math::f64::log(x);
-        }
+        simd::dispatch(Map1 { f: Log64, x, out });
     }
 
     #[inline(always)]
@@ -205,25 +192,16 @@ impl Elementary for f64 {
         math::f64::rsqrt(self)
     }
 
-    #[inline(always)]
     fn erf_each(x: &[f64], out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = math::f64::erf(x);
-        }
+        simd::dispatch(Map1 { f: Erf64, x, out });
     }
 
-    #[inline(always)]
     fn log1p_each(x: &[f64], out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = math::f64::log1p(x);
-        }
+        simd::dispatch(Map1 { f: Log1p64, x, out });
     }
 
-    #[inline(always)]
     fn sigmoid_each(x: &[f64], out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = math::f64::sigmoid(x);
-        }
+        simd::dispatch(Map1 { f: Sigmoid64, x, out });
     }
 
     fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {

@@ -29,7 +29,7 @@ pub use columns::{
 ///
 /// [`Error::Length`] if the slices differ in length or are not whole rows; [`Error::OutOfMemory`].
 pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
-    forward::<T, false>(x, width, out)
+    forward(x, width, false, out)
 }
 
 /// Computes the exponentials of [`log_softmax`].
@@ -38,11 +38,11 @@ pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Resul
 ///
 /// As [`log_softmax`].
 pub fn softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
-    forward::<T, true>(x, width, out)
+    forward(x, width, true, out)
 }
 
-/// Computes [`softmax`] if `EXP`, and otherwise its logarithms.
-fn forward<T: Elementary, const EXP: bool>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
+/// Computes [`softmax`] if `exp`, and otherwise its logarithms.
+fn forward<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T]) -> Result<()> {
     check_rows(&[("x", x)], width, out)?;
     // Several short rows go through each step together, so that the steps use whole vectors.
     let size = (TOGETHER / width.max(1)).max(1) * width;
@@ -52,7 +52,7 @@ fn forward<T: Elementary, const EXP: bool>(x: &[T], width: usize, out: &mut [T])
         let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
         let mut sums = memory::zeroed(SOFTMAX, size / width)?;
         let (exps, maxima, sums) = (&mut exps, &mut maxima, &mut sums);
-        simd::dispatch(Forward::<T, EXP> { x, width, out, exps, maxima, sums });
+        simd::dispatch(Forward { exp, x, width, out, exps, maxima, sums });
         Ok(())
     })
 }
@@ -307,7 +307,9 @@ pub fn cross_entropy_backward<T: Elementary>(
 /// The number of elements of rows handled together, if the rows are shorter.
 const TOGETHER: usize = 1024;
 
-struct Forward<'a, T, const EXP: bool> {
+struct Forward<'a, T> {
+    /// Computes softmax, and not its logarithms.
+    exp: bool,
     x: &'a [T],
     width: usize,
     out: &'a mut [T],
@@ -317,11 +319,11 @@ struct Forward<'a, T, const EXP: bool> {
     sums: &'a mut [f64],
 }
 
-impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
+impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Forward { x, width, out, exps, maxima, sums } = self;
+        let Forward { exp, x, width, out, exps, maxima, sums } = self;
         let size = exps.len();
         for (x, out) in x.chunks(size).zip(out.chunks_mut(size)) {
             let exps = &mut exps[..x.len()];
@@ -338,7 +340,7 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
             reduce::rows(exps, width, |_| |x: T| x.into(), sums);
             let logs = maxima;
             logs_of(sums, logs);
-            if EXP {
+            if exp {
                 let rows = exps.chunks_exact_mut(width).zip(out.chunks_exact(width));
                 for ((to, from), &log) in rows.zip(&*logs) {
                     for (to, &from) in to.iter_mut().zip(from) {
@@ -358,7 +360,6 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
 }
 
 /// Replaces elements by their exponentials.
-#[inline(always)]
 fn exponentiate<T: Elementary>(elements: &mut [T]) {
     const SOME: usize = 256;
     let mut copy = [T::ZERO; SOME];

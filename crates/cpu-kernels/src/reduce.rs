@@ -258,41 +258,33 @@ pub(crate) fn norm<T: Float>(
         each_row(op, x, out, |x, norms| sums_of(op, x, |_| term, true, norms))
     } else if p == 1.0 {
         each_row(op, x, out, |x, norms| sums_of(op, x, |_| magnitude, true, norms))
-    } else if norm_leaves_range(p, T::EXPONENT) {
+    } else {
+        let leaves_range = norm_leaves_range(p, T::EXPONENT);
         each_row(op, x, out, |x, norms| {
-            let mut scales = memory::zeroed(op, norms.len())?;
-            scales_of(op, x, p, &mut scales)?;
-            let scales = &scales;
-            let ratio = |row: usize| {
-                let scale: f64 = scales[row];
-                move |x: T| magnitude(x) / scale
-            };
-            if p == 2.0 {
+            let mut scales = memory::zeroed(op, if leaves_range { norms.len() } else { 0 })?;
+            if leaves_range {
+                scales_of(op, x, p, &mut scales)?;
+            }
+            let scale = |row: usize| scales.get(row).copied().unwrap_or(1.0);
+            if p == 2.0 && leaves_range {
                 let term = |row| {
-                    let ratio = ratio(row);
+                    let scale = scale(row);
+                    let ratio = move |x| magnitude(x) / scale;
                     move |x| ratio(x) * ratio(x)
                 };
                 sums_of(op, x, term, false, norms)?;
-            } else {
-                let term = |row| {
-                    let ratio = ratio(row);
-                    move |x| pow(ratio(x), p)
-                };
-                sums_of(op, x, term, false, norms)?;
-            }
-            for (norm, scale) in norms.iter_mut().zip(scales) {
-                *norm = root(*norm) * scale;
-            }
-            Ok(())
-        })
-    } else {
-        each_row(op, x, out, |x, norms| {
-            if p == 2.0 {
+            } else if p == 2.0 {
                 sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), true, norms)?;
             } else {
-                sums_of(op, x, |_| |x: T| pow(magnitude(x), p), true, norms)?;
+                let term = |row| {
+                    let scale = scale(row);
+                    move |x: T| pow(magnitude(x) / scale, p)
+                };
+                sums_of(op, x, term, !leaves_range, norms)?;
             }
-            norms.iter_mut().for_each(|sum| *sum = root(*sum));
+            for (row, norm) in norms.iter_mut().enumerate() {
+                *norm = root(*norm) * scale(row);
+            }
             Ok(())
         })
     }

@@ -59,6 +59,29 @@ impl Level {
     }
 }
 
+/// A value that starts at a multiple of 64 bytes, as long as a cache line.
+///
+/// Arrays that a [`Kernel`] keeps on the stack belong in one. Otherwise their vectors may lie in two cache
+/// lines each, which takes up to twice as long, depending on the caller's stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
+pub struct Aligned<T>(pub T);
+
+impl<T> core::ops::Deref for Aligned<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> core::ops::DerefMut for Aligned<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
 /// A computation that [`dispatch`] compiles for each level.
 ///
 /// `run`, and every helper it wants vectorised, must be `#[inline(always)]`: only inlined code

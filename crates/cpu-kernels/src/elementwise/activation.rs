@@ -1,6 +1,6 @@
 //! Activation functions and gradients that have several steps, in one pass over memory each.
 
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::ops::RampKind;
 
 use super::{Elementary, within};
@@ -100,7 +100,7 @@ impl<T: Elementary> Kernel for LogSigmoid<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let (mut falling, mut tail) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let (mut falling, mut tail) = (Aligned([T::ZERO; BLOCK]), Aligned([T::ZERO; BLOCK]));
         for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
             for (falling, &x) in falling.iter_mut().zip(x) {
                 *falling = -x.abs();
@@ -129,7 +129,7 @@ impl<T: Elementary> Kernel for Softplus<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let (mut scaled, mut tail) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let (mut scaled, mut tail) = (Aligned([T::ZERO; BLOCK]), Aligned([T::ZERO; BLOCK]));
         for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
             let (scaled, tail) = (&mut scaled[..x.len()], &mut tail[..x.len()]);
             for (scaled, &x) in scaled.iter_mut().zip(x) {
@@ -185,7 +185,7 @@ impl<T: Elementary> Kernel for RampBackward<'_, T> {
     #[inline(always)]
     fn run(self) {
         let RampBackward { grad, x, beta, threshold, out } = self;
-        let mut scaled = [T::ZERO; BLOCK];
+        let mut scaled = Aligned([T::ZERO; BLOCK]);
         let pieces = grad.chunks(BLOCK).zip(x.chunks(BLOCK));
         for (out, (grad, x)) in out.chunks_mut(BLOCK).zip(pieces) {
             let scaled = &mut scaled[..x.len()];

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::ops::GeluForm;
 
 use super::{Elementary, weighed, within};
@@ -152,10 +152,10 @@ impl<T: Elementary, F: Form<T>> Kernel for Forward<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let (mut spare, mut odd) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let (mut spare, mut odd) = (Aligned([T::ZERO; BLOCK]), Aligned([T::ZERO; BLOCK]));
         for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
             self.form.odd(x, &mut spare[..x.len()], &mut odd[..x.len()]);
-            for ((out, &x), &odd) in out.iter_mut().zip(x).zip(&odd) {
+            for ((out, &x), &odd) in out.iter_mut().zip(x).zip(&*odd) {
                 *out = weighed(x, half_around(odd)).canonical();
             }
         }
@@ -174,7 +174,7 @@ impl<T: Elementary, F: Form<T>> Kernel for Backward<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let [mut near, mut spare, mut odd, mut slopes] = [[T::ZERO; BLOCK]; 4];
+        let [mut near, mut spare, mut odd, mut slopes] = [Aligned([T::ZERO; BLOCK]); 4];
         for start in (0..self.x.len()).step_by(BLOCK) {
             let range = start..self.x.len().min(start + BLOCK);
             let (grad, x) = (&self.grad[range.clone()], &self.x[range.clone()]);

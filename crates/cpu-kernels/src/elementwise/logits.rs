@@ -1,6 +1,6 @@
 //! The binary cross entropy of logits and its gradient, in one pass over memory each.
 
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use super::{Elementary, Operand, weighed};
 use crate::error::{Result, expect_len};
@@ -37,7 +37,7 @@ impl<T: Elementary> Kernel for Losses<'_, T> {
     #[inline(always)]
     fn run(self) {
         let infinity = T::from_f64(f64::INFINITY);
-        let (mut falling, mut tail) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let (mut falling, mut tail) = (Aligned([T::ZERO; BLOCK]), Aligned([T::ZERO; BLOCK]));
         let pieces = self.x.chunks(BLOCK).zip(self.target.chunks(BLOCK));
         for (out, (x, target)) in self.out.chunks_mut(BLOCK).zip(pieces) {
             let (falling, tail) = (&mut falling[..x.len()], &mut tail[..x.len()]);
@@ -95,9 +95,9 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Backward { grad, x, target, found, out } = self;
-        let mut turned = [T::ZERO; BLOCK];
-        let mut slopes = [T::ZERO; BLOCK];
-        let mut repeated = [T::ZERO; BLOCK];
+        let mut turned = Aligned([T::ZERO; BLOCK]);
+        let mut slopes = Aligned([T::ZERO; BLOCK]);
+        let mut repeated = Aligned([T::ZERO; BLOCK]);
         if let Operand::Splat(grad) = grad {
             repeated.fill(grad);
         }

@@ -23,7 +23,7 @@ use crate::reduce::columns::{by_columns, sums_of, tiles};
 ///
 /// As [`log_softmax`](super::log_softmax).
 pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
-    along::<T, false>(x, split, out)
+    along(x, split, false, out)
 }
 
 /// Computes [`softmax`](super::softmax) along the dimension of a split.
@@ -32,15 +32,15 @@ pub fn log_softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) ->
 ///
 /// As [`log_softmax`](super::log_softmax).
 pub fn softmax_along<T: Elementary>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
-    along::<T, true>(x, split, out)
+    along(x, split, true, out)
 }
 
-/// Computes [`softmax_along`] if `EXP`, and otherwise its logarithms.
-fn along<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+/// Computes [`softmax_along`] if `exp`, and otherwise its logarithms.
+fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Result<()> {
     let Split { outer, size, inner } = split;
     expect_size(SOFTMAX, "out", out.len(), &[outer, size, inner])?;
     if inner == 1 || out.is_empty() {
-        return forward::<T, EXP>(x, size, out);
+        return forward(x, size, exp, out);
     }
     expect_len(SOFTMAX, "x", x.len(), out.len())?;
     if size == 1 {
@@ -49,8 +49,8 @@ fn along<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -
             for (out, (&x, &largest)) in out.iter_mut().zip(x[start..].iter().zip(&x[start..])) {
                 *out = (x - largest).canonical();
             }
-            if EXP {
-                simd::dispatch(Exponentiate { elements: out });
+            if exp {
+                exponentiate(out);
             }
         });
         return Ok(());
@@ -62,7 +62,7 @@ fn along<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -
         let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
         let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
         let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
-        simd::dispatch(Forward::<T, EXP> { x, size, inner, out, exps, maxima, sums });
+        simd::dispatch(Forward { exp, x, size, inner, out, exps, maxima, sums });
         Ok(())
     };
     if slab <= CHUNK {
@@ -73,7 +73,7 @@ fn along<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -
     if size <= TILED {
         return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
-    fpenv::ieee(|| large::<T, EXP>(x, split, out))
+    fpenv::ieee(|| large(x, split, exp, out))
 }
 
 /// The largest number of rows of a slab whose columns are computed in tiles.
@@ -125,7 +125,7 @@ fn by_tiles<T: Elementary, const N: usize>(
 }
 
 /// Computes [`along`] of slabs that threads share: statistics of all columns, then all elements.
-fn large<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -> Result<()> {
+fn large<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Result<()> {
     let Split { outer, size, inner } = split;
     let mut maxima = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
     let mut logs = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
@@ -163,7 +163,7 @@ fn large<T: Elementary, const EXP: bool>(x: &[T], split: Split, out: &mut [T]) -
     in_rows(inner, out, |first, out| {
         let x = &x[first..][..out.len()];
         let (maxima, logs) = (&maxima[..], &logs[..]);
-        simd::dispatch(Finish::<T, EXP> { x, first, size, inner, maxima, logs, out });
+        simd::dispatch(Finish { exp, x, first, size, inner, maxima, logs, out });
     });
     Ok(())
 }
@@ -407,7 +407,9 @@ fn slab_sums<T: Elementary>(lanes: &mut Lanes, x: &[T], inner: usize, sums: &mut
 }
 
 /// Computes [`along`] of dense slabs, some at a time.
-struct Forward<'a, T, const EXP: bool> {
+struct Forward<'a, T> {
+    /// Computes softmax, and not its logarithms.
+    exp: bool,
     x: &'a [T],
     size: usize,
     inner: usize,
@@ -418,11 +420,11 @@ struct Forward<'a, T, const EXP: bool> {
     sums: &'a mut [f64],
 }
 
-impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
+impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Forward { x, size, inner, out, exps, maxima: all_maxima, sums: all_sums } = self;
+        let Forward { exp, x, size, inner, out, exps, maxima: all_maxima, sums: all_sums } = self;
         let some = exps.len();
         for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
             let columns = x.len() / size;
@@ -441,7 +443,7 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
             let logs = best;
             logs_of(sums, logs);
             runs((0, x.len()), (size, inner), [&*logs], |at, [logs]| {
-                if EXP {
+                if exp {
                     let rows = exps[at.clone()].iter_mut().zip(&out[at]);
                     for ((to, &from), &log) in rows.zip(logs) {
                         *to = (from - log).canonical();
@@ -452,23 +454,10 @@ impl<T: Elementary, const EXP: bool> Kernel for Forward<'_, T, EXP> {
                     *out = (*out - log).canonical();
                 }
             });
-            if EXP {
+            if exp {
                 T::exp_each(exps, out);
             }
         }
-    }
-}
-
-/// Replaces elements by their exponentials.
-struct Exponentiate<'a, T> {
-    elements: &'a mut [T],
-}
-
-impl<T: Elementary> Kernel for Exponentiate<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        exponentiate(self.elements);
     }
 }
 
@@ -583,9 +572,10 @@ impl<T: Elementary> Kernel for Plain<'_, T> {
     }
 }
 
-/// Computes `(x − maximum) − logarithm`, and if `EXP` its exponential, from element `first` of the
+/// Computes `(x − maximum) − logarithm`, and if `exp` its exponential, from element `first` of the
 /// slabs on.
-struct Finish<'a, T, const EXP: bool> {
+struct Finish<'a, T> {
+    exp: bool,
     x: &'a [T],
     first: usize,
     size: usize,
@@ -595,18 +585,18 @@ struct Finish<'a, T, const EXP: bool> {
     out: &'a mut [T],
 }
 
-impl<T: Elementary, const EXP: bool> Kernel for Finish<'_, T, EXP> {
+impl<T: Elementary> Kernel for Finish<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Finish { x, first, size, inner, maxima, logs, out } = self;
+        let Finish { exp, x, first, size, inner, maxima, logs, out } = self;
         runs((first, x.len()), (size, inner), [maxima, logs], |at, [best, logs]| {
             let out = out[at.clone()].iter_mut().zip(&x[at]);
             for ((out, &x), (&best, &log)) in out.zip(best.iter().zip(logs)) {
                 *out = ((x - best) - log).canonical();
             }
         });
-        if EXP {
+        if exp {
             exponentiate(out);
         }
     }

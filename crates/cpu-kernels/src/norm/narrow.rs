@@ -1,7 +1,7 @@
 //! Gradients of layer normalisation of many narrow rows.
 
 use samebits_numerics::reduce::{self, BLOCK, LANES, Normal, combine_columns};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use super::{LAYER, Scaled, rounded};
 use crate::error::Result;
@@ -58,15 +58,15 @@ impl<T: Float> Kernel for BlockOfRows<'_, T> {
         let BlockOfRows { grad, x, weight, mean, rstd, eps, out, partials } = self;
         let width = weight.len();
         let m = width as f64;
-        let mut weights = [T::ZERO; GROUP];
+        let mut weights = Aligned([T::ZERO; GROUP]);
         spread(&mut weights[..LANES * width], LANES, |_, out| out.copy_from_slice(weight));
         let mut known = [Scaled { mean: T::ZERO, rstd: T::ZERO, scale: T::ONE }; LANES];
-        let [mut normals, mut factors, mut scales] = [[T::ZERO; GROUP]; 3];
-        let [mut scaled, mut mean_grads, mut mean_dots] = [[T::ZERO; GROUP]; 3];
-        let mut products = [0.0f64; GROUP];
-        let [mut of_grad, mut of_products] = [[0.0f64; LANES]; 2];
+        let [mut normals, mut factors, mut scales] = [Aligned([T::ZERO; GROUP]); 3];
+        let [mut scaled, mut mean_grads, mut mean_dots] = [Aligned([T::ZERO; GROUP]); 3];
+        let mut products = Aligned([0.0f64; GROUP]);
+        let [mut of_grad, mut of_products] = [Aligned([0.0f64; LANES]); 2];
         // A row of each lane side by side: the elements of a group add to as many sums.
-        let [mut all_dots, mut all_sums] = [[0.0f64; GROUP]; 2];
+        let [mut all_dots, mut all_sums] = [Aligned([0.0f64; GROUP]); 2];
         let groups = grad.chunks(LANES * width).zip(x.chunks(LANES * width));
         let statistics = mean.chunks(LANES).zip(rstd.chunks(LANES));
         for ((out, (grad, x)), (mean, rstd)) in

@@ -6,7 +6,7 @@
 //! [`RmsNormGrad`](samebits_tensor_core::ops::RmsNormGrad) have the order of the operations.
 
 use samebits_numerics::reduce::{self, BLOCK, LANES};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use super::rows::{TOGETHER, are_shared};
 use crate::elementwise::Elementary;
@@ -473,7 +473,7 @@ impl<T: Float> Kernel for BlockDot<'_, T> {
     #[inline(always)]
     fn run(self) -> f64 {
         let BlockDot { grad, x, weight, factor } = self;
-        let mut products = [T::ZERO; BLOCK];
+        let mut products = Aligned([T::ZERO; BLOCK]);
         let products = &mut products[..grad.len()];
         for ((product, &grad), &x) in products.iter_mut().zip(grad).zip(x) {
             *product = grad * (x * factor);
@@ -535,7 +535,7 @@ impl<T: Float> Kernel for Gradients<'_, T> {
                 }
             }
         }
-        let mut dots = [T::ZERO; TOGETHER];
+        let mut dots = Aligned([T::ZERO; TOGETHER]);
         let dots = &mut dots[..factor.len()];
         match dot {
             Some(dot) => dots.fill(dot),
@@ -552,7 +552,7 @@ impl<T: Float> Kernel for Gradients<'_, T> {
                 dots[0] = T::from_f64(sum);
             }
             None => {
-                let mut terms = [T::ZERO; TOGETHER * LANES];
+                let mut terms = Aligned([T::ZERO; TOGETHER * LANES]);
                 let terms = &mut terms[..x.len()];
                 let all = terms.chunks_exact_mut(width).zip(out.chunks_exact(width));
                 for (((_, x), (&factor, _)), (terms, out)) in rows().zip(all) {

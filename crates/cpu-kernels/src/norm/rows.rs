@@ -1,7 +1,7 @@
 //! Normalisation of rows: elements of a mean side by side.
 
 use samebits_numerics::reduce::{self, BLOCK, LANES, Lanes, Normal, TILE};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use super::{BATCH, GatheredGradients, InputGradient, LAYER, RowStatistics, Scaled, rounded};
 use crate::error::Result;
@@ -272,7 +272,7 @@ impl<T: Float> Kernel for BlockGradients<'_, T> {
     #[inline(always)]
     fn run(self) -> [f64; 2] {
         let BlockGradients { grad, x, weight, statistics } = self;
-        let mut scaled = [T::ZERO; BLOCK];
+        let mut scaled = Aligned([T::ZERO; BLOCK]);
         let mut all = grad;
         if let Some(weight) = weight {
             let scaled = &mut scaled[..grad.len()];

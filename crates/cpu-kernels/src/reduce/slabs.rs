@@ -2,7 +2,7 @@
 
 use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::Layout;
 use samebits_tensor_core::layout::Positions;
 
@@ -358,7 +358,7 @@ impl<T: Float> Kernel for SlabExtremes<'_, T> {
 impl<T: Float> SlabExtremes<'_, T> {
     #[inline(always)]
     fn search(self, replaces: impl Fn(T, T) -> bool) {
-        let (mut best, mut at) = ([T::ZERO; TILE], [0u32; TILE]);
+        let (mut best, mut at) = (Aligned([T::ZERO; TILE]), Aligned([0u32; TILE]));
         for (start, column, count) in self.part.tiles(self.values.len()) {
             for (row, k) in self.part.rows(start, self.block).zip(0u32..) {
                 let row = &row[..count];
@@ -367,14 +367,14 @@ impl<T: Float> SlabExtremes<'_, T> {
                     at[..count].fill(0);
                     continue;
                 }
-                for ((best, at), &x) in best.iter_mut().zip(&mut at).zip(row) {
+                for ((best, at), &x) in best.iter_mut().zip(&mut *at).zip(row) {
                     let better = replaces(*best, x);
                     *best = if better { x } else { *best };
                     *at = if better { k } else { *at };
                 }
             }
             self.values[column..column + count].copy_from_slice(&best[..count]);
-            for (place, &at) in self.places[column..column + count].iter_mut().zip(&at) {
+            for (place, &at) in self.places[column..column + count].iter_mut().zip(&*at) {
                 *place = at.into();
             }
         }

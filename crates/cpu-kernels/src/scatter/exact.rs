@@ -13,7 +13,7 @@ use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 use std::collections::BTreeMap;
 
@@ -228,7 +228,7 @@ impl<A: Addends<f32>> Sum<'_, A> {
         row: impl Fn(usize) -> usize,
         source: impl Fn(usize) -> usize,
     ) {
-        let mut read = [[0.0f32; GROUP]; READ];
+        let mut read = Aligned([[0.0f32; GROUP]; READ]);
         let mut j = 0;
         while j + GROUP <= self.width {
             for i in 0..n {

@@ -1,5 +1,7 @@
 //! The error function.
 
+use crate::simd::Aligned;
+
 use super::exp::{expm1_reduced, reduce};
 use super::fma::{add_odd, fma, horner, nan_if, scale, select};
 
@@ -45,16 +47,16 @@ pub(super) fn erf_wide(x: f64) -> f64 {
 pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
     const GROUP: usize = 8;
-    let (mut around, mut wide) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut around, mut wide) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
         for (a, &x) in around.iter_mut().zip(x) {
             let x = (x as f64).abs();
             *a = select(x > 4.0, 4.0, x);
         }
-        for (wide, &a) in wide.iter_mut().zip(&around) {
+        for (wide, &a) in wide.iter_mut().zip(&*around) {
             *wide = start_small(a * a);
         }
-        for (wide, &a) in wide.iter_mut().zip(&around) {
+        for (wide, &a) in wide.iter_mut().zip(&*around) {
             *wide = finish_small(a, *wide);
         }
         for (wide, a) in wide.chunks_exact_mut(GROUP).zip(around.chunks_exact(GROUP)) {
@@ -64,7 +66,7 @@ pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
                 }
             }
         }
-        for ((y, &x), &wide) in y.iter_mut().zip(x).zip(&wide) {
+        for ((y, &x), &wide) in y.iter_mut().zip(x).zip(&*wide) {
             *y = nan_if(x.is_nan(), wide.copysign(x as f64) as f32);
         }
     }

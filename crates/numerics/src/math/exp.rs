@@ -6,6 +6,8 @@
 //! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact; this keeps `expm1`, `tanh`
 //! and related functions accurate near zero.
 
+use crate::simd::Aligned;
+
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
@@ -39,15 +41,15 @@ pub fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
-    let (mut powers, mut rests) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut powers, mut rests) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
-        for ((k, r), &x) in powers.iter_mut().zip(&mut rests).zip(x) {
+        for ((k, r), &x) in powers.iter_mut().zip(&mut *rests).zip(x) {
             (*k, *r) = reduce(exp_bounds(x as f64));
         }
-        for r in &mut rests {
+        for r in &mut *rests {
             *r = exp_reduced(*r);
         }
-        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&rests)) {
+        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&*rests)) {
             *y = nan_if(x.is_nan(), scale(r, k) as f32);
         }
     }
@@ -187,17 +189,17 @@ pub fn sigmoid(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn sigmoid_each(input: &[f32], output: &mut [f32]) {
     const BLOCK: usize = 64;
-    let (mut powers, mut rests) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut powers, mut rests) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
         let mut any_near = false;
-        for ((k, r), &x) in powers.iter_mut().zip(&mut rests).zip(x) {
+        for ((k, r), &x) in powers.iter_mut().zip(&mut *rests).zip(x) {
             any_near |= x.abs() < SIGMOID_NEAR;
             (*k, *r) = sigmoid_reduce(x);
         }
-        for r in &mut rests {
+        for r in &mut *rests {
             *r = exp_reduced(*r);
         }
-        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&rests)) {
+        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&*rests)) {
             *y = nan_if(x.is_nan(), sigmoid_far(k, r) as f32);
         }
         if any_near {

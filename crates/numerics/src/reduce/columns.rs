@@ -3,7 +3,7 @@
 use alloc::{vec, vec::Vec};
 
 use super::{BLOCK, LANES};
-use crate::simd::{self, Kernel};
+use crate::simd::{self, Aligned, Kernel};
 
 /// The number of columns handled together: one row of them is four cache lines of f32, and their
 /// lanes fit the first-level cache.
@@ -164,7 +164,7 @@ fn full_tile<T: Copy, F: Fn(T) -> f64>(
     term: &F,
     out: &mut [f64; TILE],
 ) {
-    let mut lanes = [[0.0; TILE]; LANES];
+    let mut lanes = Aligned([[0.0; TILE]; LANES]);
     for group in block.chunks(LANES * width) {
         for (lane, row) in lanes.iter_mut().zip(group.chunks_exact(width)) {
             let row: &[T; TILE] =
@@ -188,7 +188,7 @@ fn narrow_tile<T: Copy, F: Fn(T) -> f64>(
     out: &mut [f64],
 ) {
     let count = out.len();
-    let mut lanes = [[0.0; TILE]; LANES];
+    let mut lanes = Aligned([[0.0; TILE]; LANES]);
     for group in block.chunks(LANES * width) {
         for (lane, row) in lanes.iter_mut().zip(group.chunks_exact(width)) {
             for (sum, &x) in lane[..count].iter_mut().zip(&row[from..from + count]) {

@@ -2,14 +2,14 @@
 
 use super::tree::{Join, Product, Sum};
 use super::{BLOCK, LANES};
-use crate::simd::{self, Kernel};
+use crate::simd::{self, Aligned, Kernel};
 
 /// The most columns of a call of [`Lanes::sums`]: the lanes of all of them fit the first-level cache.
 pub const TILE: usize = 64;
 
 /// Room for the lanes of a tile of columns, reused by the next tile.
 #[derive(Debug)]
-pub struct Lanes([[f64; TILE]; LANES]);
+pub struct Lanes(Aligned<[[f64; TILE]; LANES]>);
 
 impl Default for Lanes {
     fn default() -> Lanes {
@@ -22,7 +22,7 @@ impl Lanes {
     #[inline]
     #[must_use]
     pub fn new() -> Lanes {
-        Lanes([[0.0; TILE]; LANES])
+        Lanes(Aligned([[0.0; TILE]; LANES]))
     }
 
     /// Sums one block of rows: for column `c`, `term(c)(row[c])` over the rows.
