@@ -90,7 +90,7 @@ fn visit<V: Visitor>(
 ) -> Result<()> {
     let n = destinations.count();
     if width == 0 || out.is_empty() {
-        return Order::check(destinations);
+        return destinations.check(0..n);
     }
     let rows = out.len() / width;
     let elements = if width == 1 { STRETCH } else { WIDE_STRETCH };
@@ -100,7 +100,7 @@ fn visit<V: Visitor>(
     if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
         // A single batch is checked before it is visited.
         if n > BATCH {
-            Order::check(destinations)?;
+            destinations.check(0..n)?;
         }
         return visit_stretch(out, visitor, |visit| {
             batches_of_entries(destinations, 0..n, 0, &pack, visit)
@@ -118,8 +118,7 @@ fn visit<V: Visitor>(
             first..n.min(first + together * sources)
         };
         let tasks = rows.div_ceil(together * slab);
-        let check = |task| Order::batches(destinations, range(task), |_, _| Ok(()));
-        parallel::items(0..tasks).try_for_each(check)?;
+        parallel::items(0..tasks).try_for_each(|task| destinations.check(range(task)))?;
         let outs = parallel::chunks_mut(out, together * slab * width).enumerate();
         return outs.try_for_each(|(task, out)| {
             let first = task * together * slab;
@@ -214,11 +213,6 @@ const BATCH: usize = 512;
 pub(super) struct Order;
 
 impl Order {
-    /// Checks every destination.
-    fn check(destinations: &dyn Destinations) -> Result<()> {
-        Order::batches(destinations, 0..destinations.count(), |_, _| Ok(()))
-    }
-
     /// Calls `f(first source, rows)` for each batch of a range.
     pub(super) fn batches(
         destinations: &dyn Destinations,

@@ -1,5 +1,7 @@
 //! The destination of each source.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use samebits_numerics::simd::{self, Kernel};
 
@@ -17,6 +19,13 @@ pub trait Destinations: Sync {
     ///
     /// [`Error::IndexOutOfRange`] for the first source of the range whose index is invalid.
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()>;
+
+    /// Checks the indices of some sources.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destinations::fill`].
+    fn check(&self, sources: Range<usize>) -> Result<()>;
 
     /// Returns the number of sources and of output rows of a slab, if each source is sent to a row
     /// of its own slab.
@@ -56,6 +65,10 @@ impl Destinations for Rows<'_> {
             Err(first_invalid(self.op, index, self.size, start))
         }
     }
+
+    fn check(&self, sources: Range<usize>) -> Result<()> {
+        check_some(self.op, self.index, self.size, sources)
+    }
 }
 
 /// Sources of several slabs, each sent to the rows of its slab that one `index` names.
@@ -93,6 +106,10 @@ impl Destinations for Slabs<'_> {
         Ok(())
     }
 
+    fn check(&self, _: Range<usize>) -> Result<()> {
+        check(self.op, self.index, self.size)
+    }
+
     fn slab(&self) -> Option<[usize; 2]> {
         Some([self.index.len(), self.size])
     }
@@ -125,26 +142,58 @@ impl Destinations for Elements<'_> {
 
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
-        let Elements { size, inner, .. } = *self;
-        let slab = self.n * inner;
-        // Goes piece by piece, with pieces of whole lines (or of `inner` neighbours on different
-        // lines), so that the loops need no division.
-        let mut valid = true;
-        let mut done = 0;
-        while done < rows.len() {
-            let at = start + done;
-            let length = if inner == 1 { slab - at % slab } else { inner - at % inner };
-            let piece = done..rows.len().min(done + length);
-            let first = at / slab * size * inner + at % inner;
-            let (index, rows) = (&index[piece.clone()], &mut rows[piece.clone()]);
-            valid &= simd::dispatch(Line { index, size, first, step: inner, rows });
-            done = piece.end;
+        if simd::dispatch(Lines { elements: self, index, start, rows }) {
+            Ok(())
+        } else {
+            Err(first_invalid(self.op, index, self.size, start))
         }
-        if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
+    }
+
+    fn check(&self, sources: Range<usize>) -> Result<()> {
+        check_some(self.op, self.index, self.size, sources)
     }
 
     fn slab(&self) -> Option<[usize; 2]> {
         Some([self.n * self.inner, self.size * self.inner])
+    }
+}
+
+/// Arguments of a kernel that computes the rows of elements from number `start` on. Returns false if any
+/// index is invalid.
+struct Lines<'a> {
+    elements: &'a Elements<'a>,
+    index: &'a [i64],
+    start: usize,
+    rows: &'a mut [usize],
+}
+
+impl Kernel for Lines<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Lines { elements, index, start, rows } = self;
+        let Elements { size, inner, .. } = *elements;
+        if rows.is_empty() {
+            return true;
+        }
+        let slab = elements.n * inner;
+        // Goes piece by piece, with pieces of whole lines (or of `inner` neighbours on different
+        // lines), so that the loops need no division.
+        let (mut first, mut at) = (start / slab * size * inner, start % slab);
+        let mut column = start % inner;
+        let mut valid = true;
+        let mut done = 0;
+        while done < rows.len() {
+            let length = if inner == 1 { slab - at } else { inner - column };
+            let piece = done..rows.len().min(done + length);
+            let (index, rows) = (&index[piece.clone()], &mut rows[piece.clone()]);
+            valid &= Line { index, size, first: first + column, step: inner, rows }.run();
+            (done, at, column) = (piece.end, at + length, 0);
+            if at == slab {
+                (first, at) = (first + size * inner, 0);
+            }
+        }
+        valid
     }
 }
 
@@ -199,6 +248,10 @@ impl Destinations for Checked<'_> {
         rows.copy_from_slice(&self.1[start..start + rows.len()]);
         Ok(())
     }
+
+    fn check(&self, _: Range<usize>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Checks that every index is in `0..size`.
@@ -207,10 +260,15 @@ impl Destinations for Checked<'_> {
 ///
 /// [`Error::IndexOutOfRange`] for the first index that is not.
 pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> {
+    check_some(op, index, size, 0..index.len())
+}
+
+/// Checks some indices, as [`check`].
+fn check_some(op: &'static str, index: &[i64], size: usize, some: Range<usize>) -> Result<()> {
     const PIECE: usize = 4096;
-    for (number, piece) in index.chunks(PIECE).enumerate() {
+    for (number, piece) in index[some.clone()].chunks(PIECE).enumerate() {
         if !piece.iter().fold(true, |valid, &i| valid & ((i as u64) < size as u64)) {
-            return Err(first_invalid(op, piece, size, number * PIECE));
+            return Err(first_invalid(op, piece, size, some.start + number * PIECE));
         }
     }
     Ok(())
