@@ -6,6 +6,7 @@ use crate::Ieee as _;
 use super::super::dd::{Dd, ODD_RECIPROCALS};
 use super::super::fma::{ROUND, fma, scale, select};
 use super::nan_if;
+use crate::simd::Aligned;
 
 /// Returns x^y, computed in double-double arithmetic. Special values are those of C's `pow` (Annex
 /// F).
@@ -29,24 +30,100 @@ pub fn pow(x: f64, y: f64) -> f64 {
 
 /// Computes `out[i] = pow(x(i), y(i))`.
 ///
-/// The loop vectorises with the instruction set of the kernel around it.
+/// Each step runs over a block of elements, so that their chains of operations overlap. The loops vectorise
+/// with the instruction set of the kernel around them.
 #[doc(hidden)]
 #[inline(always)]
 pub fn pow_each(x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64, out: &mut [f64]) {
-    const CHUNK: usize = 64;
-    for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
-        let first = chunk * CHUNK;
-        let mut undecided = 0;
-        for (i, out) in out.iter_mut().enumerate() {
-            let (value, decided) = fast(x(first + i), y(first + i));
-            *out = value;
-            undecided |= !decided as u32;
+    let [mut bases, mut exponents] = [Aligned([1.0; BLOCK]); 2];
+    for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+        let inputs = bases.iter_mut().zip(&mut *exponents);
+        for (i, (base, exponent)) in (block * BLOCK..).zip(inputs.take(out.len())) {
+            (*base, *exponent) = (x(i), y(i));
         }
-        if undecided != 0 {
-            for (i, out) in out.iter_mut().enumerate() {
-                *out = pow(x(first + i), y(first + i));
+        if !fast_block(&bases, &exponents, out) {
+            for (out, (&x, &y)) in out.iter_mut().zip(bases.iter().zip(&*exponents)) {
+                *out = pow(x, y);
             }
         }
+    }
+}
+
+/// The number of elements that go through each step together.
+const BLOCK: usize = 64;
+
+/// Computes [`fast`] of each element. Returns true if all are decided.
+#[inline(always)]
+fn fast_block(x: &[f64; BLOCK], y: &[f64; BLOCK], out: &mut [f64]) -> bool {
+    // Whole vectors, since what remains of a loop is computed element by element.
+    let n = out.len().next_multiple_of(8).min(BLOCK);
+    let (mut scales, mut quotients) = (Aligned([0.0; BLOCK]), Block::new());
+    let [mut squares, mut p] = [Block::new(), Block::new()];
+    for i in 0..n {
+        let (k, s) = log_start(x[i]);
+        scales[i] = k;
+        quotients.set(i, s);
+        squares.set(i, s.mul(s));
+    }
+    for i in 0..n {
+        p.set(i, log_rest(squares.get(i)));
+    }
+    for &reciprocal in LOG_TERMS.iter().rev() {
+        for i in 0..n {
+            p.set(i, p.get(i).add(reciprocal).mul(squares.get(i)));
+        }
+    }
+    let mut powers = quotients;
+    for i in 0..n {
+        powers.set(i, log_finish(scales[i], powers.get(i), p.get(i)).mul(Dd::new(y[i])));
+    }
+    let mut rests = squares;
+    for i in 0..n {
+        let (r, rounded) = exp_start(within(powers.get(i)));
+        rests.set(i, r);
+        scales[i] = rounded;
+    }
+    for i in 0..n {
+        p.set(i, exp_rest(rests.get(i)));
+    }
+    for &inverse in EXP_TERMS.iter().rev() {
+        for i in 0..n {
+            p.set(i, p.get(i).add(inverse).mul(rests.get(i)));
+        }
+    }
+    let mut results = Aligned([0.0; BLOCK]);
+    let mut undecided = 0;
+    for i in 0..n {
+        let (value, decided) =
+            finish(x[i], y[i], powers.get(i), (Dd::new(1.0).add(p.get(i)), scales[i]));
+        results[i] = value;
+        undecided |= u64::from(!decided);
+    }
+    out.copy_from_slice(&results[..out.len()]);
+    undecided == 0
+}
+
+/// Several double-double numbers.
+#[derive(Clone, Copy)]
+struct Block {
+    high: Aligned<[f64; BLOCK]>,
+    low: Aligned<[f64; BLOCK]>,
+}
+
+impl Block {
+    #[inline(always)]
+    fn new() -> Block {
+        Block { high: Aligned([0.0; BLOCK]), low: Aligned([0.0; BLOCK]) }
+    }
+
+    #[inline(always)]
+    fn get(&self, i: usize) -> Dd {
+        Dd { high: self.high[i], low: self.low[i] }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, i: usize, value: Dd) {
+        (self.high[i], self.low[i]) = (value.high, value.low);
     }
 }
 
@@ -54,25 +131,47 @@ pub fn pow_each(x: impl Fn(usize) -> f64, y: impl Fn(usize) -> f64, out: &mut [f
 /// of the power, relatively, so the two round to the same f64 if all values within [`ERROR`] do.
 #[inline(always)]
 fn fast(x: f64, y: f64) -> (f64, bool) {
-    /// The largest relative error of `p` below. The logarithm is within 2^-80, so its
-    /// product with `y` is within 2^-70.5; the terms of the exponential that are added in f64 are
-    /// below 2^-18.7, so their rounding errors are below 2^-69.5.
-    const ERROR: f64 = 1.0 / (1u128 << 67) as f64;
+    let t = log(x).mul(Dd::new(y));
+    finish(x, y, t, exp(within(t)))
+}
+
+/// The largest relative error of a power. The logarithm is within 2^-80, so its product with `y` is
+/// within 2^-70.5; the terms of the exponential that are added in f64 are below 2^-18.7, so their
+/// rounding errors are below 2^-69.5.
+const ERROR: f64 = 1.0 / (1u128 << 67) as f64;
+
+/// Returns true if the exponential of `t` is neither huge nor tiny.
+#[inline(always)]
+fn in_range(t: Dd) -> bool {
+    t.high.abs() < 700.0
+}
+
+/// Returns `t`, or 0 if it is out of range.
+#[inline(always)]
+fn within(t: Dd) -> Dd {
+    let kept = in_range(t);
+    Dd { high: select(kept, t.high, 0.0), low: select(kept, t.low, 0.0) }
+}
+
+/// Returns the result of [`fast`] from the product `t` of `y` and the logarithm, and its exponential.
+#[inline(always)]
+fn finish(x: f64, y: f64, t: Dd, (p, n): (Dd, f64)) -> (f64, bool) {
     let a = x.abs();
     let zero = (a == 0.0) & (y != 0.0);
-    let normal = (f64::MIN_POSITIVE..f64::INFINITY).contains(&a);
-    let log = log(select(normal, a, 1.0));
-    let t = log.mul(Dd::new(y));
-    let in_range = t.high.abs() < 700.0;
-    let (p, n) = exp(Dd { high: select(in_range, t.high, 0.0), low: select(in_range, t.low, 0.0) });
     let error = p.high * ERROR;
     let (below, above) = (p.high + (p.low - error), p.high + (p.low + error));
-
     let (integer, odd) = parity(y);
     let magnitude = select(zero, select(y > 0.0, 0.0, f64::INFINITY), scale(above, n));
     let value = select(odd & x.is_sign_negative(), -magnitude, magnitude);
-    let decided = normal & in_range & (below.to_bits() == above.to_bits()) & ((x > 0.0) | integer);
+    let same = below.to_bits() == above.to_bits();
+    let decided = is_normal(a) & in_range(t) & same & ((x > 0.0) | integer);
     (value, decided | (zero & !y.is_nan()))
+}
+
+/// Returns true if the magnitude `a` is neither zero, subnormal, infinite nor NaN.
+#[inline(always)]
+fn is_normal(a: f64) -> bool {
+    (f64::MIN_POSITIVE..f64::INFINITY).contains(&a)
 }
 
 /// Returns two truth values: `y` is an integer, and `y` is an odd integer. Infinities count as
@@ -84,22 +183,44 @@ fn parity(y: f64) -> (bool, bool) {
     (integer, integer & (y.abs() < 9007199254740992.0) & (half.trunc() != half))
 }
 
-/// Returns the natural logarithm of a positive normal `x`, within 2^-80 relatively.
+/// The terms of the logarithm that are added in full: those below z^5.
+const LOG_TERMS: [Dd; 4] =
+    [ODD_RECIPROCALS[1], ODD_RECIPROCALS[2], ODD_RECIPROCALS[3], ODD_RECIPROCALS[4]];
+
+/// Returns the natural logarithm of |x|, within 2^-80 relatively; of 1 unless `x` is normal.
 #[inline(always)]
 fn log(x: f64) -> Dd {
-    let (k, m) = super::super::log::split(x);
-    // As in `Dd::log`, but the terms from z^5 on, which are below 2^-29 of the whole, in f64. The
-    // terms from z^16 on are below 2^-86.
-    let s = Dd::sum(m, -1.0).div(Dd::sum(m, 1.0));
+    let (k, s) = log_start(x);
     let z = s.mul(s);
+    let mut p = log_rest(z);
+    for &reciprocal in LOG_TERMS.iter().rev() {
+        p = p.add(reciprocal).mul(z);
+    }
+    log_finish(k, s, p)
+}
+
+/// Returns k and (m - 1) / (m + 1) for |x| = 2^k m.
+#[inline(always)]
+fn log_start(x: f64) -> (f64, Dd) {
+    let a = x.abs();
+    let (k, m) = super::super::log::split(select(is_normal(a), a, 1.0));
+    (k, Dd::sum(m, -1.0).div(Dd::sum(m, 1.0)))
+}
+
+/// Returns the terms from z^5 on, divided by z^4. They are below 2^-29 of the whole, so f64 is enough; those
+/// from z^16 on are below 2^-86.
+#[inline(always)]
+fn log_rest(z: Dd) -> Dd {
     let mut rest = ODD_RECIPROCALS[15].high;
     for reciprocal in ODD_RECIPROCALS[5..15].iter().rev() {
         rest = fma(rest, z.high, reciprocal.high);
     }
-    let mut p = Dd::new(rest).mul(z);
-    for &reciprocal in ODD_RECIPROCALS[1..5].iter().rev() {
-        p = p.add(reciprocal).mul(z);
-    }
+    Dd::new(rest).mul(z)
+}
+
+/// Returns the logarithm from the results of [`log_start`] and the sum of the terms from z on.
+#[inline(always)]
+fn log_finish(k: f64, s: Dd, p: Dd) -> Dd {
     let log_m = s.scaled(2.0).mul(Dd::new(1.0).add(p));
     Dd::multiple_of_ln_2(k).add(log_m)
 }
@@ -127,21 +248,42 @@ const INVERSE_FACTORIALS: [Dd; 19] = [
     Dd { high: f64::from_bits(0x3ca6_8278_63b9_7d97), low: 0.0 },
 ];
 
+/// The terms of the exponential that are added in full.
+const EXP_TERMS: [Dd; 5] = [
+    INVERSE_FACTORIALS[1],
+    INVERSE_FACTORIALS[2],
+    INVERSE_FACTORIALS[3],
+    INVERSE_FACTORIALS[4],
+    INVERSE_FACTORIALS[5],
+];
+
 /// Returns (p, [`ROUND`] + n) with e^x = 2^n p, for |x| < 700.
 #[inline(always)]
 fn exp(x: Dd) -> (Dd, f64) {
+    let (r, rounded) = exp_start(x);
+    let mut p = exp_rest(r);
+    for &inverse in EXP_TERMS.iter().rev() {
+        p = p.add(inverse).mul(r);
+    }
+    (Dd::new(1.0).add(p), rounded)
+}
+
+/// Returns (r, [`ROUND`] + n) with x = n ln 2 + r.
+#[inline(always)]
+fn exp_start(x: Dd) -> (Dd, f64) {
     let rounded = x.high * core::f64::consts::LOG2_E + ROUND;
-    let r = x.add(Dd::multiple_of_ln_2(ROUND - rounded));
-    // |r| <= 0.35: the terms from r^19 on are below 2^-85, those in f64 below 2^-18.7.
+    (x.add(Dd::multiple_of_ln_2(ROUND - rounded)), rounded)
+}
+
+/// Returns the terms from r^6 on, divided by r^5. |r| <= 0.35, so those from r^19 on are below 2^-85, and
+/// those in f64 below 2^-18.7.
+#[inline(always)]
+fn exp_rest(r: Dd) -> Dd {
     let mut rest = INVERSE_FACTORIALS[18].high;
     for inverse in INVERSE_FACTORIALS[6..18].iter().rev() {
         rest = fma(rest, r.high, inverse.high);
     }
-    let mut p = Dd::new(rest).mul(r);
-    for &inverse in INVERSE_FACTORIALS[1..6].iter().rev() {
-        p = p.add(inverse).mul(r);
-    }
-    (Dd::new(1.0).add(p), rounded)
+    Dd::new(rest).mul(r)
 }
 
 /// Returns x^y for inputs that [`fast`] could not decide.
