@@ -205,16 +205,16 @@ pub(crate) fn variance<T: Float>(
                 deviation * deviation
             }
         };
-        sums_of(op, x, term, false, &mut squares)?;
+        sums_of::<T, _, false>(op, x, term, &mut squares)?;
         for (row, out) in out.iter_mut().enumerate() {
             let (mean, mut variance) = (means[row], squares[row] / divisor);
             if T::WIDE && !squares[row].is_finite() {
                 let scale = normal_scale(mean, 0.0, true);
-                let term = |x: T| {
+                let term = |_, x: T| {
                     let deviation = x.into() * scale - mean * scale;
                     deviation * deviation
                 };
-                sums_of(op, x.part(row, 1), |_| term, true, &mut squares[row..=row])?;
+                rare_sums_of(op, x.part(row, 1), &term, &mut squares[row..=row])?;
                 variance = squares[row] / divisor / scale / scale;
             }
             *out = [variance, mean].map(|x| T::from_f64(x).canonical());
@@ -255,9 +255,9 @@ pub(crate) fn norm<T: Float>(
         })
     } else if p == 0.0 {
         let term = |x: T| if x == T::ZERO { 0.0 } else { 1.0 };
-        each_row(op, x, out, |x, norms| sums_of(op, x, |_| term, true, norms))
+        each_row(op, x, out, |x, norms| sums_of::<T, _, true>(op, x, |_| term, norms))
     } else if p == 1.0 {
-        each_row(op, x, out, |x, norms| sums_of(op, x, |_| magnitude, true, norms))
+        each_row(op, x, out, |x, norms| sums_of::<T, _, true>(op, x, |_| magnitude, norms))
     } else {
         let leaves_range = norm_leaves_range(p, T::EXPONENT);
         each_row(op, x, out, |x, norms| {
@@ -266,21 +266,18 @@ pub(crate) fn norm<T: Float>(
                 scales_of(op, x, p, &mut scales)?;
             }
             let scale = |row: usize| scales.get(row).copied().unwrap_or(1.0);
-            if p == 2.0 && leaves_range {
+            if T::WIDE && p == 2.0 {
                 let term = |row| {
                     let scale = scale(row);
                     let ratio = move |x| magnitude(x) / scale;
                     move |x| ratio(x) * ratio(x)
                 };
-                sums_of(op, x, term, false, norms)?;
+                sums_of::<T, _, false>(op, x, term, norms)?;
             } else if p == 2.0 {
-                sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), true, norms)?;
+                sums_of::<T, _, true>(op, x, |_| |x: T| magnitude(x) * magnitude(x), norms)?;
             } else {
-                let term = |row| {
-                    let scale = scale(row);
-                    move |x: T| pow(magnitude(x) / scale, p)
-                };
-                sums_of(op, x, term, !leaves_range, norms)?;
+                let term = |row, x| pow(magnitude(x) / scale(row), p);
+                rare_sums_of(op, x, &term, norms)?;
             }
             for (row, norm) in norms.iter_mut().enumerate() {
                 *norm = root(*norm) * scale(row);
@@ -344,7 +341,7 @@ pub(crate) fn logsumexp<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T
             let largest: f64 = largest[row].into();
             move |x: T| math::exp(x.into() - largest)
         };
-        sums_of(op, x, term, false, out)?;
+        sums_of::<T, _, false>(op, x, term, out)?;
         simd::dispatch(Logarithms { largest: &largest, sums: out });
         Ok(())
     })
@@ -438,13 +435,12 @@ fn few_and_long(n: usize, rows: usize) -> bool {
     rows < 16 && n > CHUNK
 }
 
-/// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece. `same`
+/// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece. `SAME`
 /// promises that `term` is one function for all rows.
-fn sums_of<T: Float, F: Fn(T) -> f64>(
+fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
     op: &'static str,
     x: Rows<'_, T>,
     term: impl Fn(usize) -> F + Sync,
-    same: bool,
     out: &mut [f64],
 ) -> Result<()> {
     let term = &term;
@@ -493,14 +489,25 @@ fn sums_of<T: Float, F: Fn(T) -> f64>(
                 *out = partials.finish();
             }
         }
-        Rows::Slabs(part) => part.sums(op, term, same, out)?,
+        Rows::Slabs(part) => part.sums::<F, SAME>(op, term, out)?,
     }
     Ok(())
 }
 
+/// Computes [`sums_of`] with a term `(row, x)` that takes long or is rarely needed: it is called for each
+/// element, and all such terms share one kernel.
+fn rare_sums_of<T: Float>(
+    op: &'static str,
+    x: Rows<'_, T>,
+    term: &(dyn Fn(usize, T) -> f64 + Sync),
+    out: &mut [f64],
+) -> Result<()> {
+    sums_of::<T, _, false>(op, x, |row| move |x| term(row, x), out)
+}
+
 /// Computes the sum of each row of a piece.
 fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
-    sums_of(op, x, |_| |x: T| x.into(), true, out)
+    sums_of::<T, _, true>(op, x, |_| |x: T| x.into(), out)
 }
 
 /// Computes the mean of each row of a piece.
@@ -511,7 +518,7 @@ fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Resu
         *mean /= n;
         if T::WIDE && !mean.is_finite() {
             let one = std::slice::from_mut(mean);
-            sums_of(op, x.part(row, 1), |_| |x: T| x.into() * MEAN_SCALE, true, one)?;
+            rare_sums_of(op, x.part(row, 1), &|_, x| x.into() * MEAN_SCALE, one)?;
             *mean = unscaled_mean(*mean / n);
         }
     }

@@ -134,24 +134,23 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         })
     }
 
-    /// Computes `out[c] = Σ term(c)(x)` in f64 over the terms of each column. `same` promises that `term` is
+    /// Computes `out[c] = Σ term(c)(x)` in f64 over the terms of each column. `SAME` promises that `term` is
     /// one function for all columns.
-    pub(crate) fn sums<F: Fn(T) -> f64>(
+    pub(crate) fn sums<F: Fn(T) -> f64, const SAME: bool>(
         self,
         op: &'static str,
         term: &(impl Fn(usize) -> F + Sync),
-        same: bool,
         out: &mut [f64],
     ) -> Result<()> {
         let blocks = self.terms().div_ceil(BLOCK);
         if blocks <= 1 {
-            simd::dispatch(SlabSums { part: self, block: 0, term, same, out });
+            simd::dispatch(SlabSums::<_, _, SAME> { part: self, block: 0, term, out });
             return Ok(());
         }
         let columns = out.len();
         let mut partials = memory::zeroed(op, memory::volume(op, &[blocks, columns])?)?;
         chunks_mut(&mut partials, columns).enumerate().for_each(|(block, out)| {
-            simd::dispatch(SlabSums { part: self, block, term, same, out });
+            simd::dispatch(SlabSums::<_, _, SAME> { part: self, block, term, out });
         });
         combine_columns(&partials, columns, out);
         Ok(())
@@ -290,23 +289,24 @@ impl Iterator for Steps<'_> {
     }
 }
 
-struct SlabSums<'a, T, F> {
+struct SlabSums<'a, T, F, const SAME: bool> {
     part: Part<'a, T>,
     block: usize,
     term: &'a F,
-    same: bool,
     out: &'a mut [f64],
 }
 
-impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for SlabSums<'_, T, F> {
+impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64, const SAME: bool> Kernel
+    for SlabSums<'_, T, F, SAME>
+{
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let SlabSums { part, block, term, same, out } = self;
+        let SlabSums { part, block, term, out } = self;
         let mut lanes = Lanes::new();
         for (start, column, count) in part.tiles(out.len()) {
             let out = &mut out[column..column + count];
-            if same {
+            if SAME {
                 let term = term(column);
                 match part.dense(start, block, count).filter(|_| count < TILE) {
                     Some(runs) => lanes.dense_sums(runs, term, out),
