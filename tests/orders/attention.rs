@@ -5,6 +5,7 @@ use samebits::functional::{self as f, AttentionOptions};
 use samebits::ops::Cast;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Generator, Result, Tensor, dispatch, nn};
+use samebits_numerics::simd::Level;
 use workspace_tests::normal_of;
 
 /// The arguments of one call.
@@ -20,6 +21,14 @@ struct Call {
     causal: Option<usize>,
     /// The probability of dropping a weight.
     dropout: f64,
+}
+
+impl Call {
+    /// Returns the number of products of the forward pass.
+    fn products(&self) -> usize {
+        let [query, key, value] = self.inputs.each_ref().map(Tensor::shape);
+        query[0] * query[1] * query[2] * key[2] * (query[3] + value[3])
+    }
 }
 
 /// Returns the result and the gradients of query, key, value and, if it has one, the mask.
@@ -259,8 +268,11 @@ fn attention_has_the_bits_of_its_definition() {
     for dtype in [DType::F32, DType::F64] {
         let calls = calls(dtype);
         let expected: Vec<Vec<Value>> = calls.iter().map(|call| defined(call).unwrap()).collect();
-        let check = |setting: &str| {
+        let check = |setting: &str, most: usize| {
             for (call, expected) in calls.iter().zip(&expected) {
+                if call.products() > most {
+                    continue;
+                }
                 let found = attention(call).unwrap();
                 assert_eq!(found.len(), expected.len());
                 let names = ["result", "query", "key", "value", "mask"];
@@ -279,11 +291,15 @@ fn attention_has_the_bits_of_its_definition() {
                 }
             }
         };
-        for threads in [1, 2, 3, 5, 7] {
+        for threads in [1, 3, 7] {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| check(&format!("{threads} threads")));
+            pool.install(|| check(&format!("{threads} threads"), usize::MAX));
         }
-        test_support::at_every_level(|level| check(level.name()));
+        test_support::at_every_level(|level| {
+            // Without an instruction for fused multiply-add, large calls take seconds each.
+            let most = if level == Level::Portable { 1 << 20 } else { usize::MAX };
+            check(level.name(), most);
+        });
     }
 }
 

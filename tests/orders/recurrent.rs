@@ -30,10 +30,14 @@ impl Kind {
         }
     }
 
-    /// Runs one step, with weights of one for the probed gate and zero for the others.
-    fn step(self, x: &Tensor, h0: &Tensor, ones_of: [bool; 2]) -> Vec<f32> {
-        let dtype = x.dtype();
-        let (input, hidden) = (x.shape()[2], h0.shape()[2]);
+    /// Returns weights of the input and of the hidden state: one, where wanted, for the probed gate, and
+    /// zero for the others.
+    fn weights(
+        self,
+        [input, hidden]: [usize; 2],
+        ones_of: [bool; 2],
+        dtype: DType,
+    ) -> [Weights; 1] {
         let weight = |columns: usize, ones: bool| {
             let rows = self.gates() * hidden;
             let probed = self.probed() * hidden..(self.probed() + 1) * hidden;
@@ -41,19 +45,23 @@ impl Kind {
                 |row: usize| vec![f32::from(u8::from(ones && probed.contains(&row))); columns];
             constant(&(0..rows).flat_map(row).collect::<Vec<f32>>(), &[rows, columns], dtype)
         };
-        let weights = [Weights {
+        [Weights {
             weight_ih: weight(input, ones_of[0]),
             weight_hh: weight(hidden, ones_of[1]),
             bias_ih: None,
             bias_hh: None,
             weight_hr: None,
-        }];
+        }]
+    }
+
+    /// Runs one step.
+    fn step(self, x: &Tensor, h0: &Tensor, weights: &[Weights]) -> Vec<f32> {
         let result = match self {
-            Kind::Relu => f::rnn_relu(x, h0, &weights, Stack::default()).unwrap().1,
-            Kind::Gru => f::gru(x, h0, &weights, Stack::default()).unwrap().1,
+            Kind::Relu => f::rnn_relu(x, h0, weights, Stack::default()).unwrap().1,
+            Kind::Gru => f::gru(x, h0, weights, Stack::default()).unwrap().1,
             Kind::Lstm => {
-                let c0 = Tensor::zeros(h0.shape(), dtype).unwrap();
-                f::lstm(x, h0, &c0, &weights, Stack::default()).unwrap().2
+                let c0 = Tensor::zeros(h0.shape(), h0.dtype()).unwrap();
+                f::lstm(x, h0, &c0, weights, Stack::default()).unwrap().2
             }
         };
         values(result.value())
@@ -80,8 +88,8 @@ fn gates_of_the_input() {
     let h0 = |dtype| Tensor::zeros(&[1, 1, hidden], dtype).unwrap();
     for dtype in [DType::F32, DType::F64] {
         for kind in [Kind::Relu, Kind::Gru, Kind::Lstm] {
-            let run =
-                |x: &[f32]| kind.step(&constant(x, &[1, 1, k], dtype), &h0(dtype), [true, false]);
+            let weights = kind.weights([k, hidden], [true, false], dtype);
+            let run = |x: &[f32]| kind.step(&constant(x, &[1, 1, k], dtype), &h0(dtype), &weights);
             for places in pairs(k, &[BLOCK, 2 * BLOCK]) {
                 let expected = remains(k, places, |_| true, chain(BLOCK));
                 let found = run(&scaled(&probe(k, places, |_| true)));
@@ -98,7 +106,8 @@ fn gates_of_the_hidden_state() {
     for dtype in [DType::F32, DType::F64] {
         let x = ones(&[1, 1, 3], dtype);
         for kind in [Kind::Relu, Kind::Lstm] {
-            let run = |h: &[f32]| kind.step(&x, &constant(h, &[1, 1, k], dtype), [false, true]);
+            let weights = kind.weights([3, k], [false, true], dtype);
+            let run = |h: &[f32]| kind.step(&x, &constant(h, &[1, 1, k], dtype), &weights);
             for places in pairs(k, &[BLOCK, 2 * BLOCK]) {
                 let expected = remains(k, places, |_| true, chain(BLOCK));
                 let found = run(&scaled(&probe(k, places, |_| true)));
@@ -106,9 +115,10 @@ fn gates_of_the_hidden_state() {
             }
         }
         // A GRU keeps a part of each element, so the one that is read is zero.
+        let weights = Kind::Gru.weights([3, k], [false, true], dtype);
         let run = |h: &[f32]| {
             let h = constant(h, &[1, 1, k], dtype);
-            Kind::Gru.step(&x, &h, [false, true])[k / 3 + 1]
+            Kind::Gru.step(&x, &h, &weights)[k / 3 + 1]
         };
         let present = |place| place != k / 3 + 1;
         for places in pairs(k, &[BLOCK, 2 * BLOCK]) {
