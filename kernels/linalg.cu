@@ -78,8 +78,40 @@ __device__ __forceinline__ double sb_householder(double* column, u64 n) {
     return tau;
 }
 
-// One block per matrix. For each column in order the first warp makes the reflection, and all
-// warps apply it to later columns, each to its own; Q is formed in descending order.
+// Makes `n` columns of m elements upper triangular, by one block: for each column in order the first
+// warp makes the reflection, and all warps apply it to later columns, each to its own.
+__device__ __noinline__ void sb_factor(double* a, double* tau, u64 m, u64 n, u64 steps) {
+    u64 warp = threadIdx.x / 32;
+    u64 warps = blockDim.x / 32;
+    for (u64 s = 0; s < steps; ++s) {
+        double* v = a + s * m + s;
+        if (warp == 0) {
+            double factor = sb_householder(v, m - s - 1);
+            if (threadIdx.x == 0) tau[s] = factor;
+        }
+        __syncthreads();
+        for (u64 j = s + 1 + warp; j < n; j += warps)
+            sb_reflect_column(tau[s], v + 1, a + j * m + s, m - s - 1);
+        __syncthreads();
+    }
+}
+
+// Applies reflections of m elements, the vectors of which lie below the diagonal of `a`, to k columns
+// that are `step` apart, in descending order, by one block. In columns of the identity only those
+// up to the column's number change it.
+__device__ __noinline__ void sb_form(double* e, const double* a, const double* tau, u64 m,
+                                     u64 step, u64 k, u64 steps, bool identity) {
+    u64 warp = threadIdx.x / 32;
+    u64 warps = blockDim.x / 32;
+    for (u64 s = steps; s > 0; --s) {
+        const double* v = a + (s - 1) * m + s;
+        for (u64 j = (identity ? s - 1 : 0) + warp; j < k; j += warps)
+            sb_reflect_column(tau[s - 1], v, e + j * step + s - 1, m - s);
+        __syncthreads();
+    }
+}
+
+// One block per matrix.
 #define SB_QR(NAME, T)                                                                  \
     extern "C" __global__ void NAME(T* q, T* r, double* columns, double* basis,         \
                                     double* taus, const T* x, SbMatrix p) {             \
@@ -87,8 +119,6 @@ __device__ __forceinline__ double sb_householder(double* column, u64 n) {
         u64 n = p.n;                                                                    \
         u64 k = p.k;                                                                    \
         u64 steps = m < n ? m : n;                                                      \
-        u64 warp = threadIdx.x / 32;                                                    \
-        u64 warps = blockDim.x / 32;                                                    \
         double* a = columns + blockIdx.x * (m * n);                                     \
         double* e = basis + blockIdx.x * (m * k);                                       \
         double* tau = taus + blockIdx.x * steps;                                        \
@@ -98,23 +128,8 @@ __device__ __forceinline__ double sb_householder(double* column, u64 n) {
         for (u64 i = threadIdx.x; i < m * k; i += blockDim.x)                           \
             e[i] = i / m == i % m ? 1.0 : 0.0;                                          \
         __syncthreads();                                                                \
-        for (u64 s = 0; s < steps; ++s) {                                               \
-            double* v = a + s * m + s;                                                  \
-            if (warp == 0) {                                                            \
-                double factor = sb_householder(v, m - s - 1);                           \
-                if (threadIdx.x == 0) tau[s] = factor;                                  \
-            }                                                                           \
-            __syncthreads();                                                            \
-            for (u64 j = s + 1 + warp; j < n; j += warps)                               \
-                sb_reflect_column(tau[s], v + 1, a + j * m + s, m - s - 1);             \
-            __syncthreads();                                                            \
-        }                                                                               \
-        for (u64 s = steps; s > 0; --s) {                                               \
-            const double* v = a + (s - 1) * m + s;                                      \
-            for (u64 j = s - 1 + warp; j < k; j += warps)                               \
-                sb_reflect_column(tau[s - 1], v, e + j * m + s - 1, m - s);             \
-            __syncthreads();                                                            \
-        }                                                                               \
+        sb_factor(a, tau, m, n, steps);                                                 \
+        sb_form(e, a, tau, m, m, k, steps, true);                                       \
         T* to = q + blockIdx.x * (m * k);                                               \
         for (u64 i = threadIdx.x; i < m * k; i += blockDim.x)                           \
             to[i] = sb_clean((T)e[i % k * m + i / k]);                                  \
@@ -184,7 +199,7 @@ SB_QR_MIXED(qr_mixed_f64, double)
 SB_QR_GRAD(qr_grad_f32, float)
 SB_QR_GRAD(qr_grad_f64, double)
 
-// ---- SVD by one-sided Jacobi rotations ---------------------------------------------------
+// ---- SVD by a bidiagonal matrix and implicit QR iteration --------------------------------
 
 // The lowest place of an element that is not finite.
 #define SB_FIND_BROKEN(NAME, T)                                                         \
@@ -199,178 +214,397 @@ SB_QR_GRAD(qr_grad_f64, double)
 SB_FIND_BROKEN(find_broken_f32, float)
 SB_FIND_BROKEN(find_broken_f64, double)
 
-// What one matrix is worked on in. `left` has `rows` rows, all else k; k columns each.
-struct SbJacobi {
+// Magnitudes up to this count as zeros.
+#define SB_NEGLIGIBLE __longlong_as_double((i64)(1023 - 400) << 52)
+
+// What one matrix is worked on in: columns of `side` rows (k, if it is reduced to a triangle first),
+// `rows` for `q` and `left`, k - 1 for `rights`, and k for `right`; all else has k elements, but
+// `update` and `total` `side`, and each list of a sweep's rotations twice k.
+struct SbSvd {
+    double* q;
+    double* a;
+    double* rights;
     double* left;
     double* right;
-    double* sorted_left;
-    double* sorted_right;
-    double* norms;
-    // One column of `rows`.
-    double* candidate;
+    double* taus;
+    double* left_taus;
+    double* right_taus;
+    double* diagonal;
+    double* above;
+    double* shares;
+    double* row;
+    double* factors_left;
+    double* factors_right;
+    double* update;
+    double* total;
+    double* left_turns;
+    double* right_turns;
+    // Of a row's reflection the divisor and a dot product; the scale.
+    double* scalars;
     i64* order;
+    // First column and number of rotations of a sweep.
+    i64* sweep;
     u64 rows;
+    u64 side;
     u64 k;
+    bool tall;
 };
 
-__device__ __forceinline__ void sb_rotate(double c, double s, double* x, double* y, u64 n) {
-    for (u64 i = threadIdx.x; i < n; i += 32) {
-        double p = x[i];
-        double q = y[i];
-        x[i] = __fma_rn(c, p, -(s * q));
-        y[i] = __fma_rn(s, p, c * q);
+// The reflection of row s from the right, by one warp: writes its vector and its factor.
+__device__ __noinline__ void sb_reflect_row(const SbSvd& w, u64 s) {
+    u32 lane = threadIdx.x & 31u;
+    double* row = w.row + s + 1;
+    u64 n = w.k - s - 1;
+    double head = row[0];
+    bool tiny = true;
+    for (u64 i = 0; i < n; ++i) tiny = tiny && sb_magnitude(row[i]) <= SB_NEGLIGIBLE;
+    __syncwarp();
+    double tau = tiny ? 0.0 : sb_householder(row, n - 1);
+    __syncwarp();
+    double first = row[0];
+    __syncwarp();
+    if (lane == 0) {
+        row[0] = 1.0;
+        w.above[s] = first;
+        w.right_taus[s] = tau;
     }
+    if (tau == 0.0) {
+        __syncwarp();
+        for (u64 i = lane; i < n; i += 32) row[i] = 0.0;
+    }
+    __syncwarp();
+    double share = sb_dot(w.shares + s + 1, row, n);
+    if (lane == 0) {
+        w.scalars[0] = head - first;
+        w.scalars[1] = share;
+    }
+    for (u64 i = lane; i < n; i += 32) w.rights[s * (w.k - 1) + s + i] = row[i];
 }
 
-// Rotates every pair once; true if any was.
-__device__ __noinline__ bool sb_sweep(const SbJacobi& w) {
-    bool rotated = false;
-    for (u64 p = 0; p < w.k; ++p) {
-        for (u64 q = p + 1; q < w.k; ++q) {
-            double* x = w.left + p * w.rows;
-            double* y = w.left + q * w.rows;
-            double a = sb_dot(x, x, w.rows);
-            double b = sb_dot(y, y, w.rows);
-            double g = sb_dot(x, y, w.rows);
-            double bound = 2.220446049250313e-16 * (__dsqrt_rn(a) * __dsqrt_rn(b));
-            if (g == 0.0 || sb_magnitude(g) <= bound) continue;
-            rotated = true;
-            double z = (b - a) / (2.0 * g);
-            double size = sb_magnitude(z);
-            // Beyond the range of squares the rotation is 1 / 2z.
-            double t = size > 1e150 ? 0.5 / z
-                                    : sb_with_sign(1.0, z) / (size + __dsqrt_rn(1.0 + z * z));
-            double c = 1.0 / __dsqrt_rn(1.0 + t * t);
-            double s = c * t;
-            sb_rotate(c, s, x, y, w.rows);
-            sb_rotate(c, s, w.right + p * w.k, w.right + q * w.k, w.k);
-        }
-    }
-    return rotated;
-}
-
-// Divides column j by its norm. If that is 0, makes it orthogonal to those before it.
-__device__ __noinline__ void sb_normalize(const SbJacobi& w, u64 j, double norm) {
-    double* x = w.sorted_left + j * w.rows;
-    if (norm > 0.0) {
-        for (u64 i = threadIdx.x; i < w.rows; i += 32) x[i] = x[i] / norm;
-        return;
-    }
-    double* y = w.candidate;
-    for (u64 unit = 0; unit < w.rows; ++unit) {
-        for (u64 i = threadIdx.x; i < w.rows; i += 32) y[i] = i == unit ? 1.0 : 0.0;
-        // Twice, because once leaves a rest where little remains.
-        for (int round = 0; round < 2; ++round) {
-            for (u64 b = 0; b < j; ++b) {
-                const double* before = w.sorted_left + b * w.rows;
-                double share = sb_dot(before, y, w.rows);
-                for (u64 i = threadIdx.x; i < w.rows; i += 32)
-                    y[i] = __fma_rn(-share, before[i], y[i]);
+// Reduces the matrix to a bidiagonal one, by one block.
+__device__ __noinline__ void sb_bidiagonalize(const SbSvd& w) {
+    u64 warp = threadIdx.x / 32;
+    u64 warps = blockDim.x / 32;
+    u32 lane = threadIdx.x & 31u;
+    for (u64 s = 0; s < w.k; ++s) {
+        double* column = w.a + s * w.side;
+        const double* before = s == 0 ? column : column - w.side;
+        if (s > 0) {
+            for (u64 i = s + threadIdx.x; i < w.side; i += blockDim.x) {
+                double x = __fma_rn(w.factors_left[s], before[i], column[i]);
+                column[i] = __fma_rn(w.factors_right[s], w.update[i], x);
             }
         }
-        double squares = sb_dot(y, y, w.rows);
-        // Some unit vector keeps at least 1 / rows of its square.
-        if (squares * 2.0 * (double)w.rows >= 1.0) {
-            double root = __dsqrt_rn(squares);
-            for (u64 i = threadIdx.x; i < w.rows; i += 32) x[i] = y[i] / root;
+        for (u64 i = threadIdx.x; i < s; i += blockDim.x) column[i] = 0.0;
+        __syncthreads();
+        if (warp == 0) {
+            double tau = sb_householder(column + s, w.side - s - 1);
+            __syncwarp();
+            if (lane == 0) {
+                w.left_taus[s] = tau;
+                w.diagonal[s] = column[s];
+                column[s] = 1.0;
+                if (s + 1 == w.k) w.above[s] = 0.0;
+            }
+        }
+        __syncthreads();
+        if (s + 1 == w.k) break;
+        // Later columns: the two updates that are left, then the products with the vector.
+        double tau = w.left_taus[s];
+        for (u64 c = s + 1 + warp; c < w.k; c += warps) {
+            double* other = w.a + c * w.side;
+            // Each lane owns the rows with its index modulo 32, in all columns.
+            for (u64 i = lane; s > 0 && i < w.side; i += 32) {
+                double x = __fma_rn(w.factors_left[c], before[i], other[i]);
+                other[i] = __fma_rn(w.factors_right[c], w.update[i], x);
+            }
+            double share = tau * sb_dot(column, other, w.side);
+            if (lane == (s & 31u)) {
+                w.shares[c] = share;
+                w.row[c] = other[s] - share;
+            }
+        }
+        __syncthreads();
+        for (u64 i = s + 1 + threadIdx.x; i < w.side; i += blockDim.x) {
+            double total = 0.0;
+            for (u64 c = s + 1; c < w.k;) {
+                double sum = 0.0;
+                u64 end = c + 32;
+                for (; c < end && c < w.k; ++c)
+                    sum = __fma_rn(w.row[c], w.a[c * w.side + i], sum);
+                total = total + sum;
+            }
+            w.total[i] = total;
+        }
+        __syncthreads();
+        if (warp == 0) sb_reflect_row(w, s);
+        __syncthreads();
+        tau = w.right_taus[s];
+        double first = w.above[s];
+        double divisor = w.scalars[0];
+        double share = w.scalars[1];
+        for (u64 i = threadIdx.x; i < w.side; i += blockDim.x) {
+            double update = 0.0;
+            if (i > s && tau != 0.0) {
+                double sum = __fma_rn(-first, column[w.side + i], w.total[i]) / divisor;
+                update = tau * __fma_rn(-share, column[i], sum);
+            }
+            w.update[i] = update;
+        }
+        for (u64 c = s + 1 + threadIdx.x; c < w.k; c += blockDim.x) {
+            w.factors_left[c] = -w.shares[c];
+            w.factors_right[c] = -w.row[c];
+        }
+        __syncthreads();
+    }
+}
+
+// The cosine and the sine that rotate (f, g) to (r, 0), and r.
+__device__ __forceinline__ double sb_rotation(double f, double g, double* c, double* s) {
+    double squares = __fma_rn(f, f, g * g);
+    if (squares < SB_NEGLIGIBLE * SB_NEGLIGIBLE) {
+        *c = 1.0;
+        *s = 0.0;
+        return f;
+    }
+    double r = __dsqrt_rn(squares);
+    *c = f / r;
+    *s = g / r;
+    return r;
+}
+
+__device__ __forceinline__ bool sb_negligible(const double* d, const double* e, u64 i) {
+    double size = sb_magnitude(e[i]);
+    double both = sb_magnitude(d[i]) + sb_magnitude(d[i + 1]);
+    return size <= 1.1102230246251565e-16 * both || size <= SB_NEGLIGIBLE;
+}
+
+// A sweep with a shift, which (f, g) tells, over `count` elements above the diagonal.
+__device__ __forceinline__ void sb_shifted(const SbSvd& w, double* d, double* e, u64 count,
+                                           double f, double g) {
+    for (u64 i = 0; i < count; ++i) {
+        double c;
+        double s;
+        double r = sb_rotation(f, g, &c, &s);
+        w.right_turns[2 * i] = c;
+        w.right_turns[2 * i + 1] = s;
+        if (i > 0) e[i - 1] = r;
+        f = __fma_rn(c, d[i], s * e[i]);
+        double rest = __fma_rn(c, e[i], -(s * d[i]));
+        g = s * d[i + 1];
+        double next = c * d[i + 1];
+        d[i] = sb_rotation(f, g, &c, &s);
+        w.left_turns[2 * i] = c;
+        w.left_turns[2 * i + 1] = s;
+        f = __fma_rn(c, rest, s * next);
+        d[i + 1] = __fma_rn(c, next, -(s * rest));
+        if (i + 1 < count) {
+            g = s * e[i + 1];
+            e[i + 1] = e[i + 1] * c;
+        }
+    }
+    e[count - 1] = f;
+}
+
+// A sweep without a shift.
+__device__ __forceinline__ void sb_unshifted(const SbSvd& w, double* d, double* e, u64 count) {
+    double c = 1.0;
+    double s = 0.0;
+    double left_c = 1.0;
+    double left_s = 0.0;
+    for (u64 i = 0; i < count; ++i) {
+        double r = sb_rotation(d[i] * c, e[i], &c, &s);
+        if (i > 0) e[i - 1] = left_s * r;
+        d[i] = sb_rotation(left_c * r, d[i + 1] * s, &left_c, &left_s);
+        w.right_turns[2 * i] = c;
+        w.right_turns[2 * i + 1] = s;
+        w.left_turns[2 * i] = left_c;
+        w.left_turns[2 * i + 1] = left_s;
+    }
+    double last = d[count] * c;
+    e[count - 1] = last * left_s;
+    d[count] = last * left_c;
+}
+
+// The next sweep, by one thread: its rotations and where they begin. None if all has converged
+// or the sweeps are used up.
+__device__ __noinline__ void sb_sweep(const SbSvd& w, u64* active, u64* remaining) {
+    w.sweep[0] = 0;
+    w.sweep[1] = 0;
+    while (*active > 1 && sb_negligible(w.diagonal, w.above, *active - 2)) *active -= 1;
+    if (*active <= 1 || *remaining == 0) return;
+    *remaining -= 1;
+    u64 first = *active - 2;
+    while (first > 0 && !sb_negligible(w.diagonal, w.above, first - 1)) first -= 1;
+    u64 count = *active - 1 - first;
+    double* d = w.diagonal + first;
+    double* e = w.above + first;
+    w.sweep[0] = (i64)first;
+    w.sweep[1] = (i64)count;
+    bool zero = false;
+    for (u64 i = 0; i <= count; ++i) zero = zero || sb_magnitude(d[i]) <= SB_NEGLIGIBLE;
+    if (!zero) {
+        // The smaller singular value of the last two rows and columns.
+        double f = sb_magnitude(d[count - 1]);
+        double g = sb_magnitude(e[count - 1]);
+        double h = sb_magnitude(d[count]);
+        double squares = g * g;
+        double sum = f + h;
+        double difference = f - h;
+        double twice = __dsqrt_rn(__fma_rn(sum, sum, squares)) +
+                       __dsqrt_rn(__fma_rn(difference, difference, squares));
+        double shift = 2.0 * f / twice * h;
+        double size = sb_magnitude(d[0]);
+        double ratio = shift / size;
+        if (!(ratio * ratio < 1.1102230246251565e-16)) {
+            double start = (size - shift) * (sb_with_sign(1.0, d[0]) + shift / d[0]);
+            sb_shifted(w, d, e, count, start, e[0]);
             return;
         }
     }
+    sb_unshifted(w, d, e, count);
 }
 
-// Whether the first element of largest magnitude is negative.
+// Rotates neighbouring columns of one row.
+__device__ __forceinline__ void sb_turn_row(double* x, u64 step, const double* turns, u64 count) {
+    double at = x[0];
+    for (u64 i = 0; i < count; ++i) {
+        double c = turns[2 * i];
+        double s = turns[2 * i + 1];
+        double next = x[(i + 1) * step];
+        x[i * step] = __fma_rn(c, at, s * next);
+        at = __fma_rn(c, next, -(s * at));
+    }
+    x[count * step] = at;
+}
+
+// Makes sweeps until all has converged: the first thread makes the rotations, and all threads apply
+// them, each to rows of its own.
+__device__ __noinline__ void sb_iterate(const SbSvd& w) {
+    u64 active = w.k;
+    u64 remaining = 30 * w.k;
+    while (true) {
+        if (threadIdx.x == 0) sb_sweep(w, &active, &remaining);
+        __syncthreads();
+        u64 first = (u64)w.sweep[0];
+        u64 count = (u64)w.sweep[1];
+        if (count == 0) break;
+        for (u64 i = threadIdx.x; i < w.side + w.k; i += blockDim.x) {
+            if (i < w.side)
+                sb_turn_row(w.left + first * w.rows + i, w.rows, w.left_turns, count);
+            else
+                sb_turn_row(w.right + first * w.k + i - w.side, w.k, w.right_turns, count);
+        }
+        __syncthreads();
+    }
+}
+
+// True if the first element of largest magnitude is negative.
 __device__ __forceinline__ bool sb_leads_negative(const double* x, u64 n) {
     u64 at;
     sb_extreme<double>(n, false, &at, [=](u64 i) { return sb_magnitude(x[i]); });
     return at != ~0ull && x[at] < 0.0;
 }
 
-// One warp per matrix, whose lane l owns the rows with index = l (mod 32) of every column: so the
-// sweeps need no barrier.
+// One block per matrix.
 template <typename T>
-__device__ __forceinline__ void sb_svd(T* u, T* s, T* v, const SbJacobi& w, const T* x,
-                                       SbMatrix p) {
+__device__ __forceinline__ void sb_svd(T* u, T* s, T* v, const SbSvd& w, const T* x, SbMatrix p) {
     bool wide = p.m < p.n;
-    for (u64 j = 0; j < p.k; ++j) {
-        for (u64 i = threadIdx.x; i < w.rows; i += 32)
-            w.left[j * w.rows + i] = (double)(wide ? x[j * p.n + i] : x[i * p.n + j]);
-        for (u64 i = threadIdx.x; i < p.k; i += 32) w.right[j * p.k + i] = i == j ? 1.0 : 0.0;
+    double* from = w.tall ? w.q : w.a;
+    for (u64 i = threadIdx.x; i < w.rows * w.k; i += blockDim.x)
+        from[i] = (double)(wide ? x[i] : x[i % w.rows * w.k + i / w.rows]);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        double scale = sb_scale_of(from, w.rows * w.k);
+        if (threadIdx.x == 0) w.scalars[2] = scale;
     }
     __syncthreads();
-    double scale = sb_scale_of(w.left, w.rows * p.k);
+    double scale = w.scalars[2];
+    for (u64 i = threadIdx.x; i < w.rows * w.k; i += blockDim.x) from[i] = from[i] / scale;
     __syncthreads();
-    for (u64 j = 0; j < p.k; ++j) {
-        for (u64 i = threadIdx.x; i < w.rows; i += 32)
-            w.left[j * w.rows + i] = w.left[j * w.rows + i] / scale;
+    if (w.tall) {
+        sb_factor(w.q, w.taus, w.rows, w.k, w.k);
+        for (u64 i = threadIdx.x; i < w.k * w.k; i += blockDim.x)
+            w.a[i] = i % w.k <= i / w.k ? w.q[i / w.k * w.rows + i % w.k] : 0.0;
     }
-    for (int round = 0; round < 60 && sb_sweep(w); ++round) {
-    }
-    for (u64 j = 0; j < p.k; ++j) {
-        const double* column = w.left + j * w.rows;
-        double norm = __dsqrt_rn(sb_dot(column, column, w.rows));
-        if (threadIdx.x == 0) w.norms[j] = norm;
-    }
+    // Turns -0 to +0.
     __syncthreads();
+    for (u64 i = threadIdx.x; i < w.side * w.k; i += blockDim.x) w.a[i] = w.a[i] + 0.0;
+    for (u64 i = threadIdx.x; i < w.rows * w.k; i += blockDim.x)
+        w.left[i] = i / w.rows == i % w.rows ? 1.0 : 0.0;
+    for (u64 i = threadIdx.x; i < w.k * w.k; i += blockDim.x)
+        w.right[i] = i / w.k == i % w.k ? 1.0 : 0.0;
+    __syncthreads();
+    sb_bidiagonalize(w);
+    sb_form(w.left, w.a, w.left_taus, w.side, w.rows, w.k, w.k, true);
+    sb_form(w.right + w.k + 1, w.rights, w.right_taus, w.k - 1, w.k, w.k - 1, w.k - 1, true);
+    sb_iterate(w);
+    __syncthreads();
+    if (w.tall) sb_form(w.left, w.q, w.taus, w.rows, w.rows, w.k, w.k, false);
     // Descending, equal ones in their order.
-    for (u64 j = threadIdx.x; j < p.k; j += 32) {
+    for (u64 j = threadIdx.x; j < w.k; j += blockDim.x) {
+        double size = sb_magnitude(w.diagonal[j]);
         u64 rank = 0;
-        for (u64 i = 0; i < p.k; ++i) {
-            bool before = w.norms[i] > w.norms[j] || (w.norms[i] == w.norms[j] && i < j);
-            rank += before ? 1 : 0;
+        for (u64 i = 0; i < w.k; ++i) {
+            double other = sb_magnitude(w.diagonal[i]);
+            rank += other > size || (other == size && i < j) ? 1 : 0;
         }
         w.order[rank] = (i64)j;
     }
     __syncthreads();
-    for (u64 j = 0; j < p.k; ++j) {
-        u64 from = (u64)w.order[j];
-        for (u64 i = threadIdx.x; i < w.rows; i += 32)
-            w.sorted_left[j * w.rows + i] = w.left[from * w.rows + i];
-        for (u64 i = threadIdx.x; i < p.k; i += 32)
-            w.sorted_right[j * p.k + i] = w.right[from * p.k + i];
-    }
-    for (u64 j = 0; j < p.k; ++j) {
-        double norm = w.norms[w.order[j]];
-        sb_normalize(w, j, norm);
-        if (threadIdx.x == 0) s[j] = sb_clean((T)(norm * scale));
-    }
-    __syncthreads();
-    for (u64 j = 0; j < p.k; ++j) {
-        double* left = w.sorted_left + j * w.rows;
-        double* right = w.sorted_right + j * p.k;
-        double sign = sb_leads_negative(wide ? right : left, wide ? p.k : w.rows) ? -1.0 : 1.0;
-        for (u64 i = threadIdx.x; i < w.rows; i += 32) {
-            T value = sb_clean((T)(left[i] * sign));
-            (wide ? v : u)[i * p.k + j] = value;
-        }
-        for (u64 i = threadIdx.x; i < p.k; i += 32) {
-            T value = sb_clean((T)(right[i] * sign));
-            (wide ? u : v)[i * p.k + j] = value;
-        }
+    u32 lane = threadIdx.x & 31u;
+    for (u64 j = threadIdx.x / 32; j < w.k; j += blockDim.x / 32) {
+        u64 column = (u64)w.order[j];
+        const double* left = w.left + column * w.rows;
+        const double* right = w.right + column * w.k;
+        double value = w.diagonal[column];
+        bool flipped = value < 0.0;
+        bool negative = wide ? sb_leads_negative(right, w.k) != flipped
+                             : sb_leads_negative(left, w.rows);
+        double sign = negative ? -1.0 : 1.0;
+        double right_sign = negative != flipped ? -1.0 : 1.0;
+        if (lane == 0) s[j] = sb_clean((T)(sb_magnitude(value) * w.scalars[2]));
+        for (u64 i = lane; i < w.rows; i += 32)
+            (wide ? v : u)[i * w.k + j] = sb_clean((T)(left[i] * sign));
+        for (u64 i = lane; i < w.k; i += 32)
+            (wide ? u : v)[i * w.k + j] = sb_clean((T)(right[i] * right_sign));
     }
 }
 
-// `scratch` holds for each matrix what SbJacobi lists, one after the other.
+// `scratch` holds for each matrix what SbSvd lists, one after the other.
 #define SB_SVD(NAME, T)                                                                 \
-    extern "C" __global__ void NAME(T* u, T* s, T* v, double* scratch, i64* order,      \
-                                    const T* x, SbMatrix p) {                           \
-        u64 rows = p.m < p.n ? p.n : p.m;                                               \
-        u64 tall = rows * p.k;                                                          \
-        u64 square = p.k * p.k;                                                         \
-        double* from = scratch + blockIdx.x * (2 * tall + 2 * square + p.k + rows);     \
-        SbJacobi w;                                                                     \
-        w.left = from;                                                                  \
-        w.sorted_left = w.left + tall;                                                  \
-        w.right = w.sorted_left + tall;                                                 \
-        w.sorted_right = w.right + square;                                              \
-        w.norms = w.sorted_right + square;                                              \
-        w.candidate = w.norms + p.k;                                                    \
-        w.order = order + blockIdx.x * p.k;                                             \
-        w.rows = rows;                                                                  \
+    extern "C" __global__ void NAME(T* u, T* s, T* v, double* scratch, i64* places,     \
+                                    const T* x, SbMatrix p, u64 side, u64 each) {       \
+        SbSvd w;                                                                        \
+        w.rows = p.m < p.n ? p.n : p.m;                                                 \
         w.k = p.k;                                                                      \
+        w.side = side;                                                                  \
+        w.tall = side < w.rows;                                                         \
+        w.q = scratch + blockIdx.x * each;                                              \
+        w.a = w.q + (w.tall ? w.rows * p.k : 0);                                        \
+        w.rights = w.a + w.side * p.k;                                                  \
+        w.left = w.rights + p.k * p.k;                                                  \
+        w.right = w.left + w.rows * p.k;                                                \
+        w.taus = w.right + p.k * p.k;                                                   \
+        w.left_taus = w.taus + p.k;                                                     \
+        w.right_taus = w.left_taus + p.k;                                               \
+        w.diagonal = w.right_taus + p.k;                                                \
+        w.above = w.diagonal + p.k;                                                     \
+        w.shares = w.above + p.k;                                                       \
+        w.row = w.shares + p.k;                                                         \
+        w.factors_left = w.row + p.k;                                                   \
+        w.factors_right = w.factors_left + p.k;                                         \
+        w.left_turns = w.factors_right + p.k;                                           \
+        w.right_turns = w.left_turns + 2 * p.k;                                         \
+        w.update = w.right_turns + 2 * p.k;                                             \
+        w.total = w.update + w.side;                                                    \
+        w.scalars = w.total + w.side;                                                   \
+        w.order = places + blockIdx.x * (p.k + 2);                                      \
+        w.sweep = w.order + p.k;                                                        \
         sb_svd<T>(u + blockIdx.x * (p.m * p.k), s + blockIdx.x * p.k,                   \
                   v + blockIdx.x * (p.n * p.k), w, x + blockIdx.x * (p.m * p.n), p);    \
     }
 
-// level: Portable - one warp per matrix, pairs in a fixed order
+// level: Portable - one block per matrix, each column or row by one warp or thread
 SB_SVD(svd_f32, float)
 SB_SVD(svd_f64, double)

@@ -110,4 +110,20 @@ proptest! {
         let scaled = f::mul(&u, &s.reshape(&wide).unwrap()).unwrap();
         prop_assert!(close(&f::matmul(&scaled, &flip(&v)).unwrap(), &x));
     }
+
+    #[test]
+    fn singular_vectors_are_orthonormal_at_any_rank(
+        (m, n, rank) in (1usize..40, 1usize..40, 0usize..40),
+    ) {
+        let [left, right] = [[m, rank], [rank, n]].map(|shape| normal_of(&shape, DType::F64, 4));
+        let x = f::matmul(&Tensor::from(left), &Tensor::from(right)).unwrap();
+        let (u, _, v) = f::svd(&x).unwrap();
+        let k = m.min(n);
+        for basis in [u, v] {
+            let product = f::matmul(&f::transpose(&basis, 0, 1).unwrap(), &basis).unwrap();
+            let product = product.to_vec::<f64>().unwrap();
+            let identity = (0..k * k).map(|i| f64::from(u8::from(i % (k + 1) == 0)));
+            prop_assert!(product.iter().zip(identity).all(|(x, y)| (x - y).abs() < 1e-13));
+        }
+    }
 }

@@ -10,8 +10,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod columns;
 pub(crate) mod grid;
-pub(crate) mod jacobi;
 mod portable;
 mod prefetch;
 pub(crate) mod reflect;

@@ -124,15 +124,10 @@ pub fn qr_grad<T: Float>(
 
 /// Computes `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
-/// The columns of a matrix (of its transpose, if it has more columns than rows) are divided by the
-/// power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row. Let
-/// `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if
-/// `|g| > 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
-/// `c = 1 / √(1 + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each
-/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th.
-/// Columns of singular value 0 are replaced by orthogonal ones made from the unit vectors, in
-/// order. Signs are chosen so that in each column of `u` the first element of largest magnitude is
-/// not negative. One warp computes one matrix.
+/// Householder reflections from both sides reduce the matrix, or its R, to a bidiagonal one; implicit
+/// QR iteration makes that diagonal. `samebits_cpu_kernels::linalg::svd` states the order of all
+/// operations. One block computes one matrix: warps take columns for reflections, threads take rows
+/// for rotations, and the first thread computes the rotations of a sweep.
 ///
 /// Waits for the device, to reject elements that are not finite.
 ///
@@ -147,7 +142,9 @@ pub fn qr_grad<T: Float>(
 ///
 /// # References
 ///
-/// M. R. Hestenes, *Inversion of Matrices by Biorthogonalization and Related Results*, 1958.
+/// G. Golub, W. Kahan, *Calculating the Singular Values and Pseudo-Inverse of a Matrix*, 1965.
+/// G. H. Golub, C. Reinsch, *Singular Value Decomposition and Least Squares Solutions*, 1970.
+/// J. Demmel, W. Kahan, *Accurate Singular Values of Bidiagonal Matrices*, 1990.
 pub fn svd<T: Float>(
     device: &Device,
     x: &Buffer<T>,
@@ -164,21 +161,27 @@ pub fn svd<T: Float>(
     let mut u = device.uninitialised(op, product(op, &[count, m, k])?)?;
     let mut s = device.uninitialised(op, product(op, &[count, k])?)?;
     let mut v = device.uninitialised(op, product(op, &[count, n, k])?)?;
-    // The kernel's division of the scratch memory: the columns twice, the rotations twice, norms,
-    // one column.
-    let each = 2 * m * n + 2 * k * k + k + rows;
+    // A thread for each row of U and V, if a block has so many.
+    let threads = (rows + k).next_multiple_of(32).min(device.block() as usize) as u32;
+    // The kernel's division of the scratch memory.
+    let tall = k >= 16 && rows / 3 >= k;
+    let side = if tall { k } else { rows };
+    let matrices = k * (rows + side + 2 * k) + if tall { rows * k } else { 0 };
+    let each = matrices + 13 * k + 2 * side + 3;
     let mut scratch = device.uninitialised::<f64>(op, product(op, &[count, each])?)?;
-    let mut order = device.uninitialised::<i64>(op, count * k)?;
+    let mut places = device.uninitialised::<i64>(op, count * (k + 2))?;
     kernels::Svd {
         u: &mut u,
         s: &mut s,
         v: &mut v,
         scratch: &mut scratch,
-        order: &mut order,
+        places: &mut places,
         x,
         p: RawMatrix::new(m, n, k),
+        side,
+        each,
     }
-    .grid(device, op, (grid(op, count)?, 1, 1), (32, 1, 1))?;
+    .grid(device, op, (grid(op, count)?, 1, 1), (threads, 1, 1))?;
     Ok((u, s, v))
 }
 

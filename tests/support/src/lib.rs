@@ -1,8 +1,9 @@
 //! Code shared by the tests of several crates: all SIMD levels in turn, a fault to plant, a count of
-//! allocations, and the text of snapshots.
+//! allocations, the text of snapshots, and a decomposition in its written order.
 
 pub mod allocations;
 pub mod listing;
+pub mod svd;
 
 use std::sync::{Mutex, PoisonError};
 

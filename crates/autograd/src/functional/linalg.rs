@@ -81,8 +81,8 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
 ///
 /// # Determinism
 ///
-/// One-sided Jacobi rotations in f64, rounded once; `samebits_cpu_kernels::linalg` states the order
-/// and the signs. The gradient is composed of products. With `D = (Sⱼ − Sᵢ) · (Sⱼ + Sᵢ)` off the
+/// Reduction to a bidiagonal matrix and implicit QR iteration in f64, rounded once;
+/// `samebits_cpu_kernels::linalg` states the order and the signs. The gradient is composed of products. With `D = (Sⱼ − Sᵢ) · (Sⱼ + Sᵢ)` off the
 /// diagonal and 1 on it, and `skew(A) = A − Aᵀ`, it is the sum of:
 ///
 /// - for U, `(U · (skew(Uᵀ · Ū) / D · S) + (Ū − U · (Uᵀ · Ū)) / S) · Vᵀ`, without the second term

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use samebits_numerics::reduce::{BLOCK, LANES};
+use samebits_numerics::reduce::{Accumulator, BLOCK, LANES};
 use samebits_numerics::simd::{self, Level};
 
 use super::vector::Vector;
@@ -60,19 +60,31 @@ impl<const W: usize> Passes<W> {
         unsafe { (self.add)(Raw::new(&factors, x, rows, x, &mut sums)) }
     }
 
-    /// Returns for each column the sum of `z[i] * row[c]` over the tree of a block.
+    /// Returns for each column the sum of `z[i] * row[c]` over the tree.
     ///
     /// # Panics
     ///
-    /// If `z` is shorter than the rows, or there are more of them than in a block.
+    /// If `z` is shorter than the rows.
     #[inline]
     pub(crate) fn dots(self, rows: &mut [[f64; W]], z: &[f64]) -> [f64; W] {
         let z = &z[..rows.len()];
-        assert!(rows.len() <= BLOCK, "more rows than a block of the tree");
+        if rows.len() > BLOCK {
+            return self.long_dots(rows, z);
+        }
         let mut sums = [0.0; W];
         // SAFETY: `new` took passes that the CPU has, and `z` has an element for each row.
         unsafe { (self.sum)(Raw::new(&[0.0; W], z, rows, z, &mut sums)) }
         sums
+    }
+
+    /// Does what [`Passes::dots`] does for more rows than a block of the tree has.
+    fn long_dots(self, rows: &mut [[f64; W]], z: &[f64]) -> [f64; W] {
+        let mut sums = [(); W].map(|()| Accumulator::new());
+        for (rows, z) in rows.chunks_mut(BLOCK).zip(z.chunks(BLOCK)) {
+            let partials = self.dots(rows, z);
+            sums.iter_mut().zip(partials).for_each(|(sum, partial)| sum.push(partial));
+        }
+        sums.map(Accumulator::finish)
     }
 
     /// Does what [`Passes::add_scaled`] does and then [`Passes::dots`], in one pass.
@@ -89,7 +101,10 @@ impl<const W: usize> Passes<W> {
         z: &[f64],
     ) -> [f64; W] {
         let (x, z) = (&x[..rows.len()], &z[..rows.len()]);
-        assert!(rows.len() <= BLOCK, "more rows than a block of the tree");
+        if rows.len() > BLOCK {
+            self.add_scaled(factors, x, rows);
+            return self.long_dots(rows, z);
+        }
         let mut sums = [0.0; W];
         // SAFETY: `new` took passes that the CPU has, and `x` and `z` have an element for each row.
         unsafe { (self.add_and_sum)(Raw::new(&factors, x, rows, z, &mut sums)) }

@@ -23,7 +23,7 @@ pub(super) fn register_all() {
         |op: &QrGrad, &matrices| with_float!(op.q.dtype(), T => qr_grad::<T>(op, matrices)),
     ));
     register(Kernel::portable(
-        "jacobi",
+        "golub-kahan",
         FLOATS,
         F64,
         |op: &Svd, (matrices, shapes)| with_float!(op.x.dtype(), T => svd::<T>(op, *matrices, shapes)),

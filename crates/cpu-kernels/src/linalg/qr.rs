@@ -1,6 +1,6 @@
 //! The QR decomposition by Householder reflections.
 
-mod tiles;
+pub(super) mod tiles;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce::{BLOCK, LANES};
@@ -86,18 +86,7 @@ fn by_tiles<T: Float, const W: usize>(
     chunks_mut(a, several * m).enumerate().for_each(|(i, tiles)| {
         simd::dispatch(Read { x, count: n, rows: m, first: i * several * W, tiles });
     });
-    for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
-        let first = PANEL * i;
-        let last = first + taus.len();
-        let (done, later) = a.split_at_mut(last.div_ceil(W) * m);
-        let tiles = &mut done[first / W * m..];
-        let vectors = &mut vectors[first * m..last * m];
-        simd::dispatch(Factor { rows: m, first, tiles, vectors, taus });
-        let (vectors, taus) = (&*vectors, &*taus);
-        chunks_mut(later, together::<W>(m, taus.len()) * m).for_each(|tiles| {
-            simd::dispatch(Apply { rows: m, first, vectors, taus, tiles });
-        });
-    }
+    factor(m, a, vectors, &mut taus);
     let several_rows = (GRAIN / (8 * n.max(columns))).max(1);
     let a = &*a;
     chunks_mut(r, several_rows * n).enumerate().for_each(|(i, out)| {
@@ -118,11 +107,32 @@ fn by_tiles<T: Float, const W: usize>(
     Ok(())
 }
 
+/// Makes tiles of `rows` rows upper triangular, and writes the vectors of the reflections.
+pub(super) fn factor<const W: usize>(
+    rows: usize,
+    tiles: &mut [[f64; W]],
+    vectors: &mut [f64],
+    taus: &mut [f64],
+) {
+    for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
+        let first = PANEL * i;
+        let last = first + taus.len();
+        let (done, later) = tiles.split_at_mut(last.div_ceil(W) * rows);
+        let tiles = &mut done[first / W * rows..];
+        let vectors = &mut vectors[first * rows..last * rows];
+        simd::dispatch(Factor { rows, first, tiles, vectors, taus });
+        let (vectors, taus) = (&*vectors, &*taus);
+        chunks_mut(later, together::<W>(rows, taus.len()) * rows).for_each(|tiles| {
+            simd::dispatch(Apply { rows, first, vectors, taus, tiles });
+        });
+    }
+}
+
 /// The number of elements, times reflections, that a thread takes at a time at least.
 const GRAIN: usize = 1 << 17;
 
 /// Returns the number of tiles that a thread takes at a time.
-fn together<const W: usize>(rows: usize, reflections: usize) -> usize {
+pub(super) fn together<const W: usize>(rows: usize, reflections: usize) -> usize {
     GRAIN.div_ceil(rows * W * reflections)
 }
 

@@ -1,31 +1,68 @@
-//! The singular value decomposition by one-sided Jacobi rotations.
+//! The singular value decomposition: reduction to a bidiagonal matrix, then implicit QR iteration.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod bidiagonal;
+mod iterate;
+mod layout;
 
 use samebits_numerics::fpenv;
-use samebits_numerics::reduce::{Accumulator, blocks};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd;
 
-use super::{Columns, add_scaled, dot, largest, scale_of};
+use super::qr::tiles::{ApplyBack, Form, Write};
+use super::qr::{factor, together};
 use crate::Float;
-use crate::arch::jacobi::{MULTIPLE, Rotations, TURNED};
+use crate::arch::columns::{MULTIPLE, TURNED};
 use crate::error::{Error, Result, expect_len};
-use crate::memory::{collected, filled, scratch, volume, with_capacity, zeroed};
-use crate::parallel::{CHUNK, chunks_mut, tasks};
+use crate::memory::{collected, filled, scratch, volume};
+use crate::parallel::chunks_mut;
+use bidiagonal::{Bidiagonalize, GROUP};
+use iterate::iterate;
+use layout::{Orient, Scale, ScaleTiles, W, to_strip, to_tile, triangle};
 
 const OP: &str = "svd";
 
+/// The number of elements that a thread copies at a time at least.
+const GRAIN: usize = 1 << 16;
+
 /// Computes `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
-/// The columns of the matrix (of its transpose, if it has more columns than rows) are divided by
-/// the power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row.
-/// Let `a`, `b` and `g` be the dot products `p·p`, `q·q` and `p·q`. A pair is rotated if
-/// `|g| > 2⁻⁵² · √(a·b)`. With `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
-/// `c = 1 / √(1 + t²)` and `s = c · t`, the columns become `c·p − s·q` and `s·p + c·q`, each
-/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. Sweeps end when one rotates nothing, or after the 60th.
-/// Columns of singular value 0 are replaced by orthogonal ones made from the unit vectors, in
-/// order. Signs are chosen so that in each column of `u` the first element of largest magnitude is
-/// not negative.
+/// The matrix A (the transpose of `x`, if that has more columns than rows) is divided by the power of
+/// two at or below its largest magnitude. If `k >= 16` and A has at least `3k` rows, [`qr`](super::qr)
+/// comes first: R takes the place of A, and the reflections are applied to U at the end, in descending
+/// order.
+///
+/// **Reduction.** Every element of A has +0 added. For each column number `i` in order, the column from the
+/// diagonal down gives the left reflection, as in `qr`: `tau` and `v`, which is 0 above the diagonal
+/// and 1 on it; the diagonal element is `d_i`. For each later column `c`, `share_c = tau · (v · c)` and
+/// `x_c = c_i − share_c`. The row `x` gives the right reflection in the same way: `sigma` and `w`, and
+/// its first element `e_i` (no reflection if no magnitude of `x` is above 2⁻⁴⁰⁰). Let `g` be the sum of
+/// `x_c · c`, each row by ascending fma from 0 over groups of 32 columns, which are counted from the
+/// first and added in order; let `a` be the next column and `h` the first element of `x`. Then
+/// `y = fma(−e_i, a, g) / (h − e_i)` and `z = sigma · fma(−(share · w), v, y)`; a later column becomes
+/// `fma(−w_c, z, fma(−share_c, v, c))`. Zero takes the place of `w` and `z` if `sigma` is 0. U and V
+/// are formed by the reflections in descending order, as Q is in `qr`.
+///
+/// **Iteration.** An element `e_i` is negligible if `|e_i| ≤ 2⁻⁵³ · (|d_i| + |d_(i+1)|)` or
+/// `|e_i| ≤ 2⁻⁴⁰⁰`. Until all are, but at most `30k` times, a sweep goes over the columns next to the
+/// last element that is not negligible, and before these as far as no element between is; the first
+/// of them has number 0 below. A rotation of `f` and `g` is `q = fma(f, f, g·g)`, `r = √q`,
+/// `c = f / r`, `s = g / r`, or `r = f`, `c = 1`, `s = 0` if `q < 2⁻⁸⁰⁰`. Let `f` and `h` be the
+/// magnitudes of the last two `d`, `g` that of the last `e`, and `R(t) = √(fma(t, t, g·g))`; the shift
+/// is `(2f / (R(f + h) + R(f − h))) · h`. With `ratio = shift / |d_0|`, a sweep has no shift if
+/// `ratio² < 2⁻⁵³` or the magnitude of any `d` is at most 2⁻⁴⁰⁰.
+///
+/// With a shift, `f = (|d_0| − shift) · (copysign(1, d_0) + shift / d_0)` and `g = e_0`. For each `i` in
+/// order: `f` and `g` are rotated, and columns `i` and `i + 1` of V by the same angle; after the first,
+/// `e_(i−1) = r`; `f = fma(c, d_i, s·e_i)`, `e_i = fma(c, e_i, −(s·d_i))`, `g = s·d_(i+1)`,
+/// `d_(i+1) = c·d_(i+1)`; these are rotated, and the columns of U; `d_i = r`,
+/// `f = fma(c, e_i, s·d_(i+1))`, `d_(i+1) = fma(c, d_(i+1), −(s·e_i))`, `g = s·e_(i+1)`,
+/// `e_(i+1) = c·e_(i+1)`. At the end `f` is the last `e`. Without a shift, `c = C = 1` and `S = 0` at
+/// first; for each `i`, the rotation of `c·d_i` and `e_i` gives `c`, `s` and `r`; after the first,
+/// `e_(i−1) = S·r`; the rotation of `C·r` and `s·d_(i+1)` gives `C`, `S` and `d_i`; at the end, with
+/// `t = c·d` of the last `d`, `e = t·S` and `d = t·C`. A rotation turns columns `x` and `y` into
+/// `fma(c, x, s·y)` and `fma(c, y, −(s·x))`.
+///
+/// Columns of V with a negative `d` change their sign. Equal singular values keep their order. Signs are
+/// chosen so that in each column of `u` the first element of largest magnitude is not negative.
 ///
 /// # Shapes
 ///
@@ -42,7 +79,9 @@ const OP: &str = "svd";
 ///
 /// # References
 ///
-/// M. R. Hestenes, *Inversion of Matrices by Biorthogonalization and Related Results*, 1958.
+/// G. Golub, W. Kahan, *Calculating the Singular Values and Pseudo-Inverse of a Matrix*, 1965.
+/// G. H. Golub, C. Reinsch, *Singular Value Decomposition and Least Squares Solutions*, 1970.
+/// J. Demmel, W. Kahan, *Accurate Singular Values of Bidiagonal Matrices*, 1990.
 ///
 /// # Examples
 ///
@@ -90,455 +129,148 @@ fn decompose<T: Float>(
     if k == 0 {
         return Ok(());
     }
-    // Zeros after the last row change no bit: no lane of a dot product holds -0, so adding a zero of
-    // either sign leaves it.
-    let stride = rows.next_multiple_of(MULTIPLE);
-    let len = volume(OP, &[stride, k])?;
-    let mut left = scratch::<f64>(OP, len.saturating_add(MULTIPLE))?;
-    let left = &mut aligned(left.as_mut_slice())[..len];
-    let scale = if m < n {
-        // The transpose by columns is the matrix by rows.
-        simd::dispatch(Scale { x, rows, stride, out: left })
-    } else {
-        let mut columns = filled(OP, x.len(), T::ZERO)?;
-        T::transpose(x, n, (m, n), &mut columns, m);
-        simd::dispatch(Scale { x: &columns, rows, stride, out: left })
-    };
-    let len = volume(OP, &[k.next_multiple_of(TURNED), k])?;
-    let mut right = scratch::<f64>(OP, len.saturating_add(MULTIPLE))?;
-    let (right, _) = aligned(right.as_mut_slice())[..len].as_chunks_mut();
-    let norms = rotate_all(left, right, k)?;
-    let mut order: Vec<usize> = collected(OP, 0..k)?;
-    // Equal norms keep the order of their columns; no norm is NaN.
-    order.sort_unstable_by(|&a, &b| norms[b].total_cmp(&norms[a]).then(a.cmp(&b)));
-    let (mut left, right) = (pick(left, rows, &order)?, pick_turned(right, &order)?);
-    for (j, &from) in order.iter().enumerate() {
-        normalize(&mut left, j, norms[from])?;
-        s[j] = T::from_f64(norms[from] * scale).canonical();
-    }
-    let (mut left, mut right) = if m < n { (right, left) } else { (left, right) };
-    for j in 0..k {
-        if simd::dispatch(LeadsNegative(left.column(j))) {
-            for x in left.column_mut(j).iter_mut().chain(right.column_mut(j)) {
-                *x = -*x;
-            }
-        }
-    }
-    left.write(OP, u)?;
-    right.write(OP, v)
-}
+    let tall = k >= 16 && rows / 3 >= k;
+    let side = if tall { k } else { rows };
+    let step = side.next_multiple_of(MULTIPLE);
+    let wide = k.next_multiple_of(W);
+    let strips = [side.div_ceil(TURNED), k.div_ceil(TURNED)];
+    let lens = [
+        volume(OP, &[rows, wide])?,
+        volume(OP, &[k, wide])?,
+        if tall { volume(OP, &[rows, k])? } else { 0 },
+        volume(OP, &[step, k])?,
+        volume(OP, &[k, k])?,
+        volume(OP, &[step, wide])?,
+        volume(OP, &[strips[0] + strips[1], TURNED, k])?,
+        volume(OP, &[step, 2 + k.div_ceil(GROUP)])?,
+        volume(OP, &[k, 9])?,
+    ];
+    let space = lens.iter().fold(MULTIPLE, |sum, len| sum.saturating_add(len + MULTIPLE));
+    let mut space = scratch::<f64>(OP, space)?;
+    let [left, right, vectors, a, rights, basis, strip, columns, lists] =
+        split(space.as_mut_slice(), lens);
+    let [left, right, basis] = [left, right, basis].map(|x| x.as_chunks_mut::<W>().0);
+    let strip = strip.as_chunks_mut::<TURNED>().0;
+    let (taus, lists) = lists.split_at_mut(k);
+    let (left_taus, lists) = lists.split_at_mut(k);
+    let (right_taus, lists) = lists.split_at_mut(k);
+    let (diagonal, lists) = lists.split_at_mut(k);
+    let (above, shares) = lists.split_at_mut(k);
 
-/// Returns the elements from the first cache line on; [`MULTIPLE`] fewer at most.
-fn aligned(x: &mut [f64]) -> &mut [f64] {
-    let start = x.as_ptr().align_offset(64).min(MULTIPLE);
-    &mut x[start..]
-}
-
-/// Writes columns of `rows` elements, divided by the power of two at or below the largest magnitude,
-/// `stride` elements apart. Returns the divisor.
-struct Scale<'a, T> {
-    x: &'a [T],
-    rows: usize,
-    stride: usize,
-    out: &'a mut [f64],
-}
-
-impl<T: Float> Kernel for Scale<'_, T> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        let Scale { x, rows, stride, out } = self;
-        for (out, x) in out.chunks_exact_mut(stride).zip(x.chunks_exact(rows)) {
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out = x.into();
-            }
-            out[rows..].fill(0.0);
-        }
-        let scale = scale_of(out);
-        for out in out.iter_mut() {
-            *out /= scale;
-        }
+    let scale = if tall {
+        let flipped;
+        let x = if m < n {
+            flipped = transposed(x, [m, n])?;
+            &flipped
+        } else {
+            x
+        };
+        let scale = simd::dispatch(ScaleTiles { x, rows, count: k, tiles: left });
+        factor(rows, left, vectors, taus);
+        triangle(left, rows, step, a);
         scale
-    }
-}
-
-/// Repeats sweeps over the columns of the matrix, and over the rows of the product of the rotations,
-/// until no pair is rotated. Returns the norms of the columns.
-fn rotate_all(left: &mut [f64], right: &mut [[f64; TURNED]], k: usize) -> Result<Vec<f64>> {
-    let rows = left.len() / k;
-    for (i, row) in right.iter_mut().enumerate() {
-        *row = [0.0; TURNED];
-        let (tile, column) = (i / k, i % k);
-        if column / TURNED == tile {
-            row[column % TURNED] = 1.0;
-        }
-    }
-    // Few columns are one block, which one thread rotates: its dot products would wait for others.
-    let side = match rows.saturating_mul(k * k) {
-        0..=SERIAL => k,
-        // Fewer columns make more blocks, so that there are several independent pairs of them.
-        _ if k < 8 * SIDE && rows > 256 => SIDE / 2,
-        _ => SIDE,
-    };
-    let (mut squares, mut norms) = (zeroed(OP, k)?, zeroed(OP, k)?);
-    let mut blocks: Vec<Block<'_>> = with_capacity(OP, k.div_ceil(side))?;
-    let lengths = squares.chunks_mut(side).zip(norms.chunks_mut(side));
-    for (x, (squares, norms)) in left.chunks_mut(side * rows).zip(lengths) {
-        simd::dispatch(Measure { x, squares, norms });
-        blocks.push(Block { x, squares, norms });
-    }
-    let pairs = blocks.len() * (blocks.len() + 1) / 2;
-    let mut angles = filled(OP, volume(OP, &[pairs, side, side])?, [0.0; 2])?;
-    let at_least = CHUNK.div_ceil(k * k * TURNED).max(1);
-    for _ in 0..60 {
-        if !sweep(&mut blocks, rows, &mut angles)? {
-            break;
-        }
-        let angles = &angles;
-        chunks_mut(right, k).at_least(at_least).for_each(|rows| turn(rows, side, angles));
-    }
-    drop(blocks);
-    Ok(norms)
-}
-
-/// Neighbouring columns, the dot product of each with itself and the root of that.
-#[derive(Debug)]
-struct Block<'a> {
-    x: &'a mut [f64],
-    squares: &'a mut [f64],
-    norms: &'a mut [f64],
-}
-
-/// The number of columns of a block of a matrix with many. It changes no bit.
-const SIDE: usize = 16;
-
-/// The number of elements of a matrix, times columns, up to which one thread rotates it.
-const SERIAL: usize = 1 << 20;
-
-/// The number of elements of the columns that are rotated with each other while they are in the
-/// first-level cache.
-const CACHED: usize = 1 << 12;
-
-/// Rotates every pair once; returns true if any pair was rotated. Writes the cosine and the sine of
-/// each pair, the cosine 0 for none.
-///
-/// The row-by-row order fixes, for each column, the order of its rotations. If two pairs share a
-/// column, the one that comes first has the smaller sum `p + q`, and its blocks do not have a
-/// larger sum. So pairs of blocks with one sum are independent, and processing sums in ascending
-/// order gives every column its rotations in that order. The same holds for pairs of columns.
-fn sweep(blocks: &mut [Block<'_>], rows: usize, angles: &mut [[f64; 2]]) -> Result<bool> {
-    let rotated = AtomicBool::new(false);
-    let (n, mut angles) = (blocks.len(), angles);
-    let side = blocks[0].squares.len();
-    let at_least = CHUNK.div_ceil(side * side * rows);
-    for sum in 0..2 * n - 1 {
-        let first = sum.saturating_sub(n - 1);
-        let blocks = &mut blocks[first..=sum - first];
-        // If the number of blocks is odd, the middle one has no partner.
-        let (front, back) = blocks.split_at_mut(blocks.len().div_ceil(2));
-        let (now, later) = std::mem::take(&mut angles).split_at_mut(front.len() * side * side);
-        angles = later;
-        let mut back = back.iter_mut().rev();
-        let pairs = front.iter_mut().zip(now.chunks_exact_mut(side * side));
-        let pairs = pairs.map(|(front, angles)| Some((front, back.next(), angles)));
-        let mut pairs: Vec<_> = collected(OP, pairs)?;
-        tasks(&mut pairs).at_least(at_least).for_each(|(front, back, angles)| {
-            if simd::dispatch(Rotate { rows, front, back, angles }) {
-                rotated.store(true, Ordering::Relaxed);
-            }
-        });
-    }
-    Ok(rotated.into_inner())
-}
-
-/// Applies the rotations of a sweep to [`TURNED`] rows of their product, column by column.
-fn turn(rows: &mut [[f64; TURNED]], side: usize, angles: &[[f64; 2]]) {
-    let rotations = Rotations::new();
-    let n = rows.len().div_ceil(side);
-    let mut angles = angles.chunks_exact(side * side);
-    for sum in 0..2 * n - 1 {
-        for p in sum.saturating_sub(n - 1)..=sum / 2 {
-            let (q, angles) = (sum - p, angles.next().unwrap_or_default());
-            let last = rows.len().min((q + 1) * side);
-            for (i, angles) in angles.chunks_exact(side).enumerate() {
-                let p = p * side + i;
-                // Of a block with itself, the pairs above the diagonal.
-                let first = (q * side).max(p + 1);
-                if first < last {
-                    let (front, back) = rows[..last].split_at_mut(first);
-                    rotations.turn(&mut front[p], back, &angles[first - q * side..]);
-                }
-            }
-        }
-    }
-}
-
-struct Measure<'a> {
-    x: &'a [f64],
-    squares: &'a mut [f64],
-    norms: &'a mut [f64],
-}
-
-impl Kernel for Measure<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let columns = self.x.chunks_exact(self.x.len() / self.squares.len());
-        for ((x, square), norm) in columns.zip(self.squares).zip(self.norms) {
-            *square = dot(x, x);
-            *norm = square.sqrt();
-        }
-    }
-}
-
-/// Rotates each column of the first block with each of the second or, if there is no second, with
-/// each later one of the first. Returns true if any pair was rotated.
-struct Rotate<'a, 'b> {
-    rows: usize,
-    front: &'a mut Block<'b>,
-    back: Option<&'a mut Block<'b>>,
-    angles: &'a mut [[f64; 2]],
-}
-
-/// The most pairs whose angles are computed together.
-const TOGETHER: usize = 16;
-
-impl Kernel for Rotate<'_, '_> {
-    type Output = bool;
-    #[inline(always)]
-    fn run(self) -> bool {
-        let Rotate { rows, front, mut back, angles } = self;
-        let rotations = Rotations::new();
-        let (count, others) =
-            (front.norms.len(), back.as_ref().map_or(front.norms.len(), |back| back.norms.len()));
-        let row = angles.len().isqrt();
-        let some = (CACHED / rows).max(2);
-        let mut rotated = false;
-        for p_start in (0..count).step_by(some) {
-            let p_end = count.min(p_start + some);
-            for q_start in (if back.is_some() { 0 } else { p_start }..others).step_by(some) {
-                let q_end = others.min(q_start + some);
-                // Pairs with one sum share no column.
-                for sum in p_start + q_start..(p_end + q_end).saturating_sub(1) {
-                    let mut first = p_start.max((sum + 1).saturating_sub(q_end));
-                    let mut last = p_end.min(sum + 1 - q_start);
-                    if back.is_none() {
-                        last = last.min(sum.div_ceil(2));
-                    }
-                    while first < last {
-                        let (p, count) = (first, TOGETHER.min(last - first));
-                        let q = sum + 1 - p - count;
-                        let (left, right) = match &mut back {
-                            Some(back) => (front.part(p, count, rows), back.part(q, count, rows)),
-                            None => front.parts([p, q], count, rows),
-                        };
-                        let found = rotate(rotations, left, right);
-                        for (i, [c, s]) in found.into_iter().take(count).enumerate() {
-                            angles[(p + i) * row + sum - p - i] = [c, s];
-                            rotated |= c != 0.0;
-                        }
-                        first += count;
-                    }
-                }
-            }
-        }
-        rotated
-    }
-}
-
-impl Block<'_> {
-    /// Returns `count` columns from number `p` on.
-    #[inline(always)]
-    fn part(&mut self, p: usize, count: usize, rows: usize) -> Block<'_> {
-        Block {
-            x: &mut self.x[p * rows..][..count * rows],
-            squares: &mut self.squares[p..][..count],
-            norms: &mut self.norms[p..][..count],
-        }
-    }
-
-    /// Returns `count` columns from number `p` on, and as many from number `q` on.
-    #[inline(always)]
-    fn parts(&mut self, [p, q]: [usize; 2], count: usize, rows: usize) -> (Block<'_>, Block<'_>) {
-        let (x, later_x) = self.x.split_at_mut(q * rows);
-        let (squares, later_squares) = self.squares.split_at_mut(q);
-        let (norms, later_norms) = self.norms.split_at_mut(q);
-        (
-            Block {
-                x: &mut x[p * rows..][..count * rows],
-                squares: &mut squares[p..][..count],
-                norms: &mut norms[p..][..count],
-            },
-            Block {
-                x: &mut later_x[..count * rows],
-                squares: &mut later_squares[..count],
-                norms: &mut later_norms[..count],
-            },
-        )
-    }
-}
-
-/// Makes each column of the first block orthogonal to one of the second: the first to the last, and
-/// so on. Returns the cosine and the sine of each rotation, the cosine 0 if there was none.
-#[inline(always)]
-fn rotate(rotations: Rotations, front: Block<'_>, back: Block<'_>) -> [[f64; 2]; TOGETHER] {
-    let count = front.norms.len();
-    let blocks = blocks(front.x.len() / count);
-    let mut g = [0.0; TOGETHER];
-    rotations.dots(front.x, back.x, 0, &mut g[..count]);
-    if blocks > 1 {
-        let mut sums = [(); TOGETHER].map(|()| Accumulator::new());
-        for block in 0..blocks {
-            rotations.dots(front.x, back.x, block, &mut g[..count]);
-            sums.iter_mut().zip(g).for_each(|(sum, g)| sum.push(g));
-        }
-        g = sums.map(Accumulator::finish);
-    }
-    // The loops below have no constant length, or the compiler would unroll them without vectors.
-    let n = count.next_multiple_of(MULTIPLE);
-    let (mut squares, mut norms) = ([0.0; 2 * TOGETHER], [0.0; 2 * TOGETHER]);
-    for i in 0..count {
-        squares[i] = front.squares[i];
-        norms[i] = front.norms[i];
-        squares[n + i] = back.squares[count - 1 - i];
-        norms[n + i] = back.norms[count - 1 - i];
-    }
-    let (squares, norms) = (&mut squares[..2 * n], &mut norms[..2 * n]);
-    let ((a, b), (norm_a, norm_b)) = (squares.split_at(n), norms.split_at(n));
-    let (mut cos, mut sin) = ([0.0; TOGETHER], [0.0; TOGETHER]);
-    let outs = cos[..n].iter_mut().zip(&mut sin[..n]).zip(&g[..n]);
-    for ((((cos, sin), &g), (&a, &b)), (&norm_a, &norm_b)) in
-        outs.zip(a.iter().zip(b)).zip(norm_a.iter().zip(norm_b))
-    {
-        let z = (b - a) / (2.0 * g);
-        // If the square would overflow, the rotation is 1 / 2z.
-        let near = 1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt());
-        let t = if z.abs() > 1e150 { 0.5 / z } else { near };
-        let c = 1.0 / (1.0 + t * t).sqrt();
-        let orthogonal = (g == 0.0) | (g.abs() <= f64::EPSILON * (norm_a * norm_b));
-        *cos = if orthogonal { 0.0 } else { c };
-        *sin = c * t;
-    }
-    let mut angles = [[0.0; 2]; TOGETHER];
-    for i in 0..TOGETHER {
-        angles[i] = [cos[i], sin[i]];
-    }
-    let used = &angles[..count];
-    if blocks == 1 {
-        rotations.rotate(front.x, back.x, 0, used, squares.split_at_mut(n).into());
+    } else if m < n {
+        // The transpose by columns is the matrix by rows.
+        simd::dispatch(Scale { x, rows, step, out: a })
     } else {
-        let mut sums = [(); TOGETHER].map(|()| [Accumulator::new(), Accumulator::new()]);
-        let (mut p, mut q) = ([0.0; TOGETHER], [0.0; TOGETHER]);
-        for block in 0..blocks {
-            rotations.rotate(front.x, back.x, block, used, [&mut p, &mut q]);
-            for (sums, (p, q)) in sums.iter_mut().zip(p.into_iter().zip(q)) {
-                sums[0].push(p);
-                sums[1].push(q);
+        let x = &transposed(x, [m, n])?;
+        simd::dispatch(Scale { x, rows, step, out: a })
+    };
+    let (updates, sums) = columns.split_at_mut(2 * step);
+    let inner = k - 1;
+    let (right_taus, rights) = (&mut right_taus[..inner], &mut rights[..inner * inner]);
+    simd::dispatch(Bidiagonalize {
+        rows: side,
+        a,
+        rights,
+        left_taus,
+        right_taus,
+        diagonal,
+        above,
+        updates,
+        sums,
+        shares,
+    });
+    let (left_strips, right_strips) = strip.split_at_mut(strips[0] * k);
+    form([step, 0, k], a, left_taus, basis, left_strips);
+    form([inner, 1, k], rights, right_taus, basis, right_strips);
+    iterate(OP, diagonal, above, strip, strips[0])?;
+
+    let (left_strips, right_strips) = strip.split_at_mut(strips[0] * k);
+    for (j, value) in diagonal.iter_mut().enumerate() {
+        if *value < 0.0 {
+            for strip in right_strips.chunks_exact_mut(k) {
+                strip[j] = strip[j].map(|x| -x);
             }
         }
-        for (i, (sums, [c, _])) in sums.into_iter().zip(used).enumerate() {
-            if *c != 0.0 {
-                [squares[i], squares[n + i]] = sums.map(Accumulator::finish);
-            }
+        *value = value.abs();
+    }
+    let mut order: Vec<usize> = collected(OP, 0..k)?;
+    // Equal values keep the order of their columns; no value is NaN.
+    order.sort_unstable_by(|&a, &b| diagonal[b].total_cmp(&diagonal[a]).then(a.cmp(&b)));
+    for (s, &from) in s.iter_mut().zip(&order) {
+        *s = T::from_f64(diagonal[from] * scale).canonical();
+    }
+    let at_least = GRAIN.div_ceil(rows * W);
+    let at_least_left = if tall { together::<W>(rows, k) } else { at_least };
+    chunks_mut(left, rows).at_least(at_least_left).enumerate().for_each(|(i, tile)| {
+        let columns = &order[i * W..k.min((i + 1) * W)];
+        to_tile(left_strips, k, side, columns, tile);
+        if tall {
+            simd::dispatch(ApplyBack { rows, vectors, taus, tiles: tile });
         }
-    }
-    let (squares, norms) = (squares.as_chunks::<16>().0, norms.as_chunks_mut::<16>().0);
-    for (norms, squares) in norms.iter_mut().zip(squares) {
-        for i in 0..16 {
-            norms[i] = squares[i].sqrt();
-        }
-    }
-    let (squares, norms) = (squares.as_flattened(), norms.as_flattened());
-    for i in 0..count {
-        front.squares[i] = squares[i];
-        front.norms[i] = norms[i];
-        back.squares[count - 1 - i] = squares[n + i];
-        back.norms[count - 1 - i] = norms[n + i];
-    }
-    angles
-}
-
-/// Returns columns in the given order, and of each the first `rows` rows.
-fn pick(x: &[f64], rows: usize, order: &[usize]) -> Result<Columns> {
-    let stride = x.len() / order.len();
-    let mut new = Columns::zeros(OP, rows, order.len())?;
-    for (to, &from) in order.iter().enumerate() {
-        new.column_mut(to).copy_from_slice(&x[from * stride..][..rows]);
-    }
-    Ok(new)
-}
-
-/// Returns the columns of the product of the rotations in the given order.
-fn pick_turned(x: &[[f64; TURNED]], order: &[usize]) -> Result<Columns> {
-    let k = order.len();
-    let mut new = Columns::zeros(OP, k, k)?;
-    for (to, &from) in order.iter().enumerate() {
-        let rows = x.iter().skip(from).step_by(k);
-        for (out, x) in new.column_mut(to).chunks_mut(TURNED).zip(rows) {
-            out.copy_from_slice(&x[..out.len()]);
-        }
-    }
-    Ok(new)
-}
-
-/// Divides column `j` by its norm. If the norm is 0, replaces the column by one orthogonal to those
-/// before it.
-fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
-    if norm > 0.0 {
-        for x in x.column_mut(j) {
-            *x /= norm;
-        }
-        return Ok(());
-    }
-    let mut candidate: Vec<f64> = zeroed(OP, x.rows)?;
-    for unit in 0..x.rows {
-        candidate.fill(0.0);
-        candidate[unit] = 1.0;
-        let squares = simd::dispatch(Remainder { x, j, candidate: &mut candidate });
-        // For at least one unit vector, 1 / rows of its square remains.
-        if squares * 2.0 * x.rows as f64 >= 1.0 {
-            let norm = squares.sqrt();
-            for (to, value) in x.column_mut(j).iter_mut().zip(&candidate) {
-                *to = value / norm;
-            }
-            break;
-        }
+    });
+    chunks_mut(right, k).at_least(at_least).enumerate().for_each(|(i, tile)| {
+        to_tile(right_strips, k, k, &order[i * W..k.min((i + 1) * W)], tile);
+    });
+    let [left, right] = if m < n { [right, left] } else { [left, right] };
+    let tiles = chunks_mut(left, m).zip(chunks_mut(right, n)).at_least(at_least);
+    tiles.for_each(|(leading, other)| simd::dispatch(Orient { leading, other }));
+    for (tiles, rows, out) in [(&*left, m, u), (&*right, n, v)] {
+        let several = GRAIN.div_ceil(k);
+        chunks_mut(out, several * k).enumerate().for_each(|(i, out)| {
+            simd::dispatch(Write::<_, W, false> { tiles, rows, first: i * several, count: k, out });
+        });
     }
     Ok(())
 }
 
-/// Subtracts from a candidate its components along the columns before number `j`. Returns the
-/// square of the result.
-struct Remainder<'a> {
-    x: &'a Columns,
-    j: usize,
-    candidate: &'a mut [f64],
+/// Returns parts of the given lengths, each from a cache line on if there is room before it.
+fn split<const N: usize>(mut space: &mut [f64], lens: [usize; N]) -> [&mut [f64]; N] {
+    lens.map(|len| {
+        let rest = std::mem::take(&mut space);
+        let start = rest.as_ptr().align_offset(64).min(MULTIPLE);
+        let (part, rest) = rest[start..].split_at_mut(len);
+        space = rest;
+        part
+    })
 }
 
-impl Kernel for Remainder<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        let Remainder { x, j, candidate } = self;
-        // Runs twice: after one pass an error remains if little of the candidate is left.
-        for _ in 0..2 {
-            for before in 0..j {
-                let share = dot(x.column(before), candidate);
-                add_scaled(-share, x.column(before), candidate);
-            }
-        }
-        dot(candidate, candidate)
-    }
+/// Returns the columns of a matrix, one after the other.
+fn transposed<T: Float>(x: &[T], [m, n]: [usize; 2]) -> Result<Vec<T>> {
+    let mut out = filled(OP, x.len(), T::ZERO)?;
+    T::transpose(x, n, (m, n), &mut out, m);
+    Ok(out)
 }
 
-/// Returns true if the first element of largest magnitude is negative.
-struct LeadsNegative<'a>(&'a [f64]);
-
-impl Kernel for LeadsNegative<'_> {
-    type Output = bool;
-    #[inline(always)]
-    fn run(self) -> bool {
-        let largest = largest(self.0);
-        self.0.iter().find(|x| x.abs() == largest).is_some_and(|&x| x < 0.0)
+/// Forms a product of reflections in tiles of `rows` rows, and writes the strips of it behind `unit`
+/// rows and columns of the identity, `count` columns in all.
+fn form(
+    [rows, unit, count]: [usize; 3],
+    vectors: &[f64],
+    taus: &[f64],
+    tiles: &mut [[f64; W]],
+    strips: &mut [[f64; TURNED]],
+) {
+    let tiles = &mut tiles[..taus.len().div_ceil(W) * rows];
+    if rows > 0 {
+        let several = together::<W>(rows, taus.len());
+        chunks_mut(tiles, several * rows).enumerate().for_each(|(i, tiles)| {
+            simd::dispatch(Form { rows, first: i * several * W, vectors, taus, tiles });
+        });
     }
+    let (tiles, at_least) = (&*tiles, GRAIN.div_ceil(count * TURNED));
+    chunks_mut(strips, count).at_least(at_least).enumerate().for_each(|(i, strip)| {
+        to_strip(tiles, rows, unit, i, strip);
+    });
 }

@@ -2,8 +2,9 @@
 
 use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::linalg::{qr, svd};
+use samebits_cpu_kernels::linalg::{qr, svd as decompose};
 use samebits_numerics::reduce::dot_of;
+use test_support::svd;
 
 type Columns = Vec<Vec<f64>>;
 
@@ -72,66 +73,15 @@ fn written_qr<T: Float>(x: &[T], [m, n]: [usize; 2], count: usize) -> [Vec<T>; 2
     [rounded(&q, m), rounded(&a, count)]
 }
 
-/// Computes the decomposition as written, for matrices of full rank.
-fn written_svd<T: Float>(x: &[T], [m, n]: [usize; 2]) -> [Vec<T>; 3] {
-    let (mut u, s, mut v) = if m < n {
-        let transposed: Vec<T> = (0..n).flat_map(|j| x[j..].iter().step_by(n).copied()).collect();
-        let (v, s, u) = jacobi(&transposed, [n, m]);
-        (u, s, v)
-    } else {
-        jacobi(x, [m, n])
-    };
-    for (u, v) in u.iter_mut().zip(&mut v) {
-        let lead = u.iter().fold(0.0f64, |lead, x| if x.abs() > lead.abs() { *x } else { lead });
-        if lead < 0.0 {
-            u.iter_mut().chain(v).for_each(|x| *x = -*x);
-        }
-    }
-    let s = s.iter().map(|&s| T::from_f64(s).canonical()).collect();
-    [rounded(&u, m), s, rounded(&v, n)]
+/// Computes the decomposition as written.
+fn written_svd<T: Float>(x: &[T], size: [usize; 2]) -> [Vec<T>; 3] {
+    let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+    svd::written_svd(&x, size).map(|x| x.iter().map(|&x| T::from_f64(x).canonical()).collect())
 }
 
-fn jacobi<T: Float>(x: &[T], [_, n]: [usize; 2]) -> (Columns, Vec<f64>, Columns) {
-    let mut a = columns(x, n);
-    let mut v = identity(n, n);
-    let scale = power(&a.concat());
-    a.iter_mut().flatten().for_each(|x| *x /= scale);
-    for _ in 0..60 {
-        let mut rotated = false;
-        for (p, q) in (0..n).flat_map(|p| (p + 1..n).map(move |q| (p, q))) {
-            let [aa, bb, g] = [[p, p], [q, q], [p, q]].map(|[i, j]| dot(&a[i], &a[j]));
-            if g.abs() <= f64::EPSILON * (aa.sqrt() * bb.sqrt()) {
-                continue;
-            }
-            rotated = true;
-            let z = (bb - aa) / (2.0 * g);
-            let t = 1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt());
-            let c = 1.0 / (1.0 + t * t).sqrt();
-            let s = c * t;
-            for x in [&mut a, &mut v] {
-                for i in 0..x[p].len() {
-                    let (x_p, x_q) = (x[p][i], x[q][i]);
-                    x[p][i] = c.mul_add(x_p, -(s * x_q));
-                    x[q][i] = s.mul_add(x_p, c * x_q);
-                }
-            }
-        }
-        if !rotated {
-            break;
-        }
-    }
-    let mut order: Vec<(f64, usize)> =
-        a.iter().enumerate().map(|(j, x)| (dot(x, x).sqrt(), j)).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let unit = |&(norm, j): &(f64, usize)| a[j].iter().map(|x| x / norm).collect();
-    let u = order.iter().map(unit).collect();
-    let v = order.iter().map(|&(_, j)| v[j].clone()).collect();
-    (u, order.iter().map(|(norm, _)| norm * scale).collect(), v)
-}
-
-/// Shapes below, at and above the sizes of short columns, tiles, panels, a task's columns, blocks of
-/// columns, and blocks of a dot product.
-const SHAPES: [[usize; 2]; 24] = [
+/// Shapes below, at and above the sizes of short columns, tiles, strips, panels, a task's columns, groups
+/// of columns, blocks of a dot product, and the ratio from which `qr` comes before `svd`.
+const SHAPES: [[usize; 2]; 27] = [
     [1, 1],
     [5, 3],
     [3, 5],
@@ -156,6 +106,9 @@ const SHAPES: [[usize; 2]; 24] = [
     [110, 113],
     [300, 67],
     [5000, 4],
+    [16, 47],
+    [48, 16],
+    [4200, 17],
 ];
 
 fn check<T: Float>(seed: u64) {
@@ -174,12 +127,75 @@ fn check<T: Float>(seed: u64) {
         }
         let computed = everywhere(|| {
             let [mut u, mut s, mut v] = [m * k, k, n * k].map(|len| vec![unwritten; len]);
-            svd(&x, [m, n], &mut u, &mut s, &mut v).unwrap();
+            decompose(&x, [m, n], &mut u, &mut s, &mut v).unwrap();
             [u, s, v].map(|x| bits(&x))
         });
         let expected = written_svd(&x, [m, n]).map(|x| bits(&x));
         assert!(computed == expected, "svd of {m}x{n}");
     }
+}
+
+fn two_to(power: i64) -> f64 {
+    f64::from_bits(((1023 + power) as u64) << 52)
+}
+
+#[test]
+fn singular_values_of_any_matrix_are_the_written_ones() {
+    let mut random = Random(5);
+    for [m, n] in [[1, 3], [2, 2], [7, 6], [20, 33], [60, 17], [70, 66]] {
+        let normal: Vec<f64> = random.units(m * n);
+        let at = |f: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..m * n).map(|i| f(i / n, i % n)).collect()
+        };
+        let scaled = |f: &dyn Fn(usize, usize) -> f64| at(&|i, j| normal[i * n + j] * f(i, j));
+        for (kind, x) in [
+            ("zeros", at(&|_, _| -0.0)),
+            ("ones", at(&|_, _| 1.0)),
+            ("rank one", at(&|i, j| (i % 3 * (j % 2)) as f64)),
+            ("a permutation", at(&|i, j| f64::from(u8::from(j == (i + 1) % n)))),
+            ("a diagonal", at(&|i, j| if i == j { (i % 4) as f64 - 1.0 } else { 0.0 })),
+            (
+                "two diagonals",
+                at(&|i, j| if i == j { (i % 4) as f64 } else { f64::from(u8::from(i + 1 == j)) }),
+            ),
+            ("descending rows", scaled(&|i, _| two_to(-3 * i as i64))),
+            ("ascending rows", scaled(&|i, _| two_to(3 * i as i64))),
+            ("columns of any size", scaled(&|_, j| two_to((j * 377 % 2000) as i64 - 1000))),
+            (
+                "large and tiny elements",
+                scaled(&|i, j| if (i + j) % 2 == 0 { 1.0 } else { 1e-200 }),
+            ),
+            (
+                "zero rows and columns",
+                scaled(&|i, j| f64::from(u8::from(i % 5 != 3 && j % 4 != 2))),
+            ),
+            ("subnormal elements", scaled(&|_, _| 1e-310)),
+            ("large elements", scaled(&|_, _| 1e306)),
+        ] {
+            let k = m.min(n);
+            let computed = everywhere(|| {
+                let [mut u, mut s, mut v] = [m * k, k, n * k].map(|len| vec![f64::NAN; len]);
+                decompose(&x, [m, n], &mut u, &mut s, &mut v).unwrap();
+                [u, s, v].map(|x| bits(&x))
+            });
+            let expected = written_svd(&x, [m, n]);
+            assert!(expected.iter().flatten().all(|x| x.is_finite()), "svd of {m}x{n}, {kind}");
+            assert!(computed == expected.map(|x| bits(&x)), "svd of {m}x{n}, {kind}");
+        }
+    }
+}
+
+/// A matrix whose groups of columns several threads take.
+#[test]
+fn singular_values_of_a_large_matrix_are_the_written_ones() {
+    let [m, n] = [270, 300];
+    let x: Vec<f64> = Random(6).units(m * n);
+    let computed = everywhere(|| {
+        let [mut u, mut s, mut v] = [m * m, m, n * m].map(|len| vec![f64::NAN; len]);
+        decompose(&x, [m, n], &mut u, &mut s, &mut v).unwrap();
+        [u, s, v].map(|x| bits(&x))
+    });
+    assert!(computed == written_svd(&x, [m, n]).map(|x| bits(&x)));
 }
 
 #[test]

@@ -6,12 +6,16 @@ use crate::numbers::{Number, all_bits, mixed, plain, same_bits};
 use samebits_cuda_kernels::linalg::{qr, qr_grad, svd};
 use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::reduce::sum_by;
+use test_support::svd::written_svd;
 
 type Columns = Vec<Vec<f64>>;
 
 /// (matrices, rows, columns): tall, wide, empty, and more rows than a warp has lanes.
 const SHAPES: [[usize; 3]; 7] =
     [[2, 5, 3], [2, 3, 5], [1, 1, 1], [2, 45, 7], [1, 7, 45], [1, 4, 0], [2, 0, 3]];
+
+/// Matrices that are reduced to a triangle first, and more columns than a group has.
+const LARGER: [[usize; 3]; 3] = [[1, 50, 16], [1, 16, 48], [1, 40, 35]];
 
 fn dot(x: &[f64], y: &[f64]) -> f64 {
     sum_by(x.len(), |i| x[i] * y[i])
@@ -107,87 +111,9 @@ fn plain_qr_grad<T: Number>([grad_q, grad_r, q, r]: [&[T]; 4], [m, n]: [usize; 2
     rows(&x, m)
 }
 
-fn rotate(c: f64, s: f64, x: &mut Columns, p: usize, q: usize) {
-    for i in 0..x[p].len() {
-        let (a, b) = (x[p][i], x[q][i]);
-        (x[p][i], x[q][i]) = (c.mul_add(a, -(s * b)), s.mul_add(a, c * b));
-    }
-}
-
-fn plain_svd<T: Number>(x: &[T], [m, n]: [usize; 2]) -> [Vec<T>; 3] {
-    let (k, wide) = (m.min(n), m < n);
-    let mut left = columns(x, [m, n]);
-    if wide {
-        left = (0..m).map(|i| (0..n).map(|j| left[j][i]).collect()).collect();
-    }
-    let scale = scale_of(left.iter().flatten());
-    left.iter_mut().flatten().for_each(|x| *x /= scale);
-    let mut right = identity(k, k);
-    for _ in 0..60 {
-        let mut rotated = false;
-        for p in 0..k {
-            for q in p + 1..k {
-                let a = dot(&left[p], &left[p]);
-                let (b, g) = (dot(&left[q], &left[q]), dot(&left[p], &left[q]));
-                if g == 0.0 || g.abs() <= f64::EPSILON * (a.sqrt() * b.sqrt()) {
-                    continue;
-                }
-                rotated = true;
-                let z = (b - a) / (2.0 * g);
-                let t = if z.abs() > 1e150 {
-                    0.5 / z
-                } else {
-                    1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt())
-                };
-                let c = 1.0 / (1.0 + t * t).sqrt();
-                rotate(c, c * t, &mut left, p, q);
-                rotate(c, c * t, &mut right, p, q);
-            }
-        }
-        if !rotated {
-            break;
-        }
-    }
-    let norms: Vec<f64> = left.iter().map(|x| dot(x, x).sqrt()).collect();
-    let mut order: Vec<usize> = (0..k).collect();
-    order.sort_by(|&a, &b| norms[b].total_cmp(&norms[a]));
-    let mut done: Columns = Vec::new();
-    for &j in &order {
-        let column = if norms[j] > 0.0 {
-            left[j].iter().map(|x| x / norms[j]).collect()
-        } else {
-            complete(&done, left[j].len())
-        };
-        done.push(column);
-    }
-    let turned: Columns = order.iter().map(|&j| right[j].clone()).collect();
-    let (mut u, mut v) = if wide { (turned, done) } else { (done, turned) };
-    for (u, v) in u.iter_mut().zip(&mut v) {
-        let lead = u.iter().fold(0.0f64, |lead, &x| if x.abs() > lead.abs() { x } else { lead });
-        if lead < 0.0 {
-            u.iter_mut().chain(v).for_each(|x| *x = -*x);
-        }
-    }
-    let s = order.iter().map(|&j| T::from_f64(norms[j] * scale).canonical()).collect();
-    [rows(&u, m), s, rows(&v, n)]
-}
-
-/// Returns a column orthogonal to those before it, from the first unit vector that leaves enough.
-fn complete(done: &Columns, rows: usize) -> Vec<f64> {
-    for unit in 0..rows {
-        let mut y: Vec<f64> = (0..rows).map(|i| f64::from(u8::from(i == unit))).collect();
-        for _ in 0..2 {
-            for before in done {
-                let share = dot(before, &y);
-                add_scaled(-share, before, &mut y);
-            }
-        }
-        let squares = dot(&y, &y);
-        if squares * 2.0 * rows as f64 >= 1.0 {
-            return y.iter().map(|x| x / squares.sqrt()).collect();
-        }
-    }
-    unreachable!("some unit vector keeps enough")
+fn plain_svd<T: Number>(x: &[T], size: [usize; 2]) -> [Vec<T>; 3] {
+    let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+    written_svd(&x, size).map(|x| x.iter().map(|&x| T::from_f64(x).canonical()).collect())
 }
 
 /// Runs `plain` on each matrix and concatenates the results.
@@ -254,7 +180,7 @@ fn qr_of<T: Number>(device: &Device) -> Vec<u64> {
 
 fn svd_of<T: Number>(device: &Device) -> Vec<u64> {
     let mut all = Vec::new();
-    for [count, m, n] in SHAPES {
+    for [count, m, n] in SHAPES.into_iter().chain(LARGER) {
         for kind in 0..3 {
             let (mut source, size) = (Source::new((m * n + kind) as u64 + 5), m * n);
             let x: Vec<T> = match kind {
@@ -264,7 +190,7 @@ fn svd_of<T: Number>(device: &Device) -> Vec<u64> {
                     let x = T::broken(&mut source, count * size);
                     x.into_iter().map(|x| if x.is_finite() { x } else { T::ONE }).collect()
                 }
-                // Rank one, with zeros: singular values of 0 to be completed.
+                // Rank one, with zeros.
                 _ => (0..count * size)
                     .map(|i| T::from_f64(((i / n.max(1)) % 3 * (i % n.max(1) % 2)) as f64))
                     .collect(),

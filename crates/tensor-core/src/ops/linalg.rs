@@ -101,9 +101,9 @@ impl Op for QrGrad {
     }
 }
 
-/// The thin singular value decomposition `x = U · diag(S) · Vᵀ`, by one-sided Jacobi rotations
-/// in f64. Singular values descend; in each column of U the first element of largest magnitude
-/// is not negative.
+/// The thin singular value decomposition `x = U · diag(S) · Vᵀ`, by a bidiagonal matrix and implicit
+/// QR iteration in f64. Singular values descend; in each column of U the first element of largest
+/// magnitude is not negative.
 ///
 /// Returns U `[.., m, k]`, S `[.., k]` and V `[.., n, k]` with `k = min(m, n)`.
 #[derive(Clone, Debug)]

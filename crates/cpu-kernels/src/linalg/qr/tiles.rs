@@ -11,17 +11,17 @@ use crate::linalg::{dot, scale_of};
 
 /// The number of reflections applied to a column while it is in the cache. It changes no bit: every
 /// column gets all reflections in the same order.
-pub(super) const PANEL: usize = 32;
+pub(in crate::linalg) const PANEL: usize = 32;
 
 /// Finishes the tiles of one panel, whose first column has number `first`: the elements on and
 /// above the diagonal become those of R. Writes the vectors of the reflections, each with a 1
 /// before it, from the diagonal down.
-pub(super) struct Factor<'a, const W: usize> {
-    pub(super) rows: usize,
-    pub(super) first: usize,
-    pub(super) tiles: &'a mut [[f64; W]],
-    pub(super) vectors: &'a mut [f64],
-    pub(super) taus: &'a mut [f64],
+pub(in crate::linalg) struct Factor<'a, const W: usize> {
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) first: usize,
+    pub(in crate::linalg) tiles: &'a mut [[f64; W]],
+    pub(in crate::linalg) vectors: &'a mut [f64],
+    pub(in crate::linalg) taus: &'a mut [f64],
 }
 
 impl<const W: usize> Kernel for Factor<'_, W> {
@@ -55,12 +55,12 @@ impl<const W: usize> Kernel for Factor<'_, W> {
 }
 
 /// Applies the reflections from number `first` on to tiles, in ascending order.
-pub(super) struct Apply<'a, const W: usize> {
-    pub(super) rows: usize,
-    pub(super) first: usize,
-    pub(super) vectors: &'a [f64],
-    pub(super) taus: &'a [f64],
-    pub(super) tiles: &'a mut [[f64; W]],
+pub(in crate::linalg) struct Apply<'a, const W: usize> {
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) first: usize,
+    pub(in crate::linalg) vectors: &'a [f64],
+    pub(in crate::linalg) taus: &'a [f64],
+    pub(in crate::linalg) tiles: &'a mut [[f64; W]],
 }
 
 impl<const W: usize> Kernel for Apply<'_, W> {
@@ -111,12 +111,12 @@ fn apply<const W: usize>(
 
 /// Makes tiles of the identity, the first of which starts with column `first`, and applies all
 /// reflections in descending order.
-pub(super) struct Form<'a, const W: usize> {
-    pub(super) rows: usize,
-    pub(super) first: usize,
-    pub(super) vectors: &'a [f64],
-    pub(super) taus: &'a [f64],
-    pub(super) tiles: &'a mut [[f64; W]],
+pub(in crate::linalg) struct Form<'a, const W: usize> {
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) first: usize,
+    pub(in crate::linalg) vectors: &'a [f64],
+    pub(in crate::linalg) taus: &'a [f64],
+    pub(in crate::linalg) tiles: &'a mut [[f64; W]],
 }
 
 impl<const W: usize> Kernel for Form<'_, W> {
@@ -140,6 +140,30 @@ impl<const W: usize> Kernel for Form<'_, W> {
                     let vectors = &vectors[low * rows..high * rows];
                     form(passes, rows, [low, first], vectors, &taus[low..high], tile);
                 }
+            }
+        }
+    }
+}
+
+/// Applies all reflections to tiles, in descending order.
+pub(in crate::linalg) struct ApplyBack<'a, const W: usize> {
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) vectors: &'a [f64],
+    pub(in crate::linalg) taus: &'a [f64],
+    pub(in crate::linalg) tiles: &'a mut [[f64; W]],
+}
+
+impl<const W: usize> Kernel for ApplyBack<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ApplyBack { rows, vectors, taus, tiles } = self;
+        let passes = Passes::new();
+        for (panel, taus) in taus.chunks(PANEL).enumerate().rev() {
+            let low = panel * PANEL;
+            let vectors = &vectors[low * rows..][..taus.len() * rows];
+            for tile in tiles.chunks_exact_mut(rows) {
+                form(passes, rows, [low, 0], vectors, taus, tile);
             }
         }
     }
@@ -211,12 +235,12 @@ fn reflect<const W: usize>(
 
 /// Reads rows of `count` elements, from column `first` on, into tiles; columns beyond the last are
 /// zero.
-pub(super) struct Read<'a, T, const W: usize> {
-    pub(super) x: &'a [T],
-    pub(super) count: usize,
-    pub(super) rows: usize,
-    pub(super) first: usize,
-    pub(super) tiles: &'a mut [[f64; W]],
+pub(in crate::linalg) struct Read<'a, T, const W: usize> {
+    pub(in crate::linalg) x: &'a [T],
+    pub(in crate::linalg) count: usize,
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) first: usize,
+    pub(in crate::linalg) tiles: &'a mut [[f64; W]],
 }
 
 impl<T: Float, const W: usize> Kernel for Read<'_, T, W> {
@@ -246,12 +270,12 @@ impl<T: Float, const W: usize> Kernel for Read<'_, T, W> {
 
 /// Writes the rows from number `first` on of tiles to rows of `count` elements; if `UPPER`, with
 /// zeros below the diagonal.
-pub(super) struct Write<'a, T, const W: usize, const UPPER: bool> {
-    pub(super) tiles: &'a [[f64; W]],
-    pub(super) rows: usize,
-    pub(super) first: usize,
-    pub(super) count: usize,
-    pub(super) out: &'a mut [T],
+pub(in crate::linalg) struct Write<'a, T, const W: usize, const UPPER: bool> {
+    pub(in crate::linalg) tiles: &'a [[f64; W]],
+    pub(in crate::linalg) rows: usize,
+    pub(in crate::linalg) first: usize,
+    pub(in crate::linalg) count: usize,
+    pub(in crate::linalg) out: &'a mut [T],
 }
 
 impl<T: Float, const W: usize, const UPPER: bool> Kernel for Write<'_, T, W, UPPER> {
@@ -293,7 +317,7 @@ impl<T: Float, const W: usize, const UPPER: bool> Kernel for Write<'_, T, W, UPP
 /// Makes a column zero below its first element (the diagonal), and stores the vector of the
 /// reflection there. Returns the factor of the reflection.
 #[inline(always)]
-pub(super) fn reflection(column: &mut [f64]) -> f64 {
+pub(in crate::linalg) fn reflection(column: &mut [f64]) -> f64 {
     let scale = scale_of(column);
     for x in column.iter_mut() {
         *x /= scale;

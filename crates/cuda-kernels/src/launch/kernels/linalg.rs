@@ -28,7 +28,7 @@ kernels! {
         (write first: u64, read x: T, value n: usize);
     Portable Svd<T: Float> [f32 => "svd_f32", f64 => "svd_f64"]
         (
-            write u: T, write s: T, write v: T, write scratch: f64, write order: i64, read x: T,
-            value p: RawMatrix,
+            write u: T, write s: T, write v: T, write scratch: f64, write places: i64, read x: T,
+            value p: RawMatrix, value side: usize, value each: usize,
         );
 }
