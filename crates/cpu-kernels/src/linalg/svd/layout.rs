@@ -134,13 +134,14 @@ impl Kernel for Orient<'_> {
     #[inline(always)]
     fn run(self) {
         let Orient { leading, other } = self;
-        let (mut largest, mut leads) = ([0.0; W], [0.0; W]);
+        let mut leads = [0.0f64; W];
         for row in &*leading {
             for c in 0..W {
-                let larger = row[c].abs() > largest[c];
-                largest[c] = if larger { row[c].abs() } else { largest[c] };
-                leads[c] = if larger { row[c] } else { leads[c] };
+                leads[c] = if row[c].abs() > leads[c].abs() { row[c] } else { leads[c] };
             }
+        }
+        if leads.iter().all(|&lead| lead >= 0.0) {
+            return;
         }
         let signs = leads.map(|lead| if lead < 0.0 { -1.0 } else { 1.0 });
         for row in leading.iter_mut().chain(other) {
