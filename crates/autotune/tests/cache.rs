@@ -140,7 +140,7 @@ fn a_broken_or_foreign_file_is_ignored_with_one_warning_and_replaced() {
         String::new(),
         whole.replace("toy device", "another device"),
         whole.replace("format = 1", "format = 2"),
-        whole.replace("numerics = 1", "numerics = 9"),
+        whole.replace("numerics = 2", "numerics = 9"),
     ];
     for text in broken {
         std::fs::write(path, &text).unwrap();

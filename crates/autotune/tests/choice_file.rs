@@ -55,7 +55,7 @@ fn line_of(text: &str, part: &str) -> usize {
 const WHOLE: &str = r#"# Which algorithm runs which call. Recorded by a race; made to be read, reviewed and
 # pinned. To choose another algorithm, put the name of another candidate.
 format = 1
-numerics = 1
+numerics = 2
 device = "toy device"
 library = "toy library 1.0"
 
@@ -247,7 +247,7 @@ fn every_mistake_is_named_with_its_line() {
     // Old text, new text, a part of the line that the error names, words of the error.
     let cases = [
         ("format = 1", "format = 2", "format = 2", "format version 2, this program has 1"),
-        ("numerics = 1", "numerics = 7", "numerics = 7", "numerics version 7, this program has 1"),
+        ("numerics = 2", "numerics = 7", "numerics = 7", "numerics version 7, this program has 2"),
         ("\"toy device\"", "\"other\"", "device =", "recorded for device \"other\""),
         ("library 1.0", "library 2.0", "library =", "recorded for library \"toy library 2.0\""),
         ("algorithm = \"tiled\"", "algorithm = \"tilde\"", "\"tilde\"", "not among the candidates"),

@@ -354,7 +354,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
         [&good[..at], to.as_bytes(), &good[at + from.len()..]].concat()
     };
     write("version.safetensors", &edit(r#"\"version\":1"#, r#"\"version\":9"#));
-    write("numerics.safetensors", &edit(r#"numerics_version\":1"#, r#"numerics_version\":7"#));
+    write("numerics.safetensors", &edit(r#"numerics_version\":2"#, r#"numerics_version\":7"#));
     write("name.safetensors", &edit("model.conv1.bias", "model.conv1.bixs"));
     let before = run.files();
     for (file, text) in [
@@ -364,7 +364,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
         ("foreign.safetensors", "not a checkpoint of samebits"),
         ("flipped.safetensors", "damaged: the digest is"),
         ("version.safetensors", "version 9, but this program has 1"),
-        ("numerics.safetensors", "numerics version 7, but this program has 1"),
+        ("numerics.safetensors", "numerics version 7, but this program has 2"),
         ("name.safetensors", "damaged: the digest is"),
     ] {
         let (status, message) = run.refusal(&["--resume", file]);

@@ -61,7 +61,7 @@ proptest! {
         let path = folder.path().join("choices.toml");
         let keyed = toml::to_string(&key).unwrap();
         let text = format!(
-            "format = 1\nnumerics = 1\ndevice = \"d\"\nlibrary = \"l\"\n\
+            "format = 1\nnumerics = 2\ndevice = \"d\"\nlibrary = \"l\"\n\
              [[choice]]\nalgorithm = {name:?}\n[choice.key]\n{keyed}\n\
              [choice.candidates]\n{name:?} = {{ time_ns = 1, workspace = 0 }}\n\
              [end]\nchoices = 1\n"

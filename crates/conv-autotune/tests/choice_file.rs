@@ -51,7 +51,7 @@ fn reads(bytes: &[u8]) -> Result<(), TestCaseError> {
 
 const PIECES: [&str; 26] = [
     "format = 1\n",
-    "numerics = 1\n",
+    "numerics = 2\n",
     "device = \"a\"\nlibrary = \"b\"\n",
     "[[choice]]\n",
     "algorithm = \"direct\"\n",

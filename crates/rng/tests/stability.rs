@@ -75,7 +75,7 @@ fn words() {
     assert_eq!(found, expected);
 }
 
-/// Fixed within numerics version 1.
+/// Fixed within a numerics version; the same in 1 and 2.
 #[test]
 fn distributions() {
     let draw = draw();

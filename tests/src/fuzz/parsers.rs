@@ -502,7 +502,7 @@ fn checkpoints(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
 }
 
 const CHOICES: &str = r#"format = 1
-numerics = 1
+numerics = 2
 device = "a device"
 library = "a library"
 
