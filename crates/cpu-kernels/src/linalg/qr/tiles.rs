@@ -319,8 +319,10 @@ impl<T: Float, const W: usize, const UPPER: bool> Kernel for Write<'_, T, W, UPP
 #[inline(always)]
 pub(in crate::linalg) fn reflection(column: &mut [f64]) -> f64 {
     let scale = scale_of(column);
+    // The inverse of a power of two is exact.
+    let inverse = 1.0 / scale;
     for x in column.iter_mut() {
-        *x /= scale;
+        *x *= inverse;
     }
     let (head, tail) = column.split_first_mut().expect("k is less than the number of rows");
     let squares = dot(tail, tail);

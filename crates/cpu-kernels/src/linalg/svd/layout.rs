@@ -56,8 +56,10 @@ impl<T: Float> Kernel for ScaleTiles<'_, T> {
 #[inline(always)]
 fn divide(x: &mut [f64]) -> f64 {
     let scale = scale_of(x);
+    // The inverse of a power of two is exact.
+    let inverse = 1.0 / scale;
     for x in x {
-        *x /= scale;
+        *x *= inverse;
     }
     scale
 }
