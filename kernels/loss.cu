@@ -41,7 +41,7 @@ __device__ __forceinline__ T sb_class_max(u64 n, Element element) {
 }
 
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
-// which is the f64 tree rounded to f32. Where EXP, the exponential of that.
+// which is the f64 tree rounded to f32. Where EXP, exp(x - max) divided by that sum.
 template <bool COLUMNS, bool EXP, typename T>
 __device__ __forceinline__ void sb_softmax(T* out, const T* in, SbClasses p) {
     const u32 lanes = COLUMNS ? 1 : 32;
@@ -54,11 +54,10 @@ __device__ __forceinline__ void sb_softmax(T* out, const T* in, SbClasses p) {
     double sum = sb_class_sum<COLUMNS>(p.n, [=](u64 i) {
         return (double)sb_exp(x[i * inner] - max);
     });
-    T log_sum = sb_log((T)sum);
+    T of_sum = EXP ? (T)sum : sb_log((T)sum);
     for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         T shifted = x[i * inner] - max;
-        T log_y = sb_clean(shifted - log_sum);
-        out[first + i * inner] = EXP ? sb_exp(log_y) : log_y;
+        out[first + i * inner] = sb_clean(EXP ? sb_exp(shifted) / of_sum : shifted - of_sum);
     }
 }
 

@@ -11,6 +11,8 @@ mod gelu;
 pub(crate) mod halves;
 mod logits;
 
+use std::hint::select_unpredictable;
+
 use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
@@ -416,8 +418,9 @@ impl<T: Copy> Kernel for Selected<'_, T> {
         let out = out.iter_mut().zip(condition);
         match (a, b) {
             (Operand::Each(a), Operand::Each(b)) => {
+                // Of an `if` the compiler would make a gather of what is chosen.
                 for ((out, &c), (&a, &b)) in out.zip(a.iter().zip(b)) {
-                    *out = if c != 0 { a } else { b };
+                    *out = select_unpredictable(c != 0, a, b);
                 }
             }
             (Operand::Each(a), Operand::Splat(b)) => {

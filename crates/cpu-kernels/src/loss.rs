@@ -32,7 +32,8 @@ pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Resul
     forward(x, width, false, out)
 }
 
-/// Computes the exponentials of [`log_softmax`].
+/// Computes `exp(x − max) / Σ exp(x − max)` along each row, with the differences, exponentials and sums of
+/// [`log_softmax`].
 ///
 /// # Errors
 ///
@@ -338,18 +339,18 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             }
             T::exp_each(out, exps);
             reduce::rows(exps, width, |_| |x: T| x.into(), sums);
-            let logs = maxima;
-            logs_of(sums, logs);
             if exp {
-                let rows = exps.chunks_exact_mut(width).zip(out.chunks_exact(width));
-                for ((to, from), &log) in rows.zip(&*logs) {
-                    for (to, &from) in to.iter_mut().zip(from) {
-                        *to = (from - log).canonical();
+                let rows = exps.chunks_exact(width).zip(out.chunks_exact_mut(width));
+                for ((exps, out), &sum) in rows.zip(&*sums) {
+                    let sum = T::from_f64(sum);
+                    for (out, &exp) in out.iter_mut().zip(exps) {
+                        *out = (exp / sum).canonical();
                     }
                 }
-                T::exp_each(exps, out);
                 continue;
             }
+            let logs = maxima;
+            logs_of(sums, logs);
             for (out, &log) in out.chunks_exact_mut(width).zip(&*logs) {
                 for out in out {
                     *out = (*out - log).canonical();

@@ -41,7 +41,7 @@ pub fn log_softmax<T: Float>(
     Ok(out)
 }
 
-/// Computes the exponential of [`log_softmax`].
+/// Computes `exp(x − max) / Σ exp(x − max)`, with the differences, exponentials and sum of [`log_softmax`].
 ///
 /// # Shapes
 ///
@@ -49,7 +49,7 @@ pub fn log_softmax<T: Float>(
 ///
 /// # Determinism
 ///
-/// Portable: as [`log_softmax`]; for f32 the exponential is correctly rounded.
+/// Portable: as [`log_softmax`].
 ///
 /// # Errors
 ///

@@ -242,21 +242,11 @@ impl Layout {
 
     /// Returns the storage positions of the elements from index `first` on, in logical order.
     pub fn positions_from(&self, first: usize) -> Positions<'_> {
-        let left = self.numel().saturating_sub(first);
-        let mut index: PerDim = smallvec![0; self.rank()];
-        let mut next = self.offset;
-        if left > 0 {
-            let mut rest = first;
-            for dim in (0..self.rank()).rev() {
-                index[dim] = rest % self.shape[dim];
-                rest /= self.shape[dim];
-                // The stride of a dimension with one element may be any number, so it is not used.
-                if index[dim] > 0 {
-                    next += index[dim] * self.strides[dim];
-                }
-            }
-        }
-        Positions { layout: self, index, next, left }
+        let index: PerDim = smallvec![0; self.rank()];
+        let mut positions =
+            Positions { layout: self, index, next: self.offset, left: self.numel() };
+        positions.pass(first);
+        positions
     }
 
     /// Sets the offset of a layout without elements to 0: the old offset may lie outside its
@@ -285,6 +275,25 @@ pub struct Positions<'a> {
     left: usize,
 }
 
+impl Positions<'_> {
+    /// Passes over the next `n` positions.
+    fn pass(&mut self, n: usize) {
+        self.left = self.left.saturating_sub(n);
+        let mut steps = n;
+        for dim in (0..self.index.len()).rev() {
+            if steps == 0 || self.left == 0 {
+                break;
+            }
+            // The stride of a dimension with one element may be any number, but its index is 0.
+            let (size, stride) = (self.layout.shape[dim], self.layout.strides[dim]);
+            let (old, all) = (self.index[dim], self.index[dim] + steps);
+            self.index[dim] = all % size;
+            self.next = self.next - old * stride + self.index[dim] * stride;
+            steps = all / size;
+        }
+    }
+}
+
 impl Iterator for Positions<'_> {
     type Item = usize;
 
@@ -306,6 +315,11 @@ impl Iterator for Positions<'_> {
             self.index[dim] = 0;
         }
         Some(position)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<usize> {
+        self.pass(n);
+        self.next()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -435,6 +449,12 @@ mod tests {
             for first in 0..14 {
                 let rest: Vec<_> = layout.positions().skip(first).collect();
                 assert_eq!(layout.positions_from(first).collect::<Vec<_>>(), rest);
+                for start in 0..3 {
+                    let mut positions = layout.positions_from(start);
+                    assert_eq!(positions.nth(first), layout.positions().nth(start + first));
+                    let rest: Vec<_> = layout.positions().skip(start + first + 1).collect();
+                    assert_eq!(positions.collect::<Vec<_>>(), rest);
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::broadcast::sum;
 use super::elementwise::{
-    add, affine, compare, div, mul, neg, scalar_like, sub, times, weigh, where_,
+    add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, weigh, where_,
 };
 use super::full_like;
 use super::shape::reshape;
@@ -57,10 +57,10 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 
 /// Returns the gradient of [`log_softmax`] at `x`, which can be differentiated again.
 fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
-    sub(grad, &mul(&softmax(x, dim)?, &sum(grad, [dim], true)?)?)
+    sub(grad, &mul(&exp(&log_softmax(x, dim)?)?, &sum(grad, [dim], true)?)?)
 }
 
-/// Computes `exp(x) / Σ exp(x)` along `dim`, as the exponential of [`log_softmax`].
+/// Computes `exp(x − max) / Σ exp(x − max)` along `dim`.
 ///
 /// # Errors
 ///
@@ -79,8 +79,9 @@ pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
             let op = SoftmaxGrad { grad: grad.value().clone(), y: y.clone(), dim };
             return Ok(vec![Some(untracked(&op)?)]);
         }
-        let grad = mul(grad, &softmax(&saved, dim)?)?;
-        Ok(vec![Some(log_softmax_gradient(&grad, &saved, dim)?)])
+        let y = softmax(&saved, dim)?;
+        let grad = mul(grad, &y)?;
+        Ok(vec![Some(sub(&grad, &mul(&y, &sum(&grad, [dim], true)?)?)?)])
     }))
 }
 

@@ -1,5 +1,7 @@
 //! Compositions of elementwise operations, in one pass over memory.
 
+use std::hint::select_unpredictable;
+
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{CompareKind, Step, truth_values};
 
@@ -325,7 +327,8 @@ impl<T: Copy, F: Fn(T, T) -> bool> Kernel for Compared<'_, T, F> {
         let Compared { holds, values, out } = self;
         let [a, b, x, y] = values.map(|values| &values[..out.len()]);
         for i in 0..out.len() {
-            out[i] = if holds(a[i], b[i]) { x[i] } else { y[i] };
+            // Of an `if` the compiler would make a gather of what is chosen.
+            out[i] = select_unpredictable(holds(a[i], b[i]), x[i], y[i]);
         }
     }
 }

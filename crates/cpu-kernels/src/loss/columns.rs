@@ -5,7 +5,7 @@ use std::ops::Range;
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::geometry::Split;
 
 use super::{
@@ -128,10 +128,10 @@ fn by_tiles<T: Elementary, const N: usize>(
 fn large<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Result<()> {
     let Split { outer, size, inner } = split;
     let mut maxima = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
-    let mut logs = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
+    let mut of_sums = memory::filled(SOFTMAX, outer * inner, T::ZERO)?;
     let mut sums = memory::zeroed(SOFTMAX, inner)?;
-    let each = maxima.chunks_exact_mut(inner).zip(logs.chunks_exact_mut(inner));
-    for (x, (maxima, logs)) in x.chunks_exact(size * inner).zip(each) {
+    let each = maxima.chunks_exact_mut(inner).zip(of_sums.chunks_exact_mut(inner));
+    for (x, (maxima, of_sums)) in x.chunks_exact(size * inner).zip(each) {
         by_columns(size, maxima, |column, blocks, best| {
             if blocks == 1 {
                 simd::dispatch(Maxima { x, inner, column, block: 0, best });
@@ -156,14 +156,14 @@ fn large<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         sums_of(SOFTMAX, size, &mut sums, |column, block, out| {
             simd::dispatch(Exponentials { x, inner, column, block, maxima, out });
         })?;
-        parallel::pieces(logs, |start, logs| {
-            simd::dispatch(Logs { sums: &sums[start..][..logs.len()], logs })
+        parallel::pieces(of_sums, |start, out| {
+            simd::dispatch(OfSums { exp, sums: &sums[start..][..out.len()], out })
         });
     }
     in_rows(inner, out, |first, out| {
         let x = &x[first..][..out.len()];
-        let (maxima, logs) = (&maxima[..], &logs[..]);
-        simd::dispatch(Finish { exp, x, first, size, inner, maxima, logs, out });
+        let (maxima, of_sums) = (&maxima[..], &of_sums[..]);
+        simd::dispatch(Finish { exp, x, first, size, inner, maxima, of_sums, out });
     });
     Ok(())
 }
@@ -300,7 +300,7 @@ fn runs<T: Elementary, const N: usize>(
     all: [&[T]; N],
     mut f: impl FnMut(Range<usize>, [&[T]; N]),
 ) {
-    let mut repeated = [[T::ZERO; NARROW]; N];
+    let mut repeated = Aligned([[T::ZERO; NARROW]; N]);
     let mut done = 0;
     while done < count {
         let (row, column) = ((first + done) / inner, (first + done) % inner);
@@ -440,38 +440,47 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             });
             T::exp_each(out, exps);
             SlabSums { x: exps, size, inner, sums }.run();
-            let logs = best;
-            logs_of(sums, logs);
-            runs((0, x.len()), (size, inner), [&*logs], |at, [logs]| {
+            let of_sums = best;
+            rounded_or_logs(exp, sums, of_sums);
+            runs((0, x.len()), (size, inner), [&*of_sums], |at, [of_sums]| {
                 if exp {
-                    let rows = exps[at.clone()].iter_mut().zip(&out[at]);
-                    for ((to, &from), &log) in rows.zip(logs) {
-                        *to = (from - log).canonical();
+                    let rows = out[at.clone()].iter_mut().zip(&exps[at]);
+                    for ((out, &exp), &sum) in rows.zip(of_sums) {
+                        *out = (exp / sum).canonical();
                     }
                     return;
                 }
-                for (out, &log) in out[at].iter_mut().zip(logs) {
+                for (out, &log) in out[at].iter_mut().zip(of_sums) {
                     *out = (*out - log).canonical();
                 }
             });
-            if exp {
-                T::exp_each(exps, out);
-            }
         }
     }
 }
 
-/// Computes the logarithms of sums.
-struct Logs<'a, T> {
-    sums: &'a [f64],
-    logs: &'a mut [T],
+/// Rounds sums; unless `exp`, computes their logarithms.
+#[inline(always)]
+fn rounded_or_logs<T: Elementary>(exp: bool, sums: &[f64], out: &mut [T]) {
+    if !exp {
+        return logs_of(sums, out);
+    }
+    for (out, &sum) in out.iter_mut().zip(sums) {
+        *out = T::from_f64(sum);
+    }
 }
 
-impl<T: Elementary> Kernel for Logs<'_, T> {
+/// Computes [`rounded_or_logs`].
+struct OfSums<'a, T> {
+    exp: bool,
+    sums: &'a [f64],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for OfSums<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        logs_of(self.sums, self.logs);
+        rounded_or_logs(self.exp, self.sums, self.out);
     }
 }
 
@@ -572,8 +581,8 @@ impl<T: Elementary> Kernel for Plain<'_, T> {
     }
 }
 
-/// Computes `(x − maximum) − logarithm`, and if `exp` its exponential, from element `first` of the
-/// slabs on.
+/// Computes `(x − maximum) − logarithm`, or if `exp` the exponential of the difference, divided by the sum,
+/// from element `first` of the slabs on.
 struct Finish<'a, T> {
     exp: bool,
     x: &'a [T],
@@ -581,7 +590,8 @@ struct Finish<'a, T> {
     size: usize,
     inner: usize,
     maxima: &'a [T],
-    logs: &'a [T],
+    /// The sums if `exp`, and otherwise their logarithms.
+    of_sums: &'a [T],
     out: &'a mut [T],
 }
 
@@ -589,16 +599,27 @@ impl<T: Elementary> Kernel for Finish<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Finish { exp, x, first, size, inner, maxima, logs, out } = self;
-        runs((first, x.len()), (size, inner), [maxima, logs], |at, [best, logs]| {
-            let out = out[at.clone()].iter_mut().zip(&x[at]);
-            for ((out, &x), (&best, &log)) in out.zip(best.iter().zip(logs)) {
-                *out = ((x - best) - log).canonical();
+        let Finish { exp, x, first, size, inner, maxima, of_sums, out } = self;
+        if !exp {
+            runs((first, x.len()), (size, inner), [maxima, of_sums], |at, [best, logs]| {
+                let out = out[at.clone()].iter_mut().zip(&x[at]);
+                for ((out, &x), (&best, &log)) in out.zip(best.iter().zip(logs)) {
+                    *out = ((x - best) - log).canonical();
+                }
+            });
+            return;
+        }
+        runs((first, x.len()), (size, inner), [maxima], |at, [best]| {
+            for ((out, &x), &best) in out[at.clone()].iter_mut().zip(&x[at]).zip(best) {
+                *out = x - best;
             }
         });
-        if exp {
-            exponentiate(out);
-        }
+        exponentiate(out);
+        runs((first, x.len()), (size, inner), [of_sums], |at, [sums]| {
+            for (out, &sum) in out[at].iter_mut().zip(sums) {
+                *out = (*out / sum).canonical();
+            }
+        });
     }
 }
 

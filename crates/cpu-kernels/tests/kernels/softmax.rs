@@ -30,6 +30,7 @@ trait Float: samebits_tensor_core::Element + Canonical + PartialEq {
     fn of(x: f64) -> Self;
     fn wide(self) -> f64;
     fn sub(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
     fn fma(self, a: Self, b: Self) -> Self;
     fn exp(self) -> Self;
     fn log(self) -> Self;
@@ -48,6 +49,9 @@ macro_rules! float {
             }
             fn sub(self, other: $type) -> $type {
                 self - other
+            }
+            fn over(self, other: $type) -> $type {
+                self / other
             }
             fn fma(self, a: $type, b: $type) -> $type {
                 self.mul_add(a, b)
@@ -89,7 +93,7 @@ fn written<T: Float>(x: &[T], grad: &[T], [outer, size, inner]: [usize; 3]) -> [
         let total = T::of(sum_by(size, |k| grad[at(k)].wide()));
         let minus = T::of(-1.0).fma(total, T::of(-0.0));
         let product = |k: usize| {
-            let y = row[k].sub(most).sub(log).exp();
+            let y = row[k].sub(most).exp().over(T::of(sum)).canonical();
             (y, grad[at(k)].fma(y, T::of(-0.0)))
         };
         let total = T::of(sum_by(size, |k| product(k).1.wide()));

@@ -55,7 +55,7 @@ impl Op for LogSoftmaxGrad {
     }
 }
 
-/// The exponential of [`LogSoftmax`].
+/// `exp(x − max) / Σ exp(x − max)`, with the differences, exponentials and sum of [`LogSoftmax`].
 #[derive(Clone, Debug)]
 pub struct Softmax {
     /// The scores.
