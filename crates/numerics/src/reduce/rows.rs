@@ -2,6 +2,7 @@
 
 use super::tree::{Join, Product, Sum, block_of, halve, sum_of};
 use super::{BLOCK, LANES};
+use crate::simd::Aligned;
 
 /// The number of short rows whose terms are computed before any are added. Row by row, the terms
 /// would pass through memory between the two steps, and each row would wait for that.
@@ -110,7 +111,7 @@ fn rows_of<const L: usize, T: Copy, F: Fn(T) -> f64, J: Join>(
     join: J,
     out: &mut [f64],
 ) {
-    let mut lanes = [[J::IDENTITY; L]; TOGETHER];
+    let mut lanes = Aligned([[J::IDENTITY; L]; TOGETHER]);
     for (number, out) in out.chunks_mut(TOGETHER).enumerate() {
         let first = number * TOGETHER;
         for (r, lanes) in lanes[..out.len()].iter_mut().enumerate() {
@@ -131,8 +132,9 @@ fn rows_of<const L: usize, T: Copy, F: Fn(T) -> f64, J: Join>(
         for l in n..L {
             lanes.iter_mut().for_each(|lanes| lanes[l] = J::IDENTITY);
         }
-        for (out, &lanes) in out.iter_mut().zip(core::hint::black_box(&lanes)) {
-            *out = halve(lanes, join);
+        for (out, lanes) in out.iter_mut().zip(&*lanes) {
+            // Row by row, or the compiler would gather the same lane of many rows.
+            *out = halve(*core::hint::black_box(lanes), join);
         }
     }
 }
