@@ -572,9 +572,11 @@ __device__ __forceinline__ void sb_svd(T* u, T* s, T* v, const SbSvd& w, const T
 }
 
 // `scratch` holds for each matrix what SbSvd lists, one after the other.
+// Blocks have at most 512 threads, with 128 registers each.
 #define SB_SVD(NAME, T)                                                                 \
-    extern "C" __global__ void NAME(T* u, T* s, T* v, double* scratch, i64* places,     \
-                                    const T* x, SbMatrix p, u64 side, u64 each) {       \
+    extern "C" __launch_bounds__(512) __global__ void NAME(                             \
+        T* u, T* s, T* v, double* scratch, i64* places, const T* x, SbMatrix p, u64 side, \
+        u64 each) {                                                                     \
         SbSvd w;                                                                        \
         w.rows = p.m < p.n ? p.n : p.m;                                                 \
         w.k = p.k;                                                                      \
