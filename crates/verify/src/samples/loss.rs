@@ -14,10 +14,16 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
             let y = make.here(y);
             cases.add(format!("log_softmax {dtype} {dim}"), LogSoftmax { x: x.clone(), dim });
             let grad = make.normal(&[300, 67], dtype, 40);
-            cases.add(format!("log_softmax grad {dtype} {dim}"), LogSoftmaxGrad { grad, y, dim });
+            let of_log = LogSoftmaxGrad { grad: grad.clone(), y, dim };
+            cases.add(format!("log_softmax grad {dtype} {dim}"), of_log);
+            let y = dispatch(&Softmax { x: x.clone(), dim }).expect("a valid case");
+            let y = make.here(y);
+            cases.add(format!("softmax {dtype} {dim}"), Softmax { x: x.clone(), dim });
+            cases.add(format!("softmax grad {dtype} {dim}"), SoftmaxGrad { grad, y, dim });
         }
         let x = make.wild(&[30, 40], dtype, 41);
-        cases.add(format!("log_softmax {dtype} wild"), LogSoftmax { x, dim: 1 });
+        cases.add(format!("log_softmax {dtype} wild"), LogSoftmax { x: x.clone(), dim: 1 });
+        cases.add(format!("softmax {dtype} wild"), Softmax { x, dim: 1 });
     }
     for dtype in FLOATS {
         let target = make.indices(300, 67, 42);
