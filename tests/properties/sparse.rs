@@ -14,7 +14,7 @@ fn bits(x: &Tensor) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(cases(3))]
+    #![proptest_config(cases(4))]
 
     /// A sparse product has the bits of the dense one, for every order of the elements.
     #[test]
