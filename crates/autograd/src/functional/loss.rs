@@ -57,7 +57,12 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 
 /// Returns the gradient of [`log_softmax`] at `x`, which can be differentiated again.
 fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
-    sub(grad, &mul(&exp(&log_softmax(x, dim)?)?, &sum(grad, [dim], true)?)?)
+    minus_share(grad, &exp(&log_softmax(x, dim)?)?, dim)
+}
+
+/// Returns `grad − p · Σ grad`, with the sum along `dim`.
+fn minus_share(grad: &Tensor, p: &Tensor, dim: usize) -> Result<Tensor> {
+    sub(grad, &mul(p, &sum(grad, [dim], true)?)?)
 }
 
 /// Computes `exp(x − max) / Σ exp(x − max)` along `dim`.
@@ -80,8 +85,7 @@ pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
             return Ok(vec![Some(untracked(&op)?)]);
         }
         let y = softmax(&saved, dim)?;
-        let grad = mul(grad, &y)?;
-        Ok(vec![Some(sub(&grad, &mul(&y, &sum(&grad, [dim], true)?)?)?)])
+        Ok(vec![Some(minus_share(&mul(grad, &y)?, &y, dim)?)])
     }))
 }
 
