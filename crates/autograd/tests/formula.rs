@@ -133,6 +133,8 @@ fn broadcast_shapes() -> Vec<[Vec<usize>; 3]> {
         [vec![5, 1, 70], vec![5, 33, 70], vec![70]],
         [vec![], vec![9000, 3], vec![9000, 1]],
         [vec![4, 1], vec![1, 6], vec![]],
+        [vec![7, 300], vec![7, 300], vec![1]],
+        [vec![2, 3, 40], vec![40], vec![2, 1, 1]],
     ]
 }
 

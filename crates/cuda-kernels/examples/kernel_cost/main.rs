@@ -134,12 +134,24 @@ impl Run {
 
     /// Returns indices of which the low ones are far more likely, like the words of a text.
     fn skewed(&self, count: usize, bound: usize) -> Result<Buffer<i64>, Box<dyn Error>> {
-        let mut shares = vec![0f64; count];
-        Generator::new(3).fill_uniform_f64(&mut shares, 0.0, 1.0)?;
-        let index = |u: f64| (u * u * u * u * bound as f64) as i64;
-        let values: Vec<i64> = shares.into_iter().map(index).collect();
+        let index = |share: f64| (share * bound as f64) as i64;
+        let values: Vec<i64> = skewed_shares(count)?.into_iter().map(index).collect();
         Ok(self.device.upload(&values)?)
     }
+
+    /// Returns `count` coordinates of a sampling grid, most of them near the first corner.
+    fn crowded(&self, count: usize) -> Result<Buffer<f32>, Box<dyn Error>> {
+        let coordinate = |share: f64| (2.0 * share - 1.0) as f32;
+        let values: Vec<f32> = skewed_shares(count)?.into_iter().map(coordinate).collect();
+        Ok(self.device.upload(&values)?)
+    }
+}
+
+/// Returns numbers from 0 to 1 of which the small ones are far more likely.
+fn skewed_shares(count: usize) -> Result<Vec<f64>, Box<dyn Error>> {
+    let mut shares = vec![0f64; count];
+    Generator::new(3).fill_uniform_f64(&mut shares, 0.0, 1.0)?;
+    Ok(shares.into_iter().map(|u| u * u * u * u).collect())
 }
 
 fn cases() -> Vec<Case> {

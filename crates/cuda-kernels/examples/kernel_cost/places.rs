@@ -282,7 +282,7 @@ pub(crate) fn windows() -> Vec<Case> {
             IMAGES * 8 + 16 * 56 * 56 * 8,
             ONE,
             |run, channels, _| {
-                let sampling = sampling(channels)?;
+                let sampling = sampling(channels, 56)?;
                 let (x, grid) = (run.floats(channels * 56 * 56)?, run.floats(2 * 56 * 56)?);
                 run.begin()?;
                 grid_sample(&run.device, &sampling, &x, &grid)?;
@@ -297,7 +297,7 @@ pub(crate) fn windows() -> Vec<Case> {
             IMAGES * 8 + 16 * 56 * 56 * 8,
             BOTH,
             |run, channels, variant| {
-                let sampling = sampling(channels)?;
+                let sampling = sampling(channels, 56)?;
                 let (grad, grid) = (run.floats(channels * 56 * 56)?, run.floats(2 * 56 * 56)?);
                 run.begin()?;
                 grid_sample_input_grad(&run.device, &sampling, &grad, &grid, variant)?;
@@ -305,6 +305,21 @@ pub(crate) fn windows() -> Vec<Case> {
             },
         )
         .times(16, 1),
+        case(
+            "grid_sample input grad, 1M points, skewed",
+            M / 56,
+            [512, 1024],
+            M * (8 + 4 * 4) + 4 * 56 * 56 * 4,
+            BOTH,
+            |run, rows, variant| {
+                let points = rows * 56;
+                let (grad, grid) = (run.floats(4 * points)?, run.crowded(2 * points)?);
+                run.begin()?;
+                let sampling = sampling(4, rows)?;
+                grid_sample_input_grad(&run.device, &sampling, &grad, &grid, variant)?;
+                Ok(())
+            },
+        ),
     ]
 }
 
@@ -313,8 +328,9 @@ fn doubled(planes: usize) -> Result<Resize, Box<dyn Error>> {
     Ok(Resize::new("interpolate", &[1, planes, 56, 56], &[112, 112], &[None, None], mode)?)
 }
 
-fn sampling(channels: usize) -> Result<Sampling, Box<dyn Error>> {
+/// Samples an image of 56 x 56 at `rows` of 56 points.
+fn sampling(channels: usize, rows: usize) -> Result<Sampling, Box<dyn Error>> {
     let params =
         GridParams { mode: GridMode::Linear, padding: GridPadding::Zeros, align_corners: false };
-    Ok(Sampling::new("grid_sample", &[1, channels, 56, 56], &[1, 56, 56, 2], params)?)
+    Ok(Sampling::new("grid_sample", &[1, channels, 56, 56], &[1, rows, 56, 2], params)?)
 }

@@ -1,12 +1,14 @@
 //! Functions that are compositions of elementwise operations, computed in one pass each way.
 
+use samebits_tensor_core::layout::{PerDim, broadcast};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, Formula, Step, UnaryKind};
-use samebits_tensor_core::{Result, Tensor as Value};
+use samebits_tensor_core::{Op, Result, Tensor as Value};
 
 use super::{
     abs, add, affine, div, exp, expm1, log, log1p, maximum, minimum, mul, neg, relation,
     scalar_like, sqrt, square, sub, wanted, where_,
 };
+use crate::functional::broadcast::sum_to;
 use crate::tensor::is_wanted;
 use crate::{Tensor, untracked};
 
@@ -56,24 +58,29 @@ fn computed(inputs: &[&Tensor], used: &Used) -> Result<Tensor> {
     let Some(first) = inputs.first() else { return composed(&inputs, &used.steps) };
     let is_one_type = inputs.iter().all(|x| x.dtype() == first.dtype());
     let is_one_shape = inputs.iter().all(|x| x.shape() == first.shape());
-    let has_room = inputs.len() < Formula::MOST_INPUTS;
-    let is_recorded = is_wanted(&inputs);
-    // The gradients of broadcast values are sums over their shapes between the steps.
-    if !is_one_type || !first.dtype().is_float() || is_recorded && !(is_one_shape && has_room) {
+    let has_gradients =
+        || inputs.len() < Formula::MOST_INPUTS && (is_one_shape || used.steps.sum_last(&inputs));
+    if !is_one_type || !first.dtype().is_float() || is_wanted(&inputs) && !has_gradients() {
         return composed(&inputs, &used.steps);
     }
     let values = inputs.iter().map(|input| input.value().clone()).collect();
     let value = untracked(&Formula { inputs: values, steps: used.steps.steps.clone() })?;
-    if !is_recorded {
+    if !is_wanted(&inputs) {
         return Ok(value);
     }
     let saved: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let steps = used.steps.clone();
     Ok(Tensor::computed(value.into(), &inputs, move |grad| {
         let all: Vec<&Tensor> = saved.iter().chain([grad]).collect();
-        let of = |(i, input): (usize, &Tensor)| match steps.gradient(i) {
-            Some(gradient) => wanted(input, || computed(&all, &gradient)),
-            None => Ok(None),
+        let of = |(i, input): (usize, &Tensor)| {
+            let is_whole = input.shape() == grad.shape();
+            // What is subtracted, or divides, negates the sum of its gradients.
+            let negates = !is_whole && steps.negate(i);
+            let Some(gradient) = steps.gradient(i, negates) else { return Ok(None) };
+            wanted(input, || {
+                let sum = sum_to(&computed(&all, &gradient)?, input.shape())?;
+                if negates { neg(&sum) } else { Ok(sum) }
+            })
         };
         saved.iter().enumerate().map(of).collect()
     }))
@@ -252,9 +259,42 @@ impl Steps {
         Used { inputs, steps }
     }
 
+    /// Returns true if the gradients of the functions of the steps are added up over broadcast
+    /// dimensions at the inputs alone, and once for each: all other values have the shape of the result.
+    fn sum_last(&self, inputs: &[&Tensor]) -> bool {
+        let mut shapes: Vec<PerDim> = inputs.iter().map(|x| x.shape().into()).collect();
+        let mut reads = vec![0; inputs.len() + self.steps.len()];
+        for step in &self.steps {
+            let mut shape = PerDim::new();
+            for x in step.arguments() {
+                reads[x] += 1;
+                match broadcast(Formula::NAME, &shape, &shapes[x]) {
+                    Ok(wider) => shape = wider,
+                    Err(_) => return false,
+                }
+            }
+            shapes.push(shape);
+        }
+        let (of_inputs, of_steps) = shapes.split_at(inputs.len());
+        let Some(whole) = of_steps.last() else { return false };
+        let is_number = |step: &Step| matches!(step, Step::Number(_));
+        of_steps.iter().zip(&self.steps).all(|(shape, step)| shape == whole || is_number(step))
+            && of_inputs.iter().zip(reads).all(|(shape, reads)| shape == whole || reads == 1)
+    }
+
+    /// Returns true if a step subtracts an input, or divides by it.
+    fn negate(&self, input: usize) -> bool {
+        let negates = |step: &Step| match *step {
+            Step::Binary(BinaryKind::Sub | BinaryKind::Div, _, b) => b == input,
+            _ => false,
+        };
+        self.steps.iter().any(negates)
+    }
+
     /// Returns the steps of the gradient of an input, in the order of a backward pass through these
-    /// steps; none if the input is only compared. The gradient of the result is one more input.
-    fn gradient(&self, input: usize) -> Option<Used> {
+    /// steps, without the negation at their end if it is left to the caller; none if the input is only
+    /// compared. The gradient of the result is one more input.
+    fn gradient(&self, input: usize, without_negation: bool) -> Option<Used> {
         let inputs = self.inputs;
         let moved = |x: usize| if x < inputs { x } else { x + 1 };
         let steps = self.steps.iter().map(|step| step.renumbered(moved)).collect();
@@ -280,7 +320,14 @@ impl Steps {
                 }
             }
         }
-        grads[input].map(|result| all.used_for(result))
+        let mut result = grads[input]?;
+        if without_negation
+            && let Some(&Step::Unary(UnaryKind::Neg, x)) =
+                result.0.checked_sub(all.inputs).and_then(|step| all.steps.get(step))
+        {
+            result = Symbol(x);
+        }
+        Some(all.used_for(result))
     }
 
     /// Writes what the arguments of a step get of the gradient of its value.
