@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod abreast;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

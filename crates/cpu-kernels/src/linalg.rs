@@ -10,7 +10,7 @@
 mod qr;
 mod svd;
 
-pub use qr::{qr, qr_backward};
+pub use qr::{qr, qr_backward, qr_batched};
 pub use svd::svd;
 
 use samebits_numerics::reduce::{self, LANES};
@@ -99,7 +99,12 @@ impl<T: Float> Kernel for Round<'_, T> {
 /// Division by it is exact and keeps squares in range.
 #[inline(always)]
 fn scale_of(x: &[f64]) -> f64 {
-    let largest = largest(x);
+    scale_of_largest(largest(x))
+}
+
+/// Returns the power of two at or below a magnitude, or 1 if that is zero or not finite.
+#[inline(always)]
+fn scale_of_largest(largest: f64) -> f64 {
     if largest == 0.0 || !largest.is_finite() {
         return 1.0;
     }

@@ -408,7 +408,12 @@ impl<I: Items> Shared<I> {
 
     /// Calls `run` for parts that together are all items.
     fn parts(self, run: &(dyn Fn(I) + Sync)) {
-        let splits = threads().max(self.items.count() / self.at_most.max(1));
+        let threads = threads();
+        // A caller outside the pool would wait while its only thread wakes up and works.
+        if threads == 1 {
+            return run(self.items);
+        }
+        let splits = threads.max(self.items.count() / self.at_most.max(1));
         split(self.items, false, Splits { left: splits, at_least: self.at_least.max(1) }, run);
     }
 

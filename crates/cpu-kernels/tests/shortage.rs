@@ -117,6 +117,10 @@ fn every_kernel_reports_a_shortage() {
         let (mut q, mut r) = (vec![0.0; 15], vec![0.0; 9]);
         linalg::qr(&ones[..15], [5, 3], 3, &mut q, &mut r).map(|()| q)
     });
+    short("qr: ", || {
+        let (mut q, mut r) = (vec![0.0; 160], vec![0.0; 128]);
+        linalg::qr_batched(&[1.0; 160], [8, 5, 4], 4, &mut q, &mut r).map(|()| q)
+    });
     short("svd: ", || {
         let (mut u, mut s, mut v) = (vec![0.0; 15], [0.0; 3], [0.0; 9]);
         linalg::svd(&ones[..15], [5, 3], &mut u, &mut s, &mut v).map(|()| u)

@@ -52,6 +52,11 @@ unsafe impl Vector for F32x8 {
         Self(unsafe { _mm256_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_div_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         // SAFETY: the caller has AVX.
         Self(unsafe { _mm256_add_ps(self.0, other.0) })
@@ -105,6 +110,11 @@ unsafe impl Vector for F64x4 {
     unsafe fn mul(self, other: Self) -> Self {
         // SAFETY: the caller has AVX.
         Self(unsafe { _mm256_mul_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_div_pd(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {

@@ -53,6 +53,11 @@ unsafe impl Vector for F32x16 {
         Self(unsafe { _mm512_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_div_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
         // SAFETY: the caller has AVX-512F.
         Self(unsafe { _mm512_add_ps(self.0, other.0) })
@@ -106,6 +111,11 @@ unsafe impl Vector for F64x8 {
     unsafe fn mul(self, other: Self) -> Self {
         // SAFETY: the caller has AVX-512F.
         Self(unsafe { _mm512_mul_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_div_pd(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {

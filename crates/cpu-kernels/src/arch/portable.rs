@@ -59,6 +59,10 @@ macro_rules! array_vector {
                 Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
             }
             #[inline(always)]
+            unsafe fn div(self, other: Self) -> Self {
+                Self(std::array::from_fn(|i| self.0[i] / other.0[i]))
+            }
+            #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
                 Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
             }

@@ -25,6 +25,8 @@ pub(super) unsafe trait Vector: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// Returns the lane-wise product, rounded once.
     unsafe fn mul(self, other: Self) -> Self;
+    /// Returns the lane-wise quotient, rounded once.
+    unsafe fn div(self, other: Self) -> Self;
     /// Returns the lane-wise sum, rounded once.
     unsafe fn add(self, other: Self) -> Self;
     /// Prefetches the cache line of `at`; any address is allowed.

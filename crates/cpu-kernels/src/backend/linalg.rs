@@ -40,14 +40,7 @@ fn qr<T: Element>(
     let columns = shape_q[shape_q.len() - 1];
     let x = x.as_slice::<T>()?;
     let (mut q, mut r) = (scratch::<T>(shape_q)?, scratch::<T>(shape_r)?);
-    let work = x.len().saturating_mul(m.min(n)).saturating_add(q.numel());
-    let outs = [
-        (q.as_mut_slice()?, m.saturating_mul(columns)),
-        (r.as_mut_slice()?, columns.saturating_mul(n)),
-    ];
-    try_parts(Qr::NAME, count, work, outs, |i, [q, r]| {
-        linalg::qr(&x[i * m * n..][..m * n], [m, n], columns, q, r)
-    })?;
+    linalg::qr_batched(x, [count, m, n], columns, q.as_mut_slice()?, r.as_mut_slice()?)?;
     Ok((q, r))
 }
 

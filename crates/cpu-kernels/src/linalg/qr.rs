@@ -1,5 +1,6 @@
 //! The QR decomposition by Householder reflections.
 
+mod abreast;
 pub(super) mod tiles;
 
 use samebits_numerics::fpenv;
@@ -8,9 +9,11 @@ use samebits_numerics::simd::{self, Kernel};
 
 use super::{Columns, add_scaled, dot};
 use crate::Float;
+use crate::arch::abreast::MATRICES;
 use crate::error::{Result, expect_len};
 use crate::memory::{collected, scratch, volume, zeroed};
-use crate::parallel::chunks_mut;
+use crate::parallel::{chunks_mut, try_parts};
+use abreast::Decompose;
 use tiles::{Apply, Factor, Form, PANEL, Read, Write, reflection};
 
 const OP: &str = "qr";
@@ -61,6 +64,68 @@ pub fn qr<T: Float>(
         (1..=BLOCK, 8..) => by_tiles::<T, 8>(x, [m, n], columns, [q, r]),
         _ => by_columns(x, [m, n], columns, [q, r]),
     })
+}
+
+/// Does what [`qr`] does for each of `count` matrices, which lie one after the other in each slice.
+///
+/// Matrices that are not large are decomposed [`MATRICES`] at a time, each in a lane of its own.
+///
+/// # Shapes
+///
+/// `x` is (count, m, n), `q` (count, m, columns), `r` (count, columns, n), row-major.
+///
+/// # Determinism
+///
+/// Portable: see the [module](super).
+///
+/// # Errors
+///
+/// As [`qr`].
+pub fn qr_batched<T: Float>(
+    x: &[T],
+    [count, m, n]: [usize; 3],
+    columns: usize,
+    q: &mut [T],
+    r: &mut [T],
+) -> Result<()> {
+    let [size, size_q, size_r] = [[m, n], [m, columns], [columns, n]].map(|size| volume(OP, &size));
+    let [size, size_q, size_r] = [size?, size_q?, size_r?];
+    expect_len(OP, "the matrices", x.len(), volume(OP, &[count, size])?)?;
+    expect_len(OP, "q", q.len(), volume(OP, &[count, size_q])?)?;
+    expect_len(OP, "r", r.len(), volume(OP, &[count, size_r])?)?;
+    let together = abreast::together(count, [m, n], columns);
+    let (x, rest) = x.split_at(together * size);
+    let (q, rest_q) = q.split_at_mut(together * size_q);
+    let (r, rest_r) = r.split_at_mut(together * size_r);
+    if together > 0 {
+        let qs = chunks_mut(q, MATRICES * size_q);
+        let rs = chunks_mut(r, MATRICES * size_r);
+        let several = (GRAIN / (MATRICES * size * m.min(n))).max(1);
+        qs.zip(rs).at_least(several).enumerate().try_for_each(|(i, (q, r))| {
+            let x = &x[i * MATRICES * size..][..q.len() / size_q * size];
+            decompose_abreast(x, [m, n], columns, [q, r])
+        })?;
+    }
+    let work = rest.len().saturating_mul(m.min(n)).saturating_add(rest_q.len());
+    let outs = [(rest_q, size_q), (rest_r, size_r)];
+    try_parts(OP, count - together, work, outs, |i, [q, r]| {
+        qr(&rest[i * size..][..size], [m, n], columns, q, r)
+    })
+}
+
+/// Decomposes up to [`MATRICES`] matrices together.
+fn decompose_abreast<T: Float>(
+    x: &[T],
+    size: [usize; 2],
+    columns: usize,
+    [q, r]: [&mut [T]; 2],
+) -> Result<()> {
+    let mut space = scratch::<f64>(OP, (abreast::space(size, columns) + 1) * MATRICES)?;
+    let space = aligned(space.as_mut_slice());
+    let mut rows = scratch::<T>(OP, abreast::rows(size[1].max(columns)) * MATRICES)?;
+    let rows = rows.as_mut_slice::<T>().as_chunks_mut().0;
+    simd::dispatch(Decompose { x, size, columns, q, r, space, rows });
+    Ok(())
 }
 
 /// The most rows of tiles of 16 columns, which should fit the first-level cache.

@@ -2,7 +2,7 @@
 
 use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::linalg::{qr, svd as decompose};
+use samebits_cpu_kernels::linalg::{qr, qr_batched, svd as decompose};
 use samebits_numerics::reduce::dot_of;
 use test_support::svd;
 
@@ -24,13 +24,13 @@ fn rounded<T: Float>(columns: &Columns, rows: usize) -> Vec<T> {
     (0..rows).flat_map(|i| columns.iter().map(move |x| T::from_f64(x[i]).canonical())).collect()
 }
 
-/// Returns the power of two at or below the largest magnitude.
+/// Returns the power of two at or below the largest magnitude; of subnormal ones the smallest normal one.
 fn power(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
     if largest == 0.0 || largest.is_infinite() {
         1.0
     } else {
-        f64::from_bits(largest.to_bits() >> 52 << 52)
+        f64::from_bits(largest.to_bits() >> 52 << 52).max(f64::MIN_POSITIVE)
     }
 }
 
@@ -219,6 +219,75 @@ fn matrices_that_are_not_finite_are_decomposed_as_written() {
             assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n} with {value}");
         }
     }
+}
+
+/// Numbers of matrices that fill the lanes of vectors, or do not, or are too few; shapes below, at and
+/// above the sizes of groups of columns, rows of the tree's steps, and pieces that are transposed.
+fn check_batches<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    for (count, [m, n]) in [
+        (8, [1, 1]),
+        (5, [1, 6]),
+        (7, [6, 1]),
+        (8, [4, 4]),
+        (9, [5, 7]),
+        (13, [9, 5]),
+        (12, [16, 9]),
+        (16, [17, 6]),
+        (6, [33, 12]),
+        (21, [34, 3]),
+        (8, [65, 8]),
+        (8, [8, 70]),
+        (6, [300, 5]),
+        (16, [40, 41]),
+        (40, [128, 36]),
+        (3, [20, 6]),
+        (8, [4096, 2]),
+        (8, [4097, 2]),
+    ] {
+        let mut x: Vec<T> = random.units(count * m * n);
+        // Matrices of equal rows, zeros, zeros below the diagonal, and broken ones among the others.
+        for (i, x) in x.chunks_exact_mut(m * n).enumerate() {
+            match random.below(9) {
+                0 => (n..m * n).for_each(|at| x[at] = x[at % n]),
+                1 => x.fill(T::from_f64(-0.0)),
+                2 => x.iter_mut().skip(n).for_each(|x| *x = T::from_f64(-0.0)),
+                3 => x[random.below(m * n)] = T::from_f64([f64::NAN, f64::INFINITY][i % 2]),
+                4 => x.iter_mut().step_by(3).for_each(|x| *x = T::from_f64(-0.0)),
+                _ => {}
+            }
+        }
+        let (k, unwritten) = (m.min(n), T::from_f64(7.0));
+        for columns in [k, if m > 400 { k } else { m }] {
+            let each = x.chunks_exact(m * n).map(|x| written_qr(x, [m, n], columns));
+            let (q, r): (Vec<_>, Vec<_>) = each.map(|[q, r]| (q, r)).unzip();
+            let computed = everywhere(|| {
+                let [mut q, mut r] =
+                    [m * columns, columns * n].map(|len| vec![unwritten; count * len]);
+                qr_batched(&x, [count, m, n], columns, &mut q, &mut r).unwrap();
+                [bits(&q), bits(&r)]
+            });
+            let expected = [bits(&q.concat()), bits(&r.concat())];
+            assert!(computed == expected, "qr of {count} of {m}x{n}, {columns} columns");
+        }
+    }
+}
+
+#[test]
+fn batches_are_decomposed_as_written() {
+    check_batches::<f32>(7);
+    check_batches::<f64>(8);
+}
+
+#[test]
+fn empty_batches_are_decomposed() {
+    for [count, m, n, columns] in [[0, 3, 2, 2], [9, 0, 2, 0], [9, 3, 0, 0], [usize::MAX, 0, 0, 0]]
+    {
+        qr_batched::<f32>(&[], [count, m, n], columns, &mut [], &mut []).unwrap();
+    }
+    let mut q = [5.0f32; 36];
+    qr_batched(&[], [9, 2, 0], 2, &mut q, &mut []).unwrap();
+    assert_eq!(q, [[1.0, 0.0, 0.0, 1.0]; 9].as_flattened());
 }
 
 #[test]

@@ -1,0 +1,337 @@
+//! Householder reflections of several matrices at a time: each operation is one of vectors that hold
+//! the same element of each matrix.
+
+use samebits_numerics::reduce::BLOCK;
+use samebits_numerics::simd::Kernel;
+
+use crate::Float;
+use crate::arch::abreast::{AbreastPasses, Elements, MATRICES, TOGETHER};
+use crate::linalg::scale_of_largest;
+use crate::parallel::threads;
+
+/// The most elements of a matrix that is decomposed with others. Of larger ones, neighbouring columns
+/// fill the vectors better.
+const MOST: usize = 1 << 15;
+
+/// The most elements, times reflections, of matrices that one thread decomposes while others wait.
+const ALONE: usize = 1 << 16;
+
+/// The number of elements that are transposed at a time at least.
+const TRANSPOSED: usize = 512;
+
+/// Returns how many of `count` matrices are decomposed together with others: all, or all but the
+/// last few, or none. That changes no bit.
+pub(super) fn together(count: usize, [m, n]: [usize; 2], columns: usize) -> usize {
+    let elements = m.saturating_mul(n.max(columns));
+    let small = elements > 0 && elements <= MOST && m <= BLOCK && n > 0 && columns > 0;
+    // Threads without matrices of their own could share a large one.
+    let enough = count.div_ceil(MATRICES) >= threads() || elements * m.min(n) <= ALONE;
+    match count % MATRICES {
+        _ if !small || !enough => 0,
+        rest @ 0..=4 => count - rest,
+        _ => count,
+    }
+}
+
+/// Returns the number of [`Elements`] of which [`Decompose`] needs the space.
+pub(super) fn space([m, n]: [usize; 2], columns: usize) -> usize {
+    step(m) * (n.max(columns) + TOGETHER) + m.min(n)
+}
+
+/// Returns the number of elements of each matrix that are transposed at a time, of rows of `n`.
+pub(super) fn rows(n: usize) -> usize {
+    n.max(TRANSPOSED)
+}
+
+/// Returns the distance of columns of `m` elements. It is odd: columns a multiple of 4096 bytes apart
+/// would contend for the same places in the cache.
+fn step(m: usize) -> usize {
+    m | 1
+}
+
+/// Decomposes up to [`MATRICES`] matrices. The contents of the spaces do not matter.
+pub(super) struct Decompose<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) size: [usize; 2],
+    pub(super) columns: usize,
+    pub(super) q: &'a mut [T],
+    pub(super) r: &'a mut [T],
+    /// As many elements as [`space`] says.
+    pub(super) space: &'a mut [Elements],
+    /// As many elements as [`rows`] says.
+    pub(super) rows: &'a mut [[T; MATRICES]],
+}
+
+impl<T: Float> Kernel for Decompose<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Decompose { x, size: [m, n], columns, q, r, space, rows } = self;
+        let passes = AbreastPasses::new();
+        let step = step(m);
+        let (a, space) = space.split_at_mut(step * n.max(columns));
+        let (own, taus) = space.split_at_mut(step * TOGETHER);
+        let taus = &mut taus[..m.min(n)];
+        read(x, [m, n], step, &mut a[..step * n], rows);
+        factor(passes, [m, step], &mut a[..step * n], taus);
+        let at = |i: usize, j: usize| {
+            if i <= j && i < m { a[j * step + i] } else { [0.0; MATRICES] }
+        };
+        write([columns, n], r, rows, at);
+        for k in 0..taus.len() {
+            a[k * step + k] = [1.0; MATRICES];
+        }
+        form(passes, [m, step], &mut a[..step * columns], own, taus);
+        write([m, columns], q, rows, |i, j| a[j * step + i]);
+    }
+}
+
+/// Reads matrices into columns `step` elements apart. Matrices that are missing are zero.
+#[inline(always)]
+fn read<T: Float>(
+    x: &[T],
+    [m, n]: [usize; 2],
+    step: usize,
+    a: &mut [Elements],
+    rows: &mut [[T; MATRICES]],
+) {
+    let matrices = x.len() / (m * n);
+    let several = rows.len() / n;
+    rows.fill([T::ZERO; MATRICES]);
+    for first in (0..m).step_by(several) {
+        let count = several.min(m - first);
+        let rows = &mut rows[..count * n];
+        let to = rows.as_flattened_mut();
+        T::transpose(&x[first * n..], m * n, (matrices, count * n), to, MATRICES);
+        for (i, row) in (first..).zip(rows.chunks_exact(n)) {
+            for (j, x) in row.iter().enumerate() {
+                let to = &mut a[j * step + i];
+                for l in 0..MATRICES {
+                    to[l] = x[l].into();
+                }
+            }
+        }
+    }
+}
+
+/// Writes matrices of elements that `at` returns.
+#[inline(always)]
+fn write<T: Float>(
+    [m, n]: [usize; 2],
+    out: &mut [T],
+    rows: &mut [[T; MATRICES]],
+    at: impl Fn(usize, usize) -> Elements,
+) {
+    let several = rows.len() / n;
+    let matrices = out.len() / (m * n);
+    for first in (0..m).step_by(several) {
+        let count = several.min(m - first);
+        let rows = &mut rows[..count * n];
+        for (i, row) in (first..).zip(rows.chunks_exact_mut(n)) {
+            for (j, to) in row.iter_mut().enumerate() {
+                let x = at(i, j);
+                for l in 0..MATRICES {
+                    to[l] = T::from_f64(x[l]).canonical();
+                }
+            }
+        }
+        let from = rows.as_flattened();
+        T::transpose(from, MATRICES, (count * n, matrices), &mut out[first * n..], m * n);
+    }
+}
+
+/// Makes columns upper triangular; the vectors of the reflections take the place of the elements
+/// below the diagonal. The pass of one reflection also computes the sums for the next.
+#[inline(always)]
+fn factor(passes: AbreastPasses, [m, step]: [usize; 2], a: &mut [Elements], taus: &mut [Elements]) {
+    let (mut sums, mut factors) = ([[0.0; MATRICES]; TOGETHER], [[0.0; MATRICES]; TOGETHER]);
+    for first in (0..a.len() / step).step_by(TOGETHER) {
+        let count = (a.len() / step - first).min(TOGETHER);
+        // The reflection that changed only the first elements of the columns so far.
+        let mut pending: Option<usize> = None;
+        for k in 0..taus.len().min(first + count) {
+            // The columns from `start` on are to the right of the reflection's.
+            let start = (k + 1).saturating_sub(first);
+            let (vectors, columns) = a.split_at_mut((first + start) * step);
+            let columns = &mut columns[..(count - start) * step];
+            if k >= first {
+                let (vectors, column) = vectors.split_at_mut(k * step);
+                if let Some(before) = pending {
+                    let v = &vectors[before * step..][k..m];
+                    passes.add_scaled(&mut column[k..], step, &factors[start - 1..start], v);
+                }
+                taus[k] = reflection(passes, &mut column[k..m]);
+            }
+            if columns.is_empty() {
+                break;
+            }
+            let (sums, factors) = (&mut sums[start..count], &mut factors[start..count]);
+            let vectors = &*vectors;
+            let vector = |k: usize| &vectors[k * step..][..m];
+            if none(&taus[k]) {
+                if let Some(before) = pending.take() {
+                    passes.add_scaled(&mut columns[k..], step, factors, &vector(before)[k..]);
+                }
+                continue;
+            }
+            let v = &vector(k)[k + 1..];
+            match pending {
+                Some(before) => {
+                    let x = &vector(before)[k..];
+                    // The sums are without the first element.
+                    for (column, factor) in columns.chunks_exact_mut(step).zip(&*factors) {
+                        add_product(&mut column[k], factor, &x[0]);
+                    }
+                    let columns = &mut columns[k + 1..];
+                    passes.add_scaled_dots(columns, step, factors, [&x[1..], v], sums);
+                }
+                None => passes.dots(&columns[k + 1..], step, v, sums),
+            }
+            set_factors(&taus[k], &columns[k..], step, sums, factors);
+            for (column, factor) in columns.chunks_exact_mut(step).zip(&*factors) {
+                for l in 0..MATRICES {
+                    column[k][l] += factor[l];
+                }
+            }
+            pending = Some(k);
+        }
+        if let Some(k) = pending {
+            let start = taus.len().saturating_sub(first);
+            if start < count {
+                let (vectors, columns) = a.split_at_mut((first + start) * step);
+                let v = &vectors[k * step..][k + 1..m];
+                passes.add_scaled(&mut columns[k + 1..], step, &factors[start..count], v);
+            }
+        }
+    }
+}
+
+/// Forms the columns of Q in place of the vectors of the reflections, which begin with 1. The pass of
+/// one reflection also computes the sums for the next.
+#[inline(always)]
+fn form(
+    passes: AbreastPasses,
+    [m, step]: [usize; 2],
+    a: &mut [Elements],
+    own: &mut [Elements],
+    taus: &[Elements],
+) {
+    let mut factors = [[0.0; MATRICES]; TOGETHER];
+    for first in (0..a.len() / step).step_by(TOGETHER).rev() {
+        let (done, later) = a.split_at_mut(first * step);
+        let count = (later.len() / step).min(TOGETHER);
+        let group = &mut later[..count * step];
+        let own = &mut own[..group.len()];
+        own.copy_from_slice(group);
+        group.fill([0.0; MATRICES]);
+        for (c, column) in group.chunks_exact_mut(step).enumerate() {
+            if let Some(x) = column[..m].get_mut(first + c) {
+                *x = [1.0; MATRICES];
+            }
+        }
+        let vector = |k: usize| match k.checked_sub(first) {
+            Some(c) => &own[c * step..][..m],
+            None => &done[k * step..][..m],
+        };
+        // Columns of the identity have no products with a vector below their 1.
+        let mut sums = [[0.0; MATRICES]; TOGETHER];
+        let mut known = taus.len() >= first + count;
+        for k in (0..taus.len().min(first + count)).rev() {
+            if none(&taus[k]) {
+                known = false;
+                continue;
+            }
+            // Reflections after a column's number do not change it.
+            let start = k.saturating_sub(first);
+            let (group, v) = (&mut group[start * step + k..], &vector(k)[k..]);
+            let (sums, factors) = (&mut sums[start..count], &mut factors[start..count]);
+            if !known {
+                passes.dots(&group[1..], step, &v[1..], sums);
+            }
+            set_factors(&taus[k], group, step, sums, factors);
+            known = k > 0;
+            if known {
+                let next = &vector(k - 1)[k..];
+                passes.add_scaled_dots(group, step, factors, [v, next], sums);
+            } else {
+                passes.add_scaled(group, step, factors, v);
+            }
+        }
+    }
+}
+
+/// Sets what each column adds of the reflection's vector, of whose products with the column the first
+/// element's is missing.
+#[inline(always)]
+fn set_factors(
+    tau: &Elements,
+    columns: &[Elements],
+    step: usize,
+    sums: &[Elements],
+    factors: &mut [Elements],
+) {
+    for (c, factor) in factors.iter_mut().enumerate() {
+        let (head, sum) = (&columns[c * step], &sums[c]);
+        for l in 0..MATRICES {
+            let value = -(tau[l] * (head[l] + sum[l]));
+            // Without a reflection, the vector is +0 and its product -0, which changes nothing.
+            factor[l] = if tau[l] == 0.0 { -0.0 } else { value };
+        }
+    }
+}
+
+/// Returns true if no matrix has the reflection.
+#[inline(always)]
+fn none(taus: &Elements) -> bool {
+    taus.iter().all(|&tau| tau == 0.0)
+}
+
+/// Computes `to = fma(factor, x, to)`.
+#[inline(always)]
+fn add_product(to: &mut Elements, factor: &Elements, x: &Elements) {
+    for l in 0..MATRICES {
+        to[l] = factor[l].mul_add(x[l], to[l]);
+    }
+}
+
+/// Does what [`reflection`](super::tiles::reflection) does to a column of each matrix, but stores
+/// zeros if there is no reflection. Returns the factors.
+#[inline(always)]
+fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
+    let mut largest = [0.0f64; MATRICES];
+    for x in &*column {
+        for l in 0..MATRICES {
+            largest[l] = if x[l].abs() > largest[l] { x[l].abs() } else { largest[l] };
+        }
+    }
+    let mut scale = [0.0; MATRICES];
+    for l in 0..MATRICES {
+        scale[l] = scale_of_largest(largest[l]);
+    }
+    // The inverse of a power of two is exact.
+    let inverse = scale.map(|scale| 1.0 / scale);
+    let (head, tail) = column.split_first_mut().expect("k is less than the number of rows");
+    let squares = passes.scaled_squares(tail, &inverse);
+    for l in 0..MATRICES {
+        head[l] *= inverse[l];
+    }
+    let (mut tau, mut divisor) = ([0.0; MATRICES], [0.0; MATRICES]);
+    for l in 0..MATRICES {
+        let norm = head[l].mul_add(head[l], squares[l]).sqrt();
+        let beta = -norm.copysign(head[l]);
+        divisor[l] = head[l] - beta;
+        let none = squares[l] == 0.0;
+        tau[l] = if none { 0.0 } else { (beta - head[l]) / beta };
+        head[l] = if none { head[l] } else { beta } * scale[l];
+    }
+    if none(&tau) {
+        return tau;
+    }
+    passes.scale_and_divide(tail, &[inverse, divisor]);
+    for l in 0..MATRICES {
+        if squares[l] == 0.0 {
+            tail.iter_mut().for_each(|x| x[l] = 0.0);
+        }
+    }
+    tau
+}
