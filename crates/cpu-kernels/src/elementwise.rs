@@ -34,16 +34,22 @@ pub use logits::{logit_loss, logit_loss_backward};
 /// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<()> {
     expect_len("unary", "x", x.len(), out.len())?;
+    pieces(out, |start, out| unary_piece(kind, &x[start..][..out.len()], out));
+    Ok(())
+}
+
+/// Computes a piece of [`unary`]; this and the functions of other pieces run inside
+/// [`fpenv::ieee`](samebits_numerics::fpenv::ieee).
+fn unary_piece<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) {
     match kind {
-        UnaryKind::Neg => unary_with(Neg, x, out),
-        UnaryKind::Abs => unary_with(Abs, x, out),
-        UnaryKind::Sqrt => unary_with(Sqrt, x, out),
-        UnaryKind::Relu => unary_with(Relu, x, out),
-        UnaryKind::Reciprocal => unary_with(Reciprocal, x, out),
-        UnaryKind::Square => unary_with(Square, x, out),
+        UnaryKind::Neg => map1(Neg, x, out),
+        UnaryKind::Abs => map1(Abs, x, out),
+        UnaryKind::Sqrt => map1(Sqrt, x, out),
+        UnaryKind::Relu => map1(Relu, x, out),
+        UnaryKind::Reciprocal => map1(Reciprocal, x, out),
+        UnaryKind::Square => map1(Square, x, out),
         _ => T::elementary(kind, x, out),
     }
-    Ok(())
 }
 
 /// A float type with the elementary functions of [`math`]: correctly rounded for f32, fixed
@@ -79,7 +85,7 @@ pub trait Elementary: Float {
     /// Computes the logistic function of each element of a slice; the slices have equal lengths.
     fn sigmoid_each(x: &[Self], out: &mut [Self]);
 
-    /// Computes `out[i] = f(x[i])` for a function that is not a single IEEE operation.
+    /// Computes `out[i] = f(x[i])` for a function that is not a single IEEE operation, on this thread.
     ///
     /// # Panics
     ///
@@ -87,7 +93,7 @@ pub trait Elementary: Float {
     #[doc(hidden)]
     fn elementary(kind: UnaryKind, x: &[Self], out: &mut [Self]);
 
-    /// Computes `out[i] = a[i]` to the power `b[i]`.
+    /// Computes `out[i] = a[i]` to the power `b[i]`, on this thread.
     ///
     /// # Panics
     ///
@@ -134,39 +140,36 @@ impl Elementary for f32 {
 
     fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
         match kind {
-            UnaryKind::Exp => correct(math::Exp, x, out),
-            UnaryKind::Exp2 => correct(math::Exp2, x, out),
-            UnaryKind::Expm1 => correct(math::Expm1, x, out),
-            UnaryKind::Log => correct(math::Log, x, out),
-            UnaryKind::Log2 => correct(math::Log2, x, out),
-            UnaryKind::Log10 => correct(math::Log10, x, out),
-            UnaryKind::Log1p => correct(math::Log1p, x, out),
-            UnaryKind::Rsqrt => correct(math::Rsqrt, x, out),
-            UnaryKind::Sin => correct(math::Sin, x, out),
-            UnaryKind::Cos => correct(math::Cos, x, out),
-            UnaryKind::Tanh => correct(math::Tanh, x, out),
-            UnaryKind::Sigmoid => correct(math::Sigmoid, x, out),
-            UnaryKind::Erf => correct(math::Erf, x, out),
+            UnaryKind::Exp => math::Exp.map(x, out),
+            UnaryKind::Exp2 => math::Exp2.map(x, out),
+            UnaryKind::Expm1 => math::Expm1.map(x, out),
+            UnaryKind::Log => math::Log.map(x, out),
+            UnaryKind::Log2 => math::Log2.map(x, out),
+            UnaryKind::Log10 => math::Log10.map(x, out),
+            UnaryKind::Log1p => math::Log1p.map(x, out),
+            UnaryKind::Rsqrt => math::Rsqrt.map(x, out),
+            UnaryKind::Sin => math::Sin.map(x, out),
+            UnaryKind::Cos => math::Cos.map(x, out),
+            UnaryKind::Tanh => math::Tanh.map(x, out),
+            UnaryKind::Sigmoid => math::Sigmoid.map(x, out),
+            UnaryKind::Erf => math::Erf.map(x, out),
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
     }
 
     fn power(a: Operand<'_, f32>, b: Operand<'_, f32>, out: &mut [f32]) {
-        pieces(out, |start, piece| {
-            let end = start + piece.len();
-            let repeated;
-            let x = match a {
-                Operand::Each(a) => &a[start..end],
-                Operand::Splat(a) => {
-                    repeated = vec![a; piece.len()];
-                    &repeated
-                }
-            };
-            match b {
-                Operand::Each(b) => math::slice::pow(x, &b[start..end], piece),
-                Operand::Splat(b) => math::slice::pow_scalar(x, b, piece),
+        let repeated;
+        let x = match a {
+            Operand::Each(a) => a,
+            Operand::Splat(a) => {
+                repeated = vec![a; out.len()];
+                &repeated
             }
-        });
+        };
+        match b {
+            Operand::Each(b) => math::slice::pow(x, b, out),
+            Operand::Splat(b) => math::slice::pow_scalar(x, b, out),
+        }
     }
 }
 
@@ -208,25 +211,25 @@ impl Elementary for f64 {
 
     fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {
         match kind {
-            UnaryKind::Exp => unary_with(Exp64, x, out),
-            UnaryKind::Exp2 => unary_with(Exp264, x, out),
-            UnaryKind::Expm1 => unary_with(Expm164, x, out),
-            UnaryKind::Log => unary_with(Log64, x, out),
-            UnaryKind::Log2 => unary_with(Log264, x, out),
-            UnaryKind::Log10 => unary_with(Log1064, x, out),
-            UnaryKind::Log1p => unary_with(Log1p64, x, out),
-            UnaryKind::Rsqrt => unary_with(Rsqrt64, x, out),
-            UnaryKind::Sin => unary_with(Sin64, x, out),
-            UnaryKind::Cos => unary_with(Cos64, x, out),
-            UnaryKind::Tanh => unary_with(Tanh64, x, out),
-            UnaryKind::Sigmoid => unary_with(Sigmoid64, x, out),
-            UnaryKind::Erf => unary_with(Erf64, x, out),
+            UnaryKind::Exp => map1(Exp64, x, out),
+            UnaryKind::Exp2 => map1(Exp264, x, out),
+            UnaryKind::Expm1 => map1(Expm164, x, out),
+            UnaryKind::Log => map1(Log64, x, out),
+            UnaryKind::Log2 => map1(Log264, x, out),
+            UnaryKind::Log10 => map1(Log1064, x, out),
+            UnaryKind::Log1p => map1(Log1p64, x, out),
+            UnaryKind::Rsqrt => map1(Rsqrt64, x, out),
+            UnaryKind::Sin => map1(Sin64, x, out),
+            UnaryKind::Cos => map1(Cos64, x, out),
+            UnaryKind::Tanh => map1(Tanh64, x, out),
+            UnaryKind::Sigmoid => map1(Sigmoid64, x, out),
+            UnaryKind::Erf => map1(Erf64, x, out),
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
     }
 
     fn power(a: Operand<'_, f64>, b: Operand<'_, f64>, out: &mut [f64]) {
-        pieces(out, |start, out| simd::dispatch(Power64 { a, b, start, out }));
+        simd::dispatch_inside(Power64 { a, b, out });
     }
 }
 
@@ -276,21 +279,32 @@ pub fn binary<T: Elementary>(
 ) -> Result<()> {
     a.expect_len("binary", "a", out.len())?;
     b.expect_len("binary", "b", out.len())?;
+    pieces(out, |start, out| {
+        binary_piece(kind, a.part(start, out.len()), b.part(start, out.len()), out);
+    });
+    Ok(())
+}
+
+fn binary_piece<T: Elementary>(
+    kind: BinaryKind,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [T],
+) {
     match kind {
-        BinaryKind::Add => binary_with(Add, a, b, out),
-        BinaryKind::Sub => binary_with(Sub, a, b, out),
-        BinaryKind::Mul => binary_with(Mul, a, b, out),
-        BinaryKind::Div => binary_with(Div, a, b, out),
-        BinaryKind::Maximum => binary_with(Maximum, a, b, out),
-        BinaryKind::Minimum => binary_with(Minimum, a, b, out),
+        BinaryKind::Add => map2(Add, a, b, out),
+        BinaryKind::Sub => map2(Sub, a, b, out),
+        BinaryKind::Mul => map2(Mul, a, b, out),
+        BinaryKind::Div => map2(Div, a, b, out),
+        BinaryKind::Maximum => map2(Maximum, a, b, out),
+        BinaryKind::Minimum => map2(Minimum, a, b, out),
         BinaryKind::Pow => T::power(a, b, out),
-        BinaryKind::Weigh => binary_with(Weigh, a, b, out),
-        BinaryKind::ReluGrad => binary_with(ReluGrad, a, b, out),
-        BinaryKind::TanhGrad => binary_with(TanhGrad, a, b, out),
-        BinaryKind::SigmoidGrad => binary_with(SigmoidGrad, a, b, out),
+        BinaryKind::Weigh => map2(Weigh, a, b, out),
+        BinaryKind::ReluGrad => map2(ReluGrad, a, b, out),
+        BinaryKind::TanhGrad => map2(TanhGrad, a, b, out),
+        BinaryKind::SigmoidGrad => map2(SigmoidGrad, a, b, out),
         _ => unreachable!("every kind has its function: {kind:?}"),
     }
-    Ok(())
 }
 
 /// Computes `out[i] = x[i] · scale + shift`, with two roundings.
@@ -300,8 +314,12 @@ pub fn binary<T: Elementary>(
 /// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) -> Result<()> {
     expect_len("affine", "x", x.len(), out.len())?;
-    unary_with(Affine(scale, shift), x, out);
+    pieces(out, |start, out| affine_piece(&x[start..][..out.len()], scale, shift, out));
     Ok(())
+}
+
+fn affine_piece<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) {
+    map1(Affine(scale, shift), x, out);
 }
 
 /// Computes `out[i] = 1` if the comparison holds, else 0.
@@ -317,27 +335,26 @@ pub fn compare<T: PartialOrd + Copy + Send + Sync>(
 ) -> Result<()> {
     a.expect_len("compare", "a", out.len())?;
     b.expect_len("compare", "b", out.len())?;
-    match kind {
-        CompareKind::Eq => compare_with(|a, b| a == b, a, b, out),
-        CompareKind::Ne => compare_with(|a, b| a != b, a, b, out),
-        CompareKind::Lt => compare_with(|a, b| a < b, a, b, out),
-        CompareKind::Le => compare_with(|a, b| a <= b, a, b, out),
-        CompareKind::Gt => compare_with(|a, b| b < a, a, b, out),
-        CompareKind::Ge => compare_with(|a, b| b <= a, a, b, out),
-    }
+    pieces(out, |start, out| {
+        compare_piece(kind, a.part(start, out.len()), b.part(start, out.len()), out);
+    });
     Ok(())
 }
 
-fn compare_with<T: Copy + Send + Sync>(
-    holds: impl Fn(T, T) -> bool + Copy + Sync + Send,
+fn compare_piece<T: PartialOrd + Copy>(
+    kind: CompareKind,
     a: Operand<'_, T>,
     b: Operand<'_, T>,
     out: &mut [u8],
 ) {
-    pieces(out, |start, out| {
-        let (a, b) = (a.part(start, out.len()), b.part(start, out.len()));
-        simd::dispatch(Compared { holds, a, b, out });
-    });
+    match kind {
+        CompareKind::Eq => simd::dispatch_inside(Compared { holds: |a, b| a == b, a, b, out }),
+        CompareKind::Ne => simd::dispatch_inside(Compared { holds: |a, b| a != b, a, b, out }),
+        CompareKind::Lt => simd::dispatch_inside(Compared { holds: |a, b| a < b, a, b, out }),
+        CompareKind::Le => simd::dispatch_inside(Compared { holds: |a, b| a <= b, a, b, out }),
+        CompareKind::Gt => simd::dispatch_inside(Compared { holds: |a, b| b < a, a, b, out }),
+        CompareKind::Ge => simd::dispatch_inside(Compared { holds: |a, b| b <= a, a, b, out }),
+    }
 }
 
 /// Computes `out[i] = a[i]` if the condition is not 0, else `b[i]`.
@@ -355,19 +372,25 @@ pub fn select<T: Copy + Send + Sync>(
     a.expect_len("where", "a", out.len())?;
     b.expect_len("where", "b", out.len())?;
     pieces(out, |start, out| {
-        let (a, b) = (a.part(start, out.len()), b.part(start, out.len()));
-        match condition {
-            Operand::Each(condition) => {
-                let condition = &condition[start..][..out.len()];
-                simd::dispatch(Selected { condition, a, b, out });
-            }
-            Operand::Splat(condition) => match if condition != 0 { a } else { b } {
-                Operand::Each(x) => out.copy_from_slice(x),
-                Operand::Splat(x) => out.fill(x),
-            },
-        }
+        let n = out.len();
+        select_piece(condition.part(start, n), a.part(start, n), b.part(start, n), out);
     });
     Ok(())
+}
+
+fn select_piece<T: Copy>(
+    condition: Operand<'_, u8>,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [T],
+) {
+    match condition {
+        Operand::Each(condition) => simd::dispatch_inside(Selected { condition, a, b, out }),
+        Operand::Splat(condition) => match if condition != 0 { a } else { b } {
+            Operand::Each(x) => out.copy_from_slice(x),
+            Operand::Splat(x) => out.fill(x),
+        },
+    }
 }
 
 struct Compared<'a, T, F> {
@@ -442,12 +465,6 @@ impl<T: Copy> Kernel for Selected<'_, T> {
     }
 }
 
-/// Computes a correctly rounded function of [`math`].
-fn correct(f: impl UnaryF32, x: &[f32], out: &mut [f32]) {
-    assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
-    pieces(out, |start, piece| f.map(&x[start..start + piece.len()], piece));
-}
-
 /// A function of one element, as a type, so that each gets its own loop.
 pub(crate) trait Function1<T>: Copy + Sync {
     fn eval(self, x: T) -> T;
@@ -458,34 +475,22 @@ pub(crate) trait Function2<T>: Copy + Sync {
     fn eval(self, a: T, b: T) -> T;
 }
 
-pub(crate) fn unary_with<T: Float>(f: impl Function1<T>, x: &[T], out: &mut [T]) {
+fn map1<T: Float>(f: impl Function1<T>, x: &[T], out: &mut [T]) {
     assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
-    pieces(out, |start, piece| {
-        simd::dispatch(Map1 { f, x: &x[start..start + piece.len()], out: piece });
-    });
+    simd::dispatch_inside(Map1 { f, x, out });
 }
 
-pub(crate) fn binary_with<T: Float>(
-    f: impl Function2<T>,
-    a: Operand<'_, T>,
-    b: Operand<'_, T>,
-    out: &mut [T],
-) {
-    pieces(out, |start, piece| {
-        let end = start + piece.len();
-        match (a, b) {
-            (Operand::Each(a), Operand::Each(b)) => {
-                simd::dispatch(Map2 { f, a: &a[start..end], b: &b[start..end], out: piece });
-            }
-            (Operand::Each(a), Operand::Splat(b)) => {
-                simd::dispatch(Map1 { f: Right(f, b), x: &a[start..end], out: piece });
-            }
-            (Operand::Splat(a), Operand::Each(b)) => {
-                simd::dispatch(Map1 { f: Left(f, a), x: &b[start..end], out: piece });
-            }
-            (Operand::Splat(a), Operand::Splat(b)) => piece.fill(f.eval(a, b).canonical()),
+fn map2<T: Float>(f: impl Function2<T>, a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
+    match (a, b) {
+        (Operand::Each(a), Operand::Each(b)) => simd::dispatch_inside(Map2 { f, a, b, out }),
+        (Operand::Each(a), Operand::Splat(b)) => {
+            simd::dispatch_inside(Map1 { f: Right(f, b), x: a, out });
         }
-    });
+        (Operand::Splat(a), Operand::Each(b)) => {
+            simd::dispatch_inside(Map1 { f: Left(f, a), x: b, out });
+        }
+        (Operand::Splat(a), Operand::Splat(b)) => out.fill(f.eval(a, b).canonical()),
+    }
 }
 
 struct Map1<'a, T, F> {
@@ -645,7 +650,6 @@ functions64! {
 struct Power64<'a> {
     a: Operand<'a, f64>,
     b: Operand<'a, f64>,
-    start: usize,
     out: &'a mut [f64],
 }
 
@@ -654,21 +658,11 @@ impl Kernel for Power64<'_> {
     #[inline(always)]
     fn run(self) {
         use Operand::{Each, Splat};
-        let Power64 { a, b, start, out } = self;
-        let end = start + out.len();
+        let Power64 { a, b, out } = self;
         match (a, b) {
-            (Each(a), Each(b)) => {
-                let (a, b) = (&a[start..end], &b[start..end]);
-                math::f64::pow_each(|i| a[i], |i| b[i], out);
-            }
-            (Each(a), Splat(b)) => {
-                let a = &a[start..end];
-                math::f64::pow_each(|i| a[i], |_| b, out);
-            }
-            (Splat(a), Each(b)) => {
-                let b = &b[start..end];
-                math::f64::pow_each(|_| a, |i| b[i], out);
-            }
+            (Each(a), Each(b)) => math::f64::pow_each(|i| a[i], |i| b[i], out),
+            (Each(a), Splat(b)) => math::f64::pow_each(|i| a[i], |_| b, out),
+            (Splat(a), Each(b)) => math::f64::pow_each(|_| a, |i| b[i], out),
             (Splat(a), Splat(b)) => out.fill(math::f64::pow(a, b)),
         }
     }

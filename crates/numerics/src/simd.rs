@@ -129,23 +129,35 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 /// Runs `kernel` at `level`, or at the best level of this machine if that is lower.
 #[inline]
 pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
-    crate::fpenv::ieee(|| {
-        #[cfg(target_arch = "x86_64")]
-        {
-            match level.min(supported()) {
-                // SAFETY: `supported` found AVX-512 F, BW, DQ, VL, AVX2 and FMA on this CPU.
-                Level::Avx512 => unsafe { run_avx512(kernel) },
-                // SAFETY: `supported` found AVX2 and FMA on this CPU.
-                Level::Avx2 => unsafe { run_avx2(kernel) },
-                Level::Portable => run_portable(kernel),
-            }
+    crate::fpenv::ieee(|| run_at(level, kernel))
+}
+
+/// Runs `kernel` as [`dispatch`] does, in the environment of the caller: inside
+/// [`fpenv::ieee`](crate::fpenv::ieee), where a kernel of a few thousand elements need not look
+/// again.
+#[inline]
+pub fn dispatch_inside<K: Kernel>(kernel: K) -> K::Output {
+    debug_assert!(crate::fpenv::is_ieee(), "not inside `fpenv::ieee`");
+    run_at(level(), kernel)
+}
+
+#[inline(always)]
+fn run_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        match level.min(supported()) {
+            // SAFETY: `supported` found AVX-512 F, BW, DQ, VL, AVX2 and FMA on this CPU.
+            Level::Avx512 => unsafe { run_avx512(kernel) },
+            // SAFETY: `supported` found AVX2 and FMA on this CPU.
+            Level::Avx2 => unsafe { run_avx2(kernel) },
+            Level::Portable => run_portable(kernel),
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = level;
-            kernel.run()
-        }
-    })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = level;
+        kernel.run()
+    }
 }
 
 /// Returns the level in force: the best of this CPU, or a lower one set by `SAMEBITS_SIMD` or

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use samebits_numerics::memory::product;
+use samebits_numerics::simd::{self, Kernel};
 
 use super::Number;
 use super::products::{InPlace, Panels, block_in_place};
@@ -88,9 +89,25 @@ impl<T: Number> Sums<'_, T> {
 
 /// Copies rows of `columns` elements out of rows of whole tiles, `stride` apart.
 fn copy<T: Number>(from: &[T], stride: usize, columns: usize, out: &mut [T]) {
-    for (from, out) in from.chunks_exact(stride).zip(out.chunks_exact_mut(columns)) {
-        for (out, &from) in out.iter_mut().zip(from) {
-            *out = Real::canonical(from);
+    simd::dispatch_inside(Copied { from, stride, columns, out });
+}
+
+struct Copied<'a, T> {
+    from: &'a [T],
+    stride: usize,
+    columns: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Number> Kernel for Copied<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.from.chunks_exact(self.stride);
+        for (from, out) in rows.zip(self.out.chunks_exact_mut(self.columns)) {
+            for (out, &from) in out.iter_mut().zip(from) {
+                *out = Real::canonical(from);
+            }
         }
     }
 }

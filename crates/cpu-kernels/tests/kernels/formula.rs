@@ -32,6 +32,9 @@ fn drawn(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
             14 => f64::INFINITY,
             15 => -0.0,
             16 => 1e-40,
+            17 => f64::INFINITY * if seed == 2 { -1.0 } else { 1.0 },
+            18 if seed == 7 => 0.0,
+            19 if seed == 7 => 1.0,
             _ => x * 3.0,
         }
     });
@@ -58,8 +61,17 @@ fn one_pass_has_the_bits_of_the_steps() {
                 x.permute(&turned).unwrap()
             };
             let views = vec![back(&inputs[0]), inputs[1].clone(), inputs[2].clone()];
-            for inputs in [inputs, views] {
-                let formula = Formula { inputs, steps: steps() };
+            let mut weighed = inputs.clone();
+            weighed[2] = drawn(shape, dtype, 7);
+            let lerp = Formula::LERP.to_vec();
+            let calls = [
+                (inputs, steps()),
+                (views.clone(), steps()),
+                (views, lerp.clone()),
+                (weighed, lerp),
+            ];
+            for (inputs, steps) in calls {
+                let formula = Formula { inputs, steps };
                 let expected = formula.by_steps().unwrap().to_bytes().unwrap();
                 let found = || dispatch(&formula).unwrap().to_bytes().unwrap();
                 assert!(found() == expected, "{dtype} {shape:?}");

@@ -82,6 +82,41 @@ impl Formula {
     /// The number of inputs that a formula may have.
     pub const MOST_INPUTS: usize = 5;
 
+    /// The steps of `lerp(start, end, weight)`, whose inputs are in this order.
+    pub const LERP: [Step; 27] = {
+        use BinaryKind::{Add, Mul, Sub};
+        use CompareKind::{Eq, Lt};
+        [
+            Step::Number(0.0),                              // 3
+            Step::Number(f64::INFINITY),                    // 4
+            Step::Unary(UnaryKind::Abs, 0),                 // 5
+            Step::Compare(Eq, 5, 4),                        // 6
+            Step::Compare(Eq, 0, 1),                        // 7
+            Step::Where { condition: 6, a: 7, b: 6 },       // 8: equal infinities
+            Step::Binary(Sub, 1, 0),                        // 9
+            Step::Where { condition: 8, a: 3, b: 9 },       // 10: the way from start to end
+            Step::Unary(UnaryKind::Abs, 2),                 // 11
+            Step::Number(0.5),                              // 12
+            Step::Compare(Lt, 11, 12),                      // 13: start is nearer than end
+            Step::Affine { x: 2, scale: 1.0, shift: -1.0 }, // 14
+            Step::Where { condition: 13, a: 2, b: 14 },     // 15: the part of the way to go
+            Step::Where { condition: 13, a: 0, b: 1 },      // 16: from here
+            Step::Binary(Mul, 15, 10),                      // 17
+            Step::Binary(Add, 16, 17),                      // 18: the result if the way is finite
+            Step::Affine { x: 2, scale: -1.0, shift: 1.0 }, // 19
+            Step::Compare(Eq, 19, 3),                       // 20
+            Step::Binary(Mul, 19, 0),                       // 21
+            Step::Where { condition: 20, a: 3, b: 21 },     // 22: the share of start
+            Step::Compare(Eq, 2, 3),                        // 23
+            Step::Binary(Mul, 2, 1),                        // 24
+            Step::Where { condition: 23, a: 3, b: 24 },     // 25: the share of end
+            Step::Binary(Add, 22, 25),                      // 26: the result if it is infinite
+            Step::Unary(UnaryKind::Abs, 10),                // 27
+            Step::Compare(Eq, 27, 4),                       // 28
+            Step::Where { condition: 28, a: 26, b: 18 },    // 29
+        ]
+    };
+
     /// Computes the formula by an operation for each step, unobserved, where no kernel takes it whole.
     ///
     /// # Errors

@@ -140,6 +140,12 @@ impl Steps {
         Symbol(self.inputs + self.steps.len() - 1)
     }
 
+    /// Writes steps that are known as a whole, before any other.
+    pub(crate) fn known(&mut self, steps: &[Step]) -> Symbol {
+        self.steps.extend_from_slice(steps);
+        Symbol(self.inputs + self.steps.len() - 1)
+    }
+
     pub(crate) fn number(&mut self, x: f64) -> Symbol {
         self.push(Step::Number(x))
     }

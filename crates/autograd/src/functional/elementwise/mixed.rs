@@ -1,7 +1,7 @@
 //! Functions of several tensors, composed of elementary functions as documented.
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::ops::{CompareKind, Formula};
 use samebits_tensor_core::{Error, Result};
 
 use super::formula::{Steps, Symbol, formula};
@@ -47,7 +47,7 @@ use crate::{Tensor, no_grad};
 #[track_caller]
 pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor> {
     let weight = weight.operand("lerp", start)?;
-    let value = no_grad(|| between(start, end, &weight))?;
+    let value = no_grad(|| formula([start, end, &weight], |f, _| f.known(&Formula::LERP)))?;
     let (a, b, w) = (start.clone(), end.clone(), weight.clone());
     Ok(Tensor::computed(value.into(), &[start, end, &weight], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
@@ -59,30 +59,6 @@ pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor
             })?,
         ])
     }))
-}
-
-/// Returns the value of [`lerp`].
-#[track_caller]
-fn between(start: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    formula([start, end, weight], |f, [start, end, weight]| {
-        let way = way(f, start, end);
-        let size = f.abs(weight);
-        let near = f.compare_to(CompareKind::Lt, size, 0.5);
-        let short = f.affine(weight, 1.0, -1.0);
-        let part = f.choose(near, weight, short);
-        let (from, moved) = (f.choose(near, start, end), f.mul(part, way));
-        let along = f.add(from, moved);
-        let rest = f.affine(weight, -1.0, 1.0);
-        let mut share = |weight, end| {
-            let none = f.compare_to(CompareKind::Eq, weight, 0.0);
-            let (zero, product) = (f.number(0.0), f.mul(weight, end));
-            f.choose(none, zero, product)
-        };
-        let (of_start, of_end) = (share(rest, start), share(weight, end));
-        let mixed = f.add(of_start, of_end);
-        let is_infinite = is_infinite(f, way);
-        f.choose(is_infinite, mixed, along)
-    })
 }
 
 /// Writes `end − start`; equal infinities differ by 0.
