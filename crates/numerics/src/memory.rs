@@ -5,6 +5,8 @@
 //! caller chooses comes from here; buffers of a fixed or small length need not. Linux is asked to
 //! back those of at least 8 MiB by huge pages.
 
+mod huge_pages;
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +48,7 @@ crate::debug_is_message!(OutOfMemory);
 pub fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, OutOfMemory> {
     let bytes = admitted::<T>(len)?;
     let vec = bytemuck::allocation::try_zeroed_vec(len).map_err(|()| OutOfMemory { bytes })?;
-    prefer_huge_pages(vec.as_ptr() as usize, bytes);
+    huge_pages::prefer(vec.as_ptr() as usize, bytes);
     Ok(vec)
 }
 
@@ -70,28 +72,8 @@ pub fn with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
     let bytes = admitted::<T>(capacity)?;
     let mut vec = Vec::new();
     vec.try_reserve_exact(capacity).map_err(|_| OutOfMemory { bytes })?;
-    prefer_huge_pages(vec.as_ptr() as usize, bytes);
+    huge_pages::prefer(vec.as_ptr() as usize, bytes);
     Ok(vec)
-}
-
-/// Asks the system to back the `bytes` from `start` on by pages of 2 MiB, if they are many. Linux
-/// then makes a page of them available 512 times as rarely, and a stream through them is a quarter
-/// faster. Elsewhere, and where the system has none, nothing changes.
-fn prefer_huge_pages(start: usize, bytes: usize) {
-    const PAGE: usize = 2 << 20;
-    if bytes < 4 * PAGE {
-        return;
-    }
-    let first = start.next_multiple_of(PAGE);
-    let length = (start + bytes - first) / PAGE * PAGE;
-    #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
-    // SAFETY: The range lies within an allocation that the caller just received. The advice changes
-    // neither its contents nor which addresses are valid, and an error leaves it without effect.
-    unsafe {
-        libc::madvise(first as *mut libc::c_void, length, libc::MADV_HUGEPAGE);
-    }
-    #[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
-    let _ = (first, length);
 }
 
 /// Collects the items of an iterator of known length.
