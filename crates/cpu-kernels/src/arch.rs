@@ -12,6 +12,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod columns;
+mod gather;
 pub(crate) mod grid;
 mod portable;
 mod prefetch;
@@ -21,6 +22,7 @@ mod stream;
 pub(crate) mod transpose;
 mod vector;
 
+pub(crate) use gather::{LANES, Places};
 pub(crate) use grid::{TileGrid, TileMut};
 pub(crate) use prefetch::prefetch;
 pub(crate) use register_tile::{Finish, Kernels, Offsets, TileFns};

@@ -22,6 +22,7 @@
 //!   of the tap position and rounded once.
 
 mod planar;
+mod sums;
 mod taps;
 
 use crate::arch::TileGrid;
@@ -29,6 +30,7 @@ use crate::error::{Result, expect_len};
 use crate::scatter::Sums;
 use crate::scatter::{Checked, Stored};
 use crate::{Float, memory, parallel};
+pub(crate) use planar::Images;
 use planar::{FEW, PlanarGradients, SamplePlanes};
 use samebits_numerics::simd::{self, Kernel};
 use taps::{ListTaps, TapList, Taps, find_taps};
@@ -71,17 +73,37 @@ pub fn grid_sample<T: Float>(
     grid: &[T],
     out: &mut [T],
 ) -> Result<()> {
-    let (channels, points, dims) = (sampling.channels(), sampling.points(), sampling.dims());
     check(sampling, input.len(), grid.len(), out.len())?;
+    sample_images(sampling, Images::dense(sampling, input), grid, out)
+}
+
+/// Returns true if images in any layout are read where they are: the kernels can, and a copy would
+/// cost more than distant reads. `size` is that of an element, in bytes.
+pub(crate) fn in_place(sampling: &Sampling, size: usize) -> bool {
+    let (plane, points) = (sampling.plane(), sampling.points());
+    let near = sampling.channels() * plane * size <= NEAR;
+    planar::pays(sampling) && (near || 4 * points <= plane)
+}
+
+/// The number of bytes of an image up to which its elements are near each other in any layout.
+const NEAR: usize = 1 << 18;
+
+/// Computes [`grid_sample`]. The images must be contiguous unless they are read
+/// [in place](in_place).
+pub(crate) fn sample_images<T: Float>(
+    sampling: &Sampling,
+    input: Images<'_, T>,
+    grid: &[T],
+    out: &mut [T],
+) -> Result<()> {
+    let (channels, points, dims) = (sampling.channels(), sampling.points(), sampling.dims());
     if out.is_empty() {
         return Ok(());
     }
-    let inputs = channels * sampling.plane();
     if planar::pays(sampling) {
-        let batch = out.len() / (channels * points);
         let rows = if channels <= FEW { channels } else { (PIECE / points).clamp(GROUP, channels) };
         let tile = ((PIECE / (rows * points)).max(1), rows, PIECE);
-        return TileGrid::new(out, batch, (channels, points), tile).try_for_each(
+        return TileGrid::new(out, sampling.batch(), (channels, points), tile).try_for_each(
             |image, channel, point, out| {
                 let first = [image, channel, point];
                 simd::dispatch(SamplePlanes { sampling, input, grid, first, out });
@@ -89,11 +111,12 @@ pub fn grid_sample<T: Float>(
             },
         );
     }
+    let inputs = channels * sampling.plane();
     let images = parallel::chunks_mut(out, channels * points).enumerate();
     images.try_for_each(|(n, out)| {
         let grid = &grid[n * points * dims..][..points * dims];
         let mut rows = memory::filled(sampling.op(), inputs, T::ZERO)?;
-        pixels(sampling, &input[n * inputs..][..inputs], &mut rows);
+        pixels(sampling, &input.data[n * inputs..][..inputs], &mut rows);
         let mut values = memory::filled(sampling.op(), out.len(), T::ZERO)?;
         parallel::rows(channels, &mut values, |start, values| {
             let first = start / channels;
@@ -129,6 +152,9 @@ pub fn grid_sample_input_backward<T: Sums>(
     if grad_out.is_empty() {
         grad_input.fill(T::ZERO);
         return Ok(());
+    }
+    if sums::pays(sampling) {
+        return sums::sum(sampling, grad_out, grid, grad_input);
     }
     let (outputs, plane) = (channels * points, sampling.plane());
     let each = channels * plane;
@@ -219,9 +245,22 @@ pub fn grid_sample_grid_backward<T: Float>(
     grid: &[T],
     grad_grid: &mut [T],
 ) -> Result<()> {
-    let (channels, points, dims) = (sampling.channels(), sampling.points(), sampling.dims());
     check(sampling, input.len(), grid.len(), grad_out.len())?;
     expect_len(sampling.op(), "grad_grid", grad_grid.len(), sampling.grid_len())?;
+    let input = Images::dense(sampling, input);
+    images_grid_backward(sampling, grad_out, input, grid, grad_grid)
+}
+
+/// Computes [`grid_sample_grid_backward`]. The images must be contiguous unless they are read
+/// [in place](in_place).
+pub(crate) fn images_grid_backward<T: Float>(
+    sampling: &Sampling,
+    grad_out: &[T],
+    input: Images<'_, T>,
+    grid: &[T],
+    grad_grid: &mut [T],
+) -> Result<()> {
+    let (channels, points, dims) = (sampling.channels(), sampling.points(), sampling.dims());
     if sampling.params().mode == GridMode::Nearest || grad_grid.is_empty() || grad_out.is_empty() {
         grad_grid.fill(T::ZERO);
         return Ok(());
@@ -239,7 +278,7 @@ pub fn grid_sample_grid_backward<T: Float>(
     let coordinates = points * dims;
     parallel::chunks_mut(grad_grid, coordinates).enumerate().try_for_each(|(n, grad_grid)| {
         let mut rows = memory::filled(sampling.op(), inputs, T::ZERO)?;
-        pixels(sampling, &input[n * inputs..][..inputs], &mut rows);
+        pixels(sampling, &input.data[n * inputs..][..inputs], &mut rows);
         let mut grads = memory::filled(sampling.op(), outputs, T::ZERO)?;
         pixels(sampling, &grad_out[n * outputs..][..outputs], &mut grads);
         let grid = &grid[n * coordinates..][..coordinates];

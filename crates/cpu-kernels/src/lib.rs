@@ -34,6 +34,7 @@ pub mod reduce;
 pub mod rotary;
 pub mod scan;
 pub mod scatter;
+mod short;
 pub mod sort;
 pub mod sparse;
 

@@ -46,6 +46,7 @@ pub(crate) use reduce::fold;
 
 pub(crate) use addends::{Addends, Stored, picked, rows};
 pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, check};
+pub(crate) use exact::Rest;
 
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;

@@ -1,9 +1,13 @@
-use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::{GridSample, GridSampleGridGrad, GridSampleInputGrad};
 use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Result, Tensor};
 
 use super::{FLOATS, with_float};
-use crate::grid_sample::{grid_sample, grid_sample_grid_backward, grid_sample_input_backward};
+use crate::grid_sample::{
+    Images, grid_sample_input_backward, images_grid_backward, in_place, sample_images,
+};
+use samebits_tensor_core::Element;
+use samebits_tensor_core::geometry::Sampling;
 
 pub(super) fn register_all() {
     register(Kernel::portable(
@@ -11,10 +15,15 @@ pub(super) fn register_all() {
         FLOATS,
         "each output adds its taps in row-major order",
         |op: &GridSample, sampling| {
-            let (input, grid) = (op.input.contiguous()?, op.grid.contiguous()?);
+            let (input, grid) = (arranged(&op.input, sampling)?, op.grid.contiguous()?);
             let mut out = Tensor::scratch(sampling.output_shape(), input.dtype())?;
             with_float!(input.dtype(), T => {
-                grid_sample::<T>(sampling, input.as_slice()?, grid.as_slice()?, out.as_mut_slice()?)?;
+                sample_images(
+                    sampling,
+                    images::<T>(&input)?,
+                    grid.as_slice()?,
+                    out.as_mut_slice()?,
+                )?;
             });
             Ok(out)
         },
@@ -43,13 +52,13 @@ pub(super) fn register_all() {
         "each point adds its channels in ascending order",
         |op: &GridSampleGridGrad, sampling| {
             let (grad, grid) = (op.grad.contiguous()?, op.grid.contiguous()?);
-            let input = op.input.contiguous()?;
+            let input = arranged(&op.input, sampling)?;
             let mut out = Tensor::scratch(grid.shape(), grid.dtype())?;
             with_float!(grad.dtype(), T => {
-                grid_sample_grid_backward::<T>(
+                images_grid_backward(
                     sampling,
                     grad.as_slice()?,
-                    input.as_slice()?,
+                    images::<T>(&input)?,
                     grid.as_slice()?,
                     out.as_mut_slice()?,
                 )?;
@@ -57,4 +66,20 @@ pub(super) fn register_all() {
             Ok(out)
         },
     ));
+}
+
+/// Returns the input in a layout that the kernels read: its own, if that costs less than a copy.
+fn arranged(input: &Tensor, sampling: &Sampling) -> Result<Tensor> {
+    if in_place(sampling, input.dtype().size()) { Ok(input.clone()) } else { input.contiguous() }
+}
+
+/// Returns the elements of an [`arranged`] input and their distances.
+fn images<T: Element>(input: &Tensor) -> Result<Images<'_, T>> {
+    let layout = input.layout();
+    let data = input.storage_slice()?.get(layout.offset()..).unwrap_or_default();
+    let mut strides = [0; 4];
+    if let [image, channel, .., row, column] = *layout.strides() {
+        strides = [image, channel, row, column];
+    }
+    Ok(Images { data, strides })
 }

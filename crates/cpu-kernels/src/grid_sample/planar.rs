@@ -2,24 +2,104 @@
 
 use super::taps::{Four, FourSlopes, TOGETHER, four_slopes, four_taps, have_four};
 use super::{GridMode, Sampling};
-use crate::Float;
-use crate::arch::TileMut;
-use samebits_numerics::simd::Kernel;
+use crate::arch::{Places, TileMut};
+use crate::{Float, short};
+use samebits_numerics::simd::{Aligned, Kernel};
+use std::hint::select_unpredictable;
 
 /// The largest number of channels that are always sampled one after the other.
-pub(super) const FEW: usize = 8;
+pub(super) const FEW: usize = 32;
 
 /// Returns true if sampling channel by channel is faster than to transpose the input.
 pub(super) fn pays(sampling: &Sampling) -> bool {
     have_four(sampling) && (sampling.channels() <= FEW || sampling.points() <= sampling.plane() / 2)
 }
 
+/// Images in any layout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Images<'a, T> {
+    /// Starts with the first element.
+    pub(crate) data: &'a [T],
+    /// The distances between images, channels, rows and columns.
+    pub(crate) strides: [usize; 4],
+}
+
+impl<'a, T> Images<'a, T> {
+    /// Returns contiguous images of the size of the input.
+    pub(crate) fn dense(sampling: &Sampling, data: &'a [T]) -> Images<'a, T> {
+        let (plane, width) = (sampling.plane(), sampling.input()[2]);
+        Images { data, strides: [sampling.channels() * plane, plane, width, 1] }
+    }
+
+    /// Returns the distances between rows and columns.
+    #[inline(always)]
+    fn steps(&self) -> [usize; 2] {
+        [self.strides[2], self.strides[3]]
+    }
+
+    /// Returns the data from the given channel of an image on.
+    #[inline(always)]
+    fn channel(&self, image: usize, channel: usize) -> &'a [T] {
+        &self.data[image * self.strides[0] + channel * self.strides[1]..]
+    }
+}
+
+/// Consecutive points of one image among the points that are computed together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The number of the image, counted from that of the first point.
+    pub(super) image: usize,
+    /// The number of the first of these points in the image.
+    pub(super) point: usize,
+    /// The position of that point among those computed together.
+    pub(super) lane: usize,
+    pub(super) count: usize,
+}
+
+/// Cuts `count` points, of which the first has number `point` in its image of `points` points, where
+/// an image ends.
+#[inline(always)]
+pub(super) fn spans(mut point: usize, points: usize, count: usize) -> impl Iterator<Item = Span> {
+    let (mut image, mut lane) = (0, 0);
+    std::iter::from_fn(move || {
+        if lane == count {
+            return None;
+        }
+        let span = Span { image, point, lane, count: (points - point).min(count - lane) };
+        (image, point, lane) = (image + 1, 0, lane + span.count);
+        Some(span)
+    })
+}
+
+/// Adds the distances of images `distance` apart to the places of their points.
+#[inline(always)]
+pub(super) fn move_places<const N: usize>(
+    places: &mut [[usize; TOGETHER]; N],
+    (point, points, count): (usize, usize, usize),
+    distance: usize,
+) {
+    if point + count <= points {
+        return;
+    }
+    let mut moves = Aligned([0; TOGETHER]);
+    for Span { image, lane, count, .. } in spans(point, points, count) {
+        for to in &mut moves[lane..lane + count] {
+            *to = image * distance;
+        }
+    }
+    for places in places {
+        for (place, to) in places.iter_mut().zip(*moves) {
+            *place += to;
+        }
+    }
+}
+
 /// Arguments of a kernel: the values of consecutive points of consecutive images, for some channels.
 pub(super) struct SamplePlanes<'a, T> {
     pub(super) sampling: &'a Sampling,
-    pub(super) input: &'a [T],
+    pub(super) input: Images<'a, T>,
     pub(super) grid: &'a [T],
-    /// The first image, channel and point.
+    /// The first image, channel and point. Tiles of several images have all their points.
     pub(super) first: [usize; 3],
     pub(super) out: TileMut<'a, T>,
 }
@@ -29,35 +109,35 @@ impl<T: Float> Kernel for SamplePlanes<'_, T> {
     #[inline(always)]
     fn run(self) {
         let SamplePlanes { sampling, input, grid, first: [image, channel, point], mut out } = self;
-        let (plane, points) = (sampling.plane(), sampling.points());
-        for number in 0..out.matrices {
-            let mut out = out.matrix(number);
-            let n = image + number;
-            let planes = &input[(n * sampling.channels() + channel) * plane..];
-            let grid = &grid[(n * points + point) * 2..][..out.columns * 2];
-            for (group, at) in grid.chunks(2 * TOGETHER).enumerate() {
-                let Four { places, weights } = four_taps::<T>(sampling, at);
-                let first = group * TOGETHER;
-                let count = at.len() / 2;
-                for (channel, plane) in planes.chunks_exact(plane).take(out.rows).enumerate() {
-                    let mut sums = [T::ZERO; TOGETHER];
-                    for (places, weights) in places.iter().zip(&weights).take(sampling.most_taps())
-                    {
-                        let mut x = [T::ZERO; TOGETHER];
-                        for (x, &place) in x.iter_mut().zip(places) {
-                            *x = plane[place];
-                        }
-                        for (sum, (x, &weight)) in sums.iter_mut().zip(x.into_iter().zip(weights)) {
-                            let next = x.mul_add(weight, *sum);
-                            *sum = if weight == T::ZERO { *sum } else { next };
-                        }
-                    }
-                    let to = out.row(0, channel, first, first + count);
-                    for (to, sum) in to.iter_mut().zip(sums) {
-                        *to = sum.canonical();
+        let (columns, taps) = (out.columns, sampling.most_taps());
+        let grid = &grid[(image * sampling.points() + point) * 2..][..out.matrices * columns * 2];
+        let (mut number, mut point) = (0, 0);
+        for at in grid.chunks(2 * TOGETHER) {
+            let count = at.len() / 2;
+            let Four { mut places, weights } = four_taps::<T>(sampling, at, input.steps());
+            move_places(&mut places, (point, columns, count), input.strides[0]);
+            let places = Places::new(places);
+            for row in 0..out.rows {
+                let plane = input.channel(image + number, channel + row);
+                let mut sums = Aligned([T::ZERO; TOGETHER]);
+                for (tap, weights) in weights.iter().enumerate().take(taps) {
+                    let x = places.read(tap, plane);
+                    for (sum, (x, &weight)) in sums.iter_mut().zip(x.into_iter().zip(weights)) {
+                        let next = x.mul_add(weight, *sum);
+                        *sum = select_unpredictable(weight == T::ZERO, *sum, next);
                     }
                 }
+                for sum in &mut *sums {
+                    *sum = sum.canonical();
+                }
+                for Span { image, point, lane, count } in spans(point, columns, count) {
+                    let to = out.row(number + image, row, point, point + count);
+                    short::copy(&sums[lane..lane + count], to);
+                }
             }
+            point += count;
+            number += point / columns;
+            point %= columns;
         }
     }
 }
@@ -71,7 +151,7 @@ pub(super) fn gradients_pay(sampling: &Sampling) -> bool {
 /// images.
 pub(super) struct PlanarGradients<'a, T> {
     pub(super) sampling: &'a Sampling,
-    pub(super) input: &'a [T],
+    pub(super) input: Images<'a, T>,
     pub(super) grad_out: &'a [T],
     pub(super) grid: &'a [T],
     pub(super) first: usize,
@@ -83,47 +163,50 @@ impl<T: Float> Kernel for PlanarGradients<'_, T> {
     #[inline(always)]
     fn run(self) {
         let PlanarGradients { sampling, input, grad_out, grid, first, grad_grid } = self;
-        let (plane, points) = (sampling.plane(), sampling.points());
-        let channels = sampling.channels();
-        let end = first + grad_grid.len() / 2;
-        let mut at = first;
-        while at < end {
-            let (n, point) = (at / points, at % points);
-            let count = TOGETHER.min(end - at).min(points - point);
-            let FourSlopes { places, slopes, factors } =
-                four_slopes::<T>(sampling, &grid[2 * at..2 * (at + count)]);
-            let mut sums = [[0.0f64; TOGETHER]; 2];
-            let planes = input[n * channels * plane..].chunks_exact(plane);
-            let grads = grad_out[n * channels * points..].chunks_exact(points);
-            for (plane, grads) in planes.zip(grads).take(channels) {
-                let mut grad = [0.0f64; TOGETHER];
-                for (grad, &x) in grad.iter_mut().zip(&grads[point..point + count]) {
-                    *grad = x.into();
+        let (points, channels) = (sampling.points(), sampling.channels());
+        let grid = &grid[2 * first..][..grad_grid.len()];
+        let (mut number, mut point) = (first / points, first % points);
+        for (at, out) in grid.chunks(2 * TOGETHER).zip(grad_grid.chunks_mut(2 * TOGETHER)) {
+            let count = at.len() / 2;
+            let FourSlopes { mut places, slopes, factors } =
+                four_slopes::<T>(sampling, at, input.steps());
+            move_places(&mut places, (point, points, count), input.strides[0]);
+            let places = Places::new(places);
+            let mut sums = Aligned([[0.0f64; TOGETHER]; 2]);
+            let mut grads = Aligned([T::ZERO; TOGETHER]);
+            for channel in 0..channels {
+                for Span { image, point, lane, count } in spans(point, points, count) {
+                    let row = (number + image) * channels + channel;
+                    short::copy(
+                        &grad_out[row * points + point..][..count],
+                        &mut grads[lane..lane + count],
+                    );
                 }
-                let mut inner = [[0.0f64; TOGETHER]; 2];
-                for (tap, places) in places.iter().enumerate() {
-                    let mut x = [0.0f64; TOGETHER];
-                    for (x, &place) in x.iter_mut().zip(places) {
-                        *x = plane[place].into();
-                    }
-                    for (inner, slopes) in inner.iter_mut().zip(&slopes[tap]) {
-                        for (inner, (x, &slope)) in inner.iter_mut().zip(x.iter().zip(slopes)) {
-                            let next = *inner + x * slope;
-                            *inner = if slope == 0.0 { *inner } else { next };
+                let plane = input.channel(number, channel);
+                let mut inner = Aligned([[0.0f64; TOGETHER]; 2]);
+                for (tap, slopes) in slopes.iter().enumerate() {
+                    let x = places.read(tap, plane);
+                    for (inner, slopes) in inner.iter_mut().zip(slopes) {
+                        for (inner, (&x, &slope)) in inner.iter_mut().zip(x.iter().zip(slopes)) {
+                            let next = *inner + x.into() * slope;
+                            *inner = select_unpredictable(slope == 0.0, *inner, next);
                         }
                     }
                 }
-                for (sums, inner) in sums.iter_mut().zip(&inner) {
-                    for (sum, (grad, inner)) in sums.iter_mut().zip(grad.iter().zip(inner)) {
-                        *sum += grad * inner;
+                for (sums, inner) in sums.iter_mut().zip(&*inner) {
+                    for (sum, (&grad, inner)) in sums.iter_mut().zip(grads.iter().zip(inner)) {
+                        *sum += grad.into() * inner;
                     }
                 }
             }
-            let out = &mut grad_grid[2 * (at - first)..][..2 * count];
-            for (k, out) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                *out = [0, 1].map(|d| T::from_f64(sums[d][k] * factors[d][k]).canonical());
+            let mut found = Aligned([T::ZERO; 2 * TOGETHER]);
+            for (k, found) in found.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                *found = [0, 1].map(|d| T::from_f64(sums[d][k] * factors[d][k]).canonical());
             }
-            at += count;
+            out.copy_from_slice(&found[..out.len()]);
+            point += count;
+            number += point / points;
+            point %= points;
         }
     }
 }

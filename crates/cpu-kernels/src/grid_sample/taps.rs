@@ -1,6 +1,7 @@
 //! The taps of a point: the elements that it reads, and their weights.
 
 use super::{GridMode, GridPadding, GridParams, Sampling};
+use crate::arch::LANES;
 use crate::{Float, Result, memory};
 use samebits_numerics::simd::Kernel;
 use samebits_tensor_core::geometry::cubic_weights;
@@ -83,7 +84,8 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
             let most = self.sampling.most_taps();
             let TapList { places: all_places, weights: all_weights, points } = list;
             for (number, at) in self.grid.chunks(2 * TOGETHER).enumerate() {
-                let Four { places, weights } = four_taps::<T>(self.sampling, at);
+                let [_, _, width] = self.sampling.input();
+                let Four { places, weights } = four_taps::<T>(self.sampling, at, [width, 1]);
                 let start = all_places.len();
                 let room = start + at.len() / 2 * most;
                 all_places.resize(room, 0);
@@ -118,7 +120,7 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
 }
 
 /// The number of points whose taps are found together.
-pub(super) const TOGETHER: usize = 16;
+pub(super) const TOGETHER: usize = LANES;
 
 /// The four taps of each of several points in an image, in row-major order. A weight of 0 means
 /// that there is no such tap; the nearest element is the first one.
@@ -133,9 +135,14 @@ pub(super) fn have_four(sampling: &Sampling) -> bool {
     sampling.dims() == 2 && mode != GridMode::Cubic && padding != GridPadding::Reflection
 }
 
-/// Finds the taps of up to [`TOGETHER`] points, given by their coordinates.
+/// Finds the taps of up to [`TOGETHER`] points, given by their coordinates, in an image with the
+/// given distances between rows and columns.
 #[inline(always)]
-pub(super) fn four_taps<T: Float>(sampling: &Sampling, points: &[T]) -> Four<T> {
+pub(super) fn four_taps<T: Float>(
+    sampling: &Sampling,
+    points: &[T],
+    [row, column]: [usize; 2],
+) -> Four<T> {
     let [_, height, width] = sampling.input();
     // Points that are missing have no taps.
     let [mut x, mut y] = [[f64::NAN; TOGETHER]; 2];
@@ -148,7 +155,7 @@ pub(super) fn four_taps<T: Float>(sampling: &Sampling, points: &[T]) -> Four<T> 
     for tap in 0..sampling.most_taps() {
         let ((x, wx), (y, wy)) = (&across[tap % 2], &down[tap / 2]);
         for point in 0..TOGETHER {
-            four.places[tap][point] = y[point] * width + x[point];
+            four.places[tap][point] = y[point] * row + x[point] * column;
             four.weights[tap][point] = T::from_f64(wy[point] * wx[point]);
         }
     }
@@ -191,7 +198,11 @@ pub(super) struct FourSlopes {
 
 /// Finds the derivatives for up to [`TOGETHER`] points, as [`find_taps`] does for linear weights.
 #[inline(always)]
-pub(super) fn four_slopes<T: Float>(sampling: &Sampling, points: &[T]) -> FourSlopes {
+pub(super) fn four_slopes<T: Float>(
+    sampling: &Sampling,
+    points: &[T],
+    [row, column]: [usize; 2],
+) -> FourSlopes {
     let [_, height, width] = sampling.input();
     let [mut x, mut y] = [[f64::NAN; TOGETHER]; 2];
     for (point, (x, y)) in points.as_chunks::<2>().0.iter().zip(x.iter_mut().zip(&mut y)) {
@@ -204,7 +215,7 @@ pub(super) fn four_slopes<T: Float>(sampling: &Sampling, points: &[T]) -> FourSl
     for tap in 0..4 {
         let ((x, wx, sx), (y, wy, sy)) = (&across[tap % 2], &down[tap / 2]);
         for point in 0..TOGETHER {
-            places[tap][point] = y[point] * width + x[point];
+            places[tap][point] = y[point] * row + x[point] * column;
             slopes[tap][0][point] = wy[point] * sx[point];
             slopes[tap][1][point] = sy[point] * wx[point];
         }

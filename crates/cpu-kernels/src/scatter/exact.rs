@@ -98,7 +98,7 @@ struct Sums<'a> {
 
 /// The addends that accumulators could not hold, with their outputs.
 #[derive(Default)]
-struct Rest {
+pub(crate) struct Rest {
     aside: Vec<(usize, f64)>,
     folded: BTreeMap<usize, ExactSum>,
 }
@@ -127,15 +127,11 @@ impl Table {
 
     /// Rounds every sum once.
     fn finish(self, out: &mut [f32]) {
-        let Table { sums, mut rest } = self;
+        let Table { sums, rest } = self;
         let sums: &[f64] = sums.as_slice();
         simd::dispatch(Round(sums, out));
-        if !rest.aside.is_empty() {
-            rest.fold();
-        }
-        for (at, mut exact) in rest.folded {
-            exact.add_partial(sums[at]);
-            out[at] = canonical(exact.to_f32());
+        for (at, x) in rest.values(sums) {
+            out[at] = x;
         }
     }
 }
@@ -147,19 +143,9 @@ impl Sums<'_> {
         let (sum, error) = two_sum(self.sums[at], x);
         // Also true if `x` is not finite, because the error is NaN then.
         if error != 0.0 {
-            self.add_inexact(at, x, sum, error);
+            self.rest.add(&mut self.sums[at], at, x);
         } else {
             self.sums[at] = sum;
-        }
-    }
-
-    #[cold]
-    fn add_inexact(&mut self, at: usize, x: f64, sum: f64, error: f64) {
-        if x.is_finite() {
-            self.sums[at] = sum;
-            self.rest.put_aside(at, error);
-        } else {
-            self.rest.put_aside(at, x);
         }
     }
 
@@ -186,6 +172,30 @@ impl Sums<'_> {
 }
 
 impl Rest {
+    /// Adds `x` to the accumulator of output `at`, and puts aside its error.
+    #[cold]
+    pub(crate) fn add(&mut self, accumulator: &mut f64, at: usize, x: f64) {
+        if !x.is_finite() {
+            return self.put_aside(at, x);
+        }
+        let (sum, error) = two_sum(*accumulator, x);
+        *accumulator = sum;
+        if error != 0.0 {
+            self.put_aside(at, error);
+        }
+    }
+
+    /// Returns the outputs with addends set aside, and their exact sums, rounded once.
+    pub(crate) fn values(mut self, sums: &[f64]) -> impl Iterator<Item = (usize, f32)> {
+        if !self.aside.is_empty() {
+            self.fold();
+        }
+        self.folded.into_iter().map(|(at, mut exact)| {
+            exact.add_partial(sums[at]);
+            (at, canonical(exact.to_f32()))
+        })
+    }
+
     #[cold]
     fn put_aside(&mut self, at: usize, x: f64) {
         self.aside.push((at, x));

@@ -62,9 +62,9 @@ fn params(mode: GridMode, padding: GridPadding, align_corners: bool) -> GridPara
 fn linear_sampling_equals_the_definition() {
     let mut random = Random(1);
     for round in 0..60 {
-        let (batch, channels) = (1 + random.below(2), 1 + random.below(3));
+        let (batch, channels) = (1 + random.below(6), 1 + random.below(6));
         let size = [1 + random.below(6), 1 + random.below(6)];
-        let (points, align) = (1 + random.below(30), random.below(2) == 1);
+        let (points, align) = (1 + random.below(40), random.below(2) == 1);
         let padding = PADDINGS[round % 3];
         let sample = sampling(
             "g",
@@ -73,11 +73,25 @@ fn linear_sampling_equals_the_definition() {
             params(GridMode::Linear, padding, align),
         )
         .unwrap();
-        let input: Vec<f32> = random.wide(sample.input_len());
+        let mut input: Vec<f32> = random.wide(sample.input_len());
         // Multiples of 1/16, so that any way of mirroring is exact.
-        let grid: Vec<f32> =
+        let mut grid: Vec<f32> =
             (0..sample.grid_len()).map(|_| random.below(64) as f32 / 16.0 - 2.0).collect();
-        let grad: Vec<f32> = random.wide(sample.output_len());
+        let mut grad: Vec<f32> = random.wide(sample.output_len());
+        if round % 4 == 1 && points > 2 {
+            // The first and the last point of an image are the same, and their gradients cancel.
+            for image in grid.chunks_exact_mut(2 * points) {
+                image.copy_within(..2, 2 * points - 2);
+            }
+            for row in grad.chunks_exact_mut(points) {
+                (row[0], row[points - 1]) = (1e30, -1e30);
+            }
+        }
+        if round % 4 == 3 {
+            // Many points lie on elements: their other neighbours have no weight.
+            let (at, from) = (random.below(input.len()), random.below(grad.len()));
+            (input[at], grad[from]) = (f32::INFINITY, f32::INFINITY);
+        }
         let plane = size[0] * size[1];
         let mut values = vec![0.0f32; grad.len()];
         let mut sums = vec![ExactSum::new(); input.len()];
@@ -86,8 +100,13 @@ fn linear_sampling_equals_the_definition() {
             let place = (c / channels * points + point) * 2;
             for (tap, weight) in linear_taps(&grid[place..place + 2], size, padding, align) {
                 let from = c * plane + tap;
-                values[at] = input[from].mul_add(weight as f32, values[at]);
-                sums[from].add(grad[at] * weight as f32);
+                if weight as f32 != 0.0 {
+                    values[at] = input[from].mul_add(weight as f32, values[at]);
+                    sums[from].add(grad[at] * weight as f32);
+                }
+            }
+            if values[at].is_nan() {
+                values[at] = f32::NAN;
             }
         }
         let expected: Vec<f32> = sums.iter().map(ExactSum::to_f32).collect();
@@ -101,6 +120,106 @@ fn linear_sampling_equals_the_definition() {
         let got = if round < 6 { everywhere(run) } else { run() };
         assert_eq!(got.0, bits(&values), "{size:?} {padding:?} align {align}");
         assert_eq!(got.1, bits(&expected), "{size:?} {padding:?} align {align}");
+    }
+}
+
+/// Computes both gradients of linear sampling in f64 in the order of the module: (input, grid).
+fn linear_gradients(
+    sample: &Sampling,
+    input: &[f64],
+    grid: &[f64],
+    grad: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    let [_, height, width] = sample.input();
+    let (points, channels, plane) = (sample.points(), sample.channels(), height * width);
+    let align = sample.params().align_corners;
+    let border = sample.params().padding == GridPadding::Border;
+    // The taps (place, weight, derivative) and the derivative of the position.
+    let axis = |coordinate: f64, n: usize| {
+        let size = n as f64;
+        let (mut at, mut scale) = if align {
+            ((coordinate + 1.0) * ((size - 1.0) / 2.0), (size - 1.0) / 2.0)
+        } else {
+            (((coordinate + 1.0) * size - 1.0) / 2.0, size / 2.0)
+        };
+        if border && !(at > 0.0 && at < size - 1.0) {
+            (at, scale) = (at.clamp(0.0, size - 1.0), 0.0);
+        }
+        let left = at.floor();
+        let taps = [(left, 1.0 - (at - left), -1.0), (left + 1.0, at - left, 1.0)];
+        (taps.map(|(place, w, s)| (place >= 0.0 && place < size).then_some((place, w, s))), scale)
+    };
+    let (mut by_input, mut by_grid) = (vec![0.0; input.len()], vec![0.0; grid.len()]);
+    for (point, at) in grid.chunks_exact(2).enumerate() {
+        let ((across, across_scale), (down, down_scale)) =
+            (axis(at[0], width), axis(at[1], height));
+        let mut sums = [0.0; 2];
+        for channel in 0..channels {
+            let row = point / points * channels + channel;
+            let g = grad[row * points + point % points];
+            let mut inner = [0.0; 2];
+            for (y, wy, sy) in down.into_iter().flatten() {
+                for (x, wx, sx) in across.into_iter().flatten() {
+                    let place = row * plane + y as usize * width + x as usize;
+                    if wy * wx != 0.0 {
+                        by_input[place] += g * (wy * wx);
+                    }
+                    for (inner, slope) in inner.iter_mut().zip([wy * sx, sy * wx]) {
+                        if slope != 0.0 {
+                            *inner += input[place] * slope;
+                        }
+                    }
+                }
+            }
+            for (sum, inner) in sums.iter_mut().zip(inner) {
+                *sum += g * inner;
+            }
+        }
+        by_grid[2 * point] = sums[0] * across_scale;
+        by_grid[2 * point + 1] = sums[1] * down_scale;
+    }
+    (by_input, by_grid)
+}
+
+#[test]
+fn linear_gradients_follow_the_written_order_everywhere() {
+    let mut random = Random(5);
+    for round in 0..24 {
+        let (batch, channels) = (1 + random.below(9), 1 + random.below(9));
+        let size = [1 + random.below(7), 1 + random.below(7)];
+        let (points, align) = (1 + random.below(40), random.below(2) == 1);
+        let sample = sampling(
+            "g",
+            [batch, channels, points],
+            &size,
+            params(GridMode::Linear, PADDINGS[round % 2], align),
+        )
+        .unwrap();
+        let mut input: Vec<f64> = random.wide(sample.input_len());
+        let mut grad: Vec<f64> = random.wide(sample.output_len());
+        if round % 4 == 3 {
+            // Of the neighbours of these, some have no weight and must not turn into NaN.
+            let (at, from) = (random.below(input.len()), random.below(grad.len()));
+            (input[at], grad[from]) = (f64::INFINITY, f64::NEG_INFINITY);
+        }
+        let mut grid: Vec<f64> =
+            (0..sample.grid_len()).map(|_| random.unit::<f64>() * 1.5).collect();
+        // Some points lie on elements.
+        grid.iter_mut().step_by(5).for_each(|x| *x = 1.0);
+        let canonical = |values: Vec<f64>| -> Vec<f64> {
+            values.iter().map(|x| if x.is_nan() { f64::NAN } else { *x }).collect()
+        };
+        let (by_input, by_grid) = linear_gradients(&sample, &input, &grid, &grad);
+        let (by_input, by_grid) = (canonical(by_input), canonical(by_grid));
+        let got = everywhere(|| {
+            let mut by_input = vec![9.0; input.len()];
+            grid_sample_input_backward(&sample, &grad, &grid, &mut by_input).unwrap();
+            let mut by_grid = vec![9.0; grid.len()];
+            grid_sample_grid_backward(&sample, &grad, &input, &grid, &mut by_grid).unwrap();
+            (bits(&by_input), bits(&by_grid))
+        });
+        assert_eq!(got.0, bits(&by_input), "{sample:?}: the input");
+        assert_eq!(got.1, bits(&by_grid), "{sample:?}: the grid");
     }
 }
 
