@@ -34,10 +34,10 @@ pub use lines::{cumextreme, cumprod_backward, cumprod_backward_backward, logcums
 use crate::arch::{TileGrid, TileMut};
 use crate::error::{Result, expect_size};
 use crate::parallel::{self, CHUNK};
-use crate::{Float, memory};
+use crate::{Float, memory, short};
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::{exp, log};
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use std::marker::PhantomData;
 
 const RUN: usize = 32;
@@ -330,14 +330,11 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
         };
         return TileGrid::new(out, outer, (dim, inner), tile).try_for_each(columns);
     }
-    if dim <= TILE * TASK {
+    // A row that several threads share is read twice.
+    if dim <= TILE * TASK || outer >= parallel::threads() {
         parallel::rows(dim, out, |start, out| {
-            let (input, carry) = (&input[start..][..out.len()], O::IDENTITY);
-            if dim <= RUN {
-                simd::dispatch(ScanRuns::<T, O, REVERSE>(input, dim, out, PhantomData));
-            } else {
-                simd::dispatch(ScanTiles::<T, O, REVERSE>(input, dim, out, carry, PhantomData));
-            }
+            let input = &input[start..][..out.len()];
+            simd::dispatch(ScanTiles::<T, O, REVERSE>(input, dim, out, None, PhantomData));
         });
         return Ok(());
     }
@@ -369,7 +366,7 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     // A scan from the end counts its tiles from there, so the short one is in front.
     let task = TASK * TILE;
     let run = |(number, (out, input)): (usize, (&mut [T], &[T]))| {
-        let carry = carries[number * TASK];
+        let carry = (number > 0).then(|| carries[number * TASK]);
         simd::dispatch(ScanTiles::<T, O, REVERSE>(input, input.len(), out, carry, PhantomData));
     };
     if REVERSE {
@@ -386,44 +383,26 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     Ok(())
 }
 
+/// Returns the positions of elements `start..end` of a row, counted from the end if the scan runs
+/// backwards.
+#[inline(always)]
+fn part<const REVERSE: bool>(n: usize, start: usize, end: usize) -> std::ops::Range<usize> {
+    if REVERSE { n - end..n - start } else { start..end }
+}
+
 /// Returns the position of element `i` of a row, counted from the end if the scan runs backwards.
 #[inline(always)]
 fn place<const REVERSE: bool>(n: usize, i: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// Arguments of a kernel: rows of at most one run, and their length.
-struct ScanRuns<'a, T, O: Operation, const REVERSE: bool>(
-    &'a [T],
-    usize,
-    &'a mut [T],
-    PhantomData<fn() -> O>,
-);
-
-impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanRuns<'_, T, O, REVERSE> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let ScanRuns(input, n, out, _) = self;
-        for (input, out) in input.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-            let mut local = O::IDENTITY;
-            for i in 0..n {
-                let at = place::<REVERSE>(n, i);
-                local = O::apply(local, O::element(input[at].into()));
-                let sum = O::apply(O::IDENTITY, O::apply(O::IDENTITY, local));
-                out[at] = T::from_f64(O::result(sum)).canonical();
-            }
-        }
-    }
-}
-
 /// Arguments of a kernel: rows of a length, or some tiles of a row, all whole except the last of
-/// the row. The carry is the total of the tiles before.
+/// the row. The carry is the total of the tiles before, if there are any.
 struct ScanTiles<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     usize,
     &'a mut [T],
-    O::State,
+    Option<O::State>,
     PhantomData<fn() -> O>,
 );
 
@@ -432,9 +411,126 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
     #[inline(always)]
     fn run(self) {
         let ScanTiles(input, n, out, carry, _) = self;
-        let mut locals = [O::IDENTITY; TILE];
+        let mut locals = Aligned([O::IDENTITY; TILE]);
+        if n < CHAINS * RUN {
+            let together = TILE / n / CHAINS * CHAINS * n;
+            for (input, out) in input.chunks(together).zip(out.chunks_mut(together)) {
+                let locals = &mut locals[..input.len()];
+                scan_short_rows::<T, O, REVERSE>(input, n, locals);
+                finish::<T, O>(locals, None, out);
+            }
+            return;
+        }
         for (input, out) in input.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
             scan_tiles::<T, O, REVERSE>(input, out, carry, &mut locals);
+        }
+    }
+}
+
+/// The number of runs that are scanned together: each is a chain of dependent operations.
+const CHAINS: usize = 4;
+
+/// Scans runs of one length on their own.
+#[inline(always)]
+fn scan_runs<T: Float, O: Operation, const REVERSE: bool, const N: usize>(
+    runs: [&[T]; N],
+    locals: [&mut [O::State]; N],
+) {
+    let n = runs[0].len();
+    let runs = runs.map(|run| &run[..n]);
+    let mut local = [O::IDENTITY; N];
+    for i in 0..n {
+        let at = place::<REVERSE>(n, i);
+        for k in 0..N {
+            local[k] = O::apply(local[k], O::element(runs[k][at].into()));
+            locals[k][at] = local[k];
+        }
+    }
+}
+
+/// Adds the total of the runs before to the elements of each run of a tile; returns the total of
+/// the tile. The first run stays as it is: [`Operation::IDENTITY`] would not change it.
+#[inline(always)]
+fn join_runs<O: Operation, const REVERSE: bool>(locals: &mut [O::State]) -> O::State {
+    let n = locals.len();
+    let mut before = O::IDENTITY;
+    for start in (0..n).step_by(RUN) {
+        let end = n.min(start + RUN);
+        let run = part::<REVERSE>(n, start, end);
+        let run = &mut locals[run];
+        if start > 0 {
+            for local in &mut *run {
+                *local = O::apply(before, *local);
+            }
+        }
+        before = run[place::<REVERSE>(run.len(), run.len() - 1)];
+    }
+    before
+}
+
+/// Scans rows of fewer than [`CHAINS`] runs, several together.
+#[inline(always)]
+fn scan_short_rows<T: Float, O: Operation, const REVERSE: bool>(
+    input: &[T],
+    n: usize,
+    locals: &mut [O::State],
+) {
+    let mut groups = input.chunks_exact(CHAINS * n);
+    let mut group_locals = locals.chunks_exact_mut(CHAINS * n);
+    for (rows, locals) in groups.by_ref().zip(group_locals.by_ref()) {
+        let (rows, locals) = (quarters(rows), quarters_mut(locals));
+        let mut locals = locals;
+        for start in (0..n).step_by(RUN) {
+            let run = part::<REVERSE>(n, start, n.min(start + RUN));
+            let locals = locals.each_mut().map(|locals| &mut locals[run.clone()]);
+            scan_runs::<T, O, REVERSE, CHAINS>(rows.map(|row| &row[run.clone()]), locals);
+        }
+    }
+    let rest = groups.remainder().chunks_exact(n);
+    for (row, locals) in rest.zip(group_locals.into_remainder().chunks_exact_mut(n)) {
+        for start in (0..n).step_by(RUN) {
+            let run = part::<REVERSE>(n, start, n.min(start + RUN));
+            scan_runs::<T, O, REVERSE, 1>([&row[run.clone()]], [&mut locals[run]]);
+        }
+    }
+    if n > RUN {
+        for locals in locals.chunks_exact_mut(n) {
+            join_runs::<O, REVERSE>(locals);
+        }
+    }
+}
+
+/// Cuts a slice into four of the same length.
+#[inline(always)]
+fn quarters<T>(all: &[T]) -> [&[T]; CHAINS] {
+    let (first, second) = all.split_at(all.len() / 2);
+    let half = first.len() / 2;
+    let ((a, b), (c, d)) = (first.split_at(half), second.split_at(half));
+    [a, b, c, d]
+}
+
+/// Cuts a slice as [`quarters`].
+#[inline(always)]
+fn quarters_mut<T>(all: &mut [T]) -> [&mut [T]; CHAINS] {
+    let (first, second) = all.split_at_mut(all.len() / 2);
+    let half = first.len() / 2;
+    let ((a, b), (c, d)) = (first.split_at_mut(half), second.split_at_mut(half));
+    [a, b, c, d]
+}
+
+/// Adds the carry to each element, if there is one, and rounds.
+#[inline(always)]
+fn finish<T: Float, O: Operation>(locals: &[O::State], carry: Option<O::State>, out: &mut [T]) {
+    match carry {
+        None => {
+            for (out, &local) in out.iter_mut().zip(locals) {
+                *out = T::from_f64(O::result(local)).canonical();
+            }
+        }
+        Some(carry) => {
+            for (out, &local) in out.iter_mut().zip(locals) {
+                *out = T::from_f64(O::result(O::apply(carry, local))).canonical();
+            }
         }
     }
 }
@@ -443,43 +539,30 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
 fn scan_tiles<T: Float, O: Operation, const REVERSE: bool>(
     input: &[T],
     out: &mut [T],
-    mut carry: O::State,
+    mut carry: Option<O::State>,
     locals: &mut [O::State; TILE],
 ) {
     let n = input.len();
     for start in (0..n).step_by(TILE) {
-        let length = TILE.min(n - start);
-        // Four runs at a time: each is a chain of dependent additions.
-        let whole = length - length % (4 * RUN);
-        for run in (0..whole).step_by(4 * RUN) {
-            let mut local = [O::IDENTITY; 4];
-            for i in 0..RUN {
-                for (k, local) in local.iter_mut().enumerate() {
-                    let at = run + k * RUN + i;
-                    let x = input[place::<REVERSE>(n, start + at)];
-                    *local = O::apply(*local, O::element(x.into()));
-                    locals[at] = *local;
-                }
-            }
+        let tile = part::<REVERSE>(n, start, n.min(start + TILE));
+        let (input, out) = (&input[tile.clone()], &mut out[tile]);
+        let length = input.len();
+        let locals = &mut locals[..length];
+        let whole = length - length % (CHAINS * RUN);
+        for run in (0..whole).step_by(CHAINS * RUN) {
+            let runs = part::<REVERSE>(length, run, run + CHAINS * RUN);
+            scan_runs::<T, O, REVERSE, CHAINS>(
+                quarters(&input[runs.clone()]),
+                quarters_mut(&mut locals[runs]),
+            );
         }
         for run in (whole..length).step_by(RUN) {
-            let mut local = O::IDENTITY;
-            for at in run..length.min(run + RUN) {
-                let x = input[place::<REVERSE>(n, start + at)];
-                local = O::apply(local, O::element(x.into()));
-                locals[at] = local;
-            }
+            let run = part::<REVERSE>(length, run, length.min(run + RUN));
+            scan_runs::<T, O, REVERSE, 1>([&input[run.clone()]], [&mut locals[run]]);
         }
-        let mut before = O::IDENTITY;
-        for run in (0..length).step_by(RUN) {
-            let end = length.min(run + RUN);
-            for at in run..end {
-                let sum = O::apply(carry, O::apply(before, locals[at]));
-                out[place::<REVERSE>(n, start + at)] = T::from_f64(O::result(sum)).canonical();
-            }
-            before = O::apply(before, locals[end - 1]);
-        }
-        carry = O::apply(carry, before);
+        let total = join_runs::<O, REVERSE>(locals);
+        finish::<T, O>(locals, carry, out);
+        carry = Some(carry.map_or(total, |carry| O::apply(carry, total)));
     }
 }
 
@@ -517,7 +600,7 @@ impl<T: Float, O: Operation, const N: usize, const REVERSE: bool> Kernel
     }
 }
 
-/// Scans at most `N` columns. Lanes without a column scan zeros.
+/// Scans at most `N` columns. Lanes without a column scan any elements.
 #[inline(always)]
 fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
     input: &[T],
@@ -528,11 +611,12 @@ fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
     let [mut carry, mut before, mut local] = [[O::IDENTITY; N]; 3];
     for k in 0..out.rows {
         let row = place::<REVERSE>(out.rows, k);
-        let values = &input[row * stride..][columns.clone()];
+        // Short rows read past their end; the excess is discarded.
+        let values = &input[row * stride + columns.start..];
         let mut x = [T::ZERO; N];
         match values.first_chunk::<N>() {
             Some(values) => x = *values,
-            None => x[..values.len()].copy_from_slice(values),
+            None => short::copy(values, &mut x[..values.len()]),
         }
         let mut y = [T::ZERO; N];
         for j in 0..N {
@@ -543,7 +627,7 @@ fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
         let to = out.row(0, row, columns.start, columns.end);
         match to.first_chunk_mut::<N>() {
             Some(to) => *to = y,
-            None => to.copy_from_slice(&y[..to.len()]),
+            None => short::copy(&y[..to.len()], to),
         }
         if (k + 1) % RUN == 0 {
             for j in 0..N {

@@ -165,6 +165,18 @@ fn transpose<T: bytemuck::Pod>(
     [rows, columns]: [usize; 2],
 ) {
     const STRIP: usize = 128;
+    if rows < SIDE / 2 {
+        // What is left of a tile would be copied a few elements at a time.
+        for start in (0..columns).step_by(STRIP) {
+            let width = STRIP.min(columns - start);
+            for i in 0..rows {
+                let from = from[i + start * stride..].iter().step_by(stride);
+                let to = &mut to[i * distance + start..][..width];
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+            }
+        }
+        return;
+    }
     let mut tile = [[T::zeroed(); SIDE]; SIDE];
     for strip in (0..rows).step_by(STRIP) {
         for j in (0..columns).step_by(SIDE) {

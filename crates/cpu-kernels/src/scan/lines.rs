@@ -1,9 +1,12 @@
 //! Scans that are computed element by element along each line.
 
 use crate::error::{Result, expect_size};
-use crate::{Float, memory, parallel};
+use crate::parallel::{self, CHUNK};
+use crate::{Float, memory, short};
 use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::math::f64::exp;
+use samebits_numerics::simd::{self, Aligned, Kernel};
+use std::hint::select_unpredictable;
 
 /// Computes the gradient of [`cumprod`](super::cumprod).
 ///
@@ -252,22 +255,159 @@ pub fn cumextreme<T: Float>(
         return Ok(());
     }
     let slab = dim * inner;
-    let slabs = parallel::chunks_mut(values, slab).zip(parallel::chunks_mut(indices, slab));
-    slabs.zip(parallel::chunks(input, slab)).for_each(|((values, indices), input)| {
-        for j in 0..inner {
-            let (mut best, mut place) = (input[j], 0);
-            for k in 0..dim {
-                let x = input[k * inner + j];
-                let replaces = if largest { replaces_max(best, x) } else { replaces_min(best, x) };
-                if replaces {
-                    (best, place) = (x, k as i64);
-                }
-                values[k * inner + j] = best.canonical();
-                indices[k * inner + j] = place;
-            }
-        }
+    let piece = (CHUNK / slab).max(1) * slab;
+    let pieces = parallel::chunks_mut(values, piece).zip(parallel::chunks_mut(indices, piece));
+    pieces.zip(parallel::chunks(input, piece)).for_each(|((values, indices), input)| {
+        let size = [dim, inner];
+        simd::dispatch(ScanExtremes { input, size, largest, values, indices });
     });
     Ok(())
+}
+
+/// Arguments of a kernel: slabs of a size (dim, inner).
+struct ScanExtremes<'a, T> {
+    input: &'a [T],
+    size: [usize; 2],
+    largest: bool,
+    values: &'a mut [T],
+    indices: &'a mut [i64],
+}
+
+/// The number of neighbours that are compared together, and for matrices of fewer columns.
+const LANES: usize = short::MOST;
+const FEW: usize = 4;
+
+/// The length of rows up to which several are scanned together.
+const SHORT: usize = 128;
+
+impl<T: Float> Kernel for ScanExtremes<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanExtremes { input, size: [dim, inner], largest, values, indices } = self;
+        let slab = dim * inner;
+        let (input, values, indices) = if inner == 1 && dim <= SHORT {
+            extremes_of_short_rows(input, dim, largest, values, indices)
+        } else {
+            (input, values, indices)
+        };
+        let outputs = values.chunks_exact_mut(slab).zip(indices.chunks_exact_mut(slab));
+        for (input, (values, indices)) in input.chunks_exact(slab).zip(outputs) {
+            if inner == 1 {
+                extreme_of_row(input, largest, values, indices);
+            } else if inner <= FEW {
+                let size = [dim, inner];
+                extremes_of_columns::<T, FEW>(input, size, largest, 0..inner, values, indices);
+            } else {
+                for column in (0..inner).step_by(LANES) {
+                    let (size, columns) = ([dim, inner], column..inner.min(column + LANES));
+                    extremes_of_columns::<T, LANES>(input, size, largest, columns, values, indices);
+                }
+            }
+        }
+    }
+}
+
+/// Returns true if `new` replaces the earlier element `old` as the extremum.
+#[inline(always)]
+fn replaces<T: Float>(largest: bool, old: T, new: T) -> bool {
+    (largest & replaces_max(old, new)) | (!largest & replaces_min(old, new))
+}
+
+/// Scans groups of [`FEW`] rows of length `n`, each a chain of its own; returns the rows left over.
+#[inline(always)]
+fn extremes_of_short_rows<'a, T: Float>(
+    input: &'a [T],
+    n: usize,
+    largest: bool,
+    values: &'a mut [T],
+    indices: &'a mut [i64],
+) -> (&'a [T], &'a mut [T], &'a mut [i64]) {
+    let together = input.len() / n / FEW * FEW * n;
+    let (input, input_rest) = input.split_at(together);
+    let (values, values_rest) = values.split_at_mut(together);
+    let (indices, indices_rest) = indices.split_at_mut(together);
+    let outputs = values.chunks_exact_mut(FEW * n).zip(indices.chunks_exact_mut(FEW * n));
+    for (input, (values, indices)) in input.chunks_exact(FEW * n).zip(outputs) {
+        let (mut best, mut places) = ([T::ZERO; FEW], [0; FEW]);
+        for k in 0..n {
+            for row in 0..FEW {
+                let x = input[row * n + k];
+                let replaces = (k == 0) | replaces(largest, best[row], x);
+                best[row] = select_unpredictable(replaces, x, best[row]);
+                places[row] = select_unpredictable(replaces, k as i64, places[row]);
+                values[row * n + k] = best[row].canonical();
+                indices[row * n + k] = places[row];
+            }
+        }
+    }
+    (input_rest, values_rest, indices_rest)
+}
+
+/// Scans a row. Most neighbours replace nothing, which one test shows for all of them.
+#[inline(always)]
+fn extreme_of_row<T: Float>(input: &[T], largest: bool, values: &mut [T], indices: &mut [i64]) {
+    let (mut best, mut place) = (input[0], 0);
+    let outputs = values.chunks_mut(LANES).zip(indices.chunks_mut(LANES));
+    for (number, (input, (values, indices))) in input.chunks(LANES).zip(outputs).enumerate() {
+        if let (Some(input), Some(values), Some(indices)) = (
+            input.first_chunk::<LANES>(),
+            values.first_chunk_mut::<LANES>(),
+            indices.first_chunk_mut::<LANES>(),
+        ) {
+            let mut any = false;
+            for &x in input {
+                any |= replaces(largest, best, x);
+            }
+            if !any {
+                *values = [best.canonical(); LANES];
+                *indices = [place; LANES];
+                continue;
+            }
+        }
+        let outputs = values.iter_mut().zip(indices);
+        for (k, (&x, (value, index))) in (number * LANES..).zip(input.iter().zip(outputs)) {
+            let replaces = replaces(largest, best, x);
+            best = select_unpredictable(replaces, x, best);
+            place = select_unpredictable(replaces, k as i64, place);
+            (*value, *index) = (best.canonical(), place);
+        }
+    }
+}
+
+/// Scans up to `N` columns of a matrix of a size (rows, columns).
+#[inline(always)]
+fn extremes_of_columns<T: Float, const N: usize>(
+    input: &[T],
+    [dim, inner]: [usize; 2],
+    largest: bool,
+    columns: std::ops::Range<usize>,
+    values: &mut [T],
+    indices: &mut [i64],
+) {
+    let (mut best, mut places) = (Aligned([T::ZERO; N]), Aligned([0i64; N]));
+    for k in 0..dim {
+        // Short rows read past their end; the excess is discarded.
+        let from = &input[k * inner + columns.start..];
+        let mut x = [T::ZERO; N];
+        match from.first_chunk::<N>() {
+            Some(from) => x = *from,
+            None => short::copy(from, &mut x[..from.len()]),
+        }
+        if k == 0 {
+            *best = x;
+        }
+        let mut value = [T::ZERO; N];
+        for lane in 0..N {
+            let replaces = replaces(largest, best[lane], x[lane]);
+            best[lane] = select_unpredictable(replaces, x[lane], best[lane]);
+            places[lane] = select_unpredictable(replaces, k as i64, places[lane]);
+            value[lane] = best[lane].canonical();
+        }
+        let row = k * inner + columns.start..k * inner + columns.end;
+        short::copy(&value[..columns.len()], &mut values[row.clone()]);
+        short::copy(&places[..columns.len()], &mut indices[row]);
+    }
 }
 
 /// Computes the gradient of a line; `products` is scratch space of its length.

@@ -2,7 +2,7 @@
 
 use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::scan::{cumprod, cumprod_backward, cumsum, cumsum_backward};
+use samebits_cpu_kernels::scan::{cumextreme, cumprod, cumprod_backward, cumsum, cumsum_backward};
 
 /// Computes the module's pseudocode, step by step.
 fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
@@ -31,12 +31,20 @@ fn check<T: Float>(seed: u64) {
     // Short rows and tiles of rows; few columns, groups of them and a rest, slabs cut by columns.
     for shape in [
         [3, 7, 1],
+        [200, 7, 1],
         [70, 32, 1],
         [5, 33, 1],
+        [43, 50, 1],
+        [9, 127, 1],
+        [5, 128, 1],
+        [2, 300, 1],
         [1, 5000, 1],
         [1, 100_000, 1],
         [40, 1100, 1],
         [2, 33, 5],
+        [3, 40, 2],
+        [2, 40, 9],
+        [2, 40, 15],
         [1, 2050, 3],
         [300, 40, 4],
         [3, 1030, 16],
@@ -86,6 +94,79 @@ fn check<T: Float>(seed: u64) {
 fn scans_follow_the_written_order_everywhere() {
     check::<f32>(1);
     check::<f64>(2);
+}
+
+/// Computes running extrema and their indices, element by element.
+fn extremes<T: Float>(x: &[T], largest: bool) -> (Vec<T>, Vec<i64>) {
+    let (mut best, mut place) = (0, Vec::new());
+    for k in 0..x.len() {
+        let (old, new): (f64, f64) = (x[best].into(), x[k].into());
+        let better = if largest { new > old } else { new < old };
+        if better || (new.is_nan() && !old.is_nan()) {
+            best = k;
+        }
+        place.push(best);
+    }
+    let value = |&k: &usize| if x[k].into().is_nan() { T::from_f64(f64::NAN) } else { x[k] };
+    (place.iter().map(value).collect(), place.iter().map(|&k| k as i64).collect())
+}
+
+fn check_extremes<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    for shape in [
+        [3, 7, 1],
+        [1, 16, 1],
+        [2, 1000, 1],
+        [700, 6, 1],
+        [2, 33, 3],
+        [40, 5, 2],
+        [2, 20, 15],
+        [1, 30, 16],
+        [3, 9, 37],
+    ] {
+        let [outer, dim, inner] = shape;
+        for round in 0..4 {
+            // Many ties, both zeros, and in some rounds NaN or a long ascent.
+            let mut x: Vec<T> = (0..outer * dim * inner)
+                .map(|at| {
+                    let step = if round == 3 { at as f64 / 4.0 } else { 0.0 };
+                    T::from_f64(step + random.below(9) as f64 - 4.0)
+                })
+                .collect();
+            for _ in 0..3 {
+                let at = random.below(x.len());
+                x[at] = T::from_f64(-0.0);
+                if round == 1 {
+                    x[at] = T::from_f64(-f64::NAN);
+                }
+            }
+            for largest in [true, false] {
+                let (mut values, mut indices) = (x.clone(), vec![0; x.len()]);
+                for o in 0..outer {
+                    for j in 0..inner {
+                        let at = |k: usize| (o * dim + k) * inner + j;
+                        let line: Vec<T> = (0..dim).map(|k| x[at(k)]).collect();
+                        let (best, places) = extremes(&line, largest);
+                        for k in 0..dim {
+                            (values[at(k)], indices[at(k)]) = (best[k], places[k]);
+                        }
+                    }
+                }
+                let got = everywhere(|| {
+                    let (mut values, mut indices) = (x.clone(), vec![9; x.len()]);
+                    cumextreme(&x, shape, largest, &mut values, &mut indices).unwrap();
+                    (bits(&values), indices)
+                });
+                assert!(got == (bits(&values), indices), "{shape:?}, round {round}, {largest}");
+            }
+        }
+    }
+}
+
+#[test]
+fn running_extremes_are_the_first_ones_everywhere() {
+    check_extremes::<f32>(6);
+    check_extremes::<f64>(7);
 }
 
 #[test]
