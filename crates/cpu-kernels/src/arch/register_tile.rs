@@ -58,14 +58,15 @@ impl Offsets {
     }
 
     fn measure(&mut self) {
-        self.max = self.list.iter().copied().max().unwrap_or(0);
-        self.ascending = self.list.is_sorted();
         let step = match self.list[..] {
             [first, second, ..] => second.checked_sub(first),
             _ => Some(0),
         };
-        let even = self.list.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == step);
-        self.step = step.filter(|_| even);
+        let even = |step: &usize| self.list.windows(2).all(|pair| pair[0] + step == pair[1]);
+        self.step = step.filter(even);
+        self.ascending = self.step.is_some() || self.list.is_sorted();
+        let last = if self.ascending { self.list.last() } else { self.list.iter().max() };
+        self.max = last.copied().unwrap_or(0);
     }
 
     /// Returns an upper bound of the `k` offsets from `first` on, which is exact if the offsets

@@ -190,7 +190,8 @@ impl<T: Real> Runner<'_, T> {
     ) -> Result<(), OutOfMemory> {
         for (phase, weights, tiles) in &self.phases {
             let Some(frame) = self.frame(phase, weights, tiles, piece)? else { continue };
-            let merged = piece.images.len() > 1;
+            let images = piece.images.len();
+            let merged = images > 1 && !self.is_direct(&frame, piece.rows.len(), images);
             for group in piece.groups.clone() {
                 if merged {
                     self.columns(&frame, piece, piece.images.clone(), group, out, scratch)?;
@@ -277,7 +278,7 @@ impl<T: Real> Runner<'_, T> {
             image_stride: pass.groups * pass.channels * channel,
             to: source,
         });
-        let direct = self.is_direct(frame, rows, images.len());
+        let direct = images.len() == 1 && self.is_direct(frame, rows, 1);
         let total =
             if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
         // As many column tiles at a time as keep their sums in the cache.
@@ -291,7 +292,7 @@ impl<T: Real> Runner<'_, T> {
             let tile_runs: Vec<Vec<Run>> = if direct {
                 Vec::new()
             } else {
-                let of_tile = |from| frame.dense_runs(from..lanes.end.min(from + width));
+                let of_tile = |from| frame.panel_runs(from..lanes.end.min(from + width));
                 lanes.clone().step_by(width).map(of_tile).collect()
             };
             let blocks = frame.weights.blocks.len();
@@ -331,14 +332,12 @@ impl<T: Real> Runner<'_, T> {
         Ok(())
     }
 
-    /// Returns true if tiles may read their columns from the copy; otherwise columns are gathered.
+    /// Returns true if it is faster that tiles read their columns from the copy, image by image,
+    /// than to gather the columns of all images.
     fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
-        if images > 1 {
-            return false;
-        }
         let width = frame.tiles.columns();
-        let flat = frame.window.flat_len(frame.count).div_ceil(width);
-        let dense = volume(frame.count).div_ceil(width);
+        let flat = images * frame.window.flat_len(frame.count).div_ceil(width);
+        let dense = (images * volume(frame.count)).div_ceil(width);
         // Gathering a panel costs about as much as this many rows of products.
         let runs = width.div_ceil(frame.count[2]) + 1;
         flat * rows <= dense * (rows + 6 + 4 * runs)
@@ -436,8 +435,7 @@ impl<T: Real> Runner<'_, T> {
     ) {
         let (pass, phase) = (self.pass, frame.phase);
         let (step, dims) = (phase.step[2], pass.target);
-        // Lanes, image and place of what lies side by side in the tile and in the target.
-        let mut stretches: Vec<(Range<usize>, usize, usize)> = Vec::with_capacity(runs.len());
+        let mut stretches: Vec<Stretch> = Vec::with_capacity(runs.len());
         for run in runs {
             let image = images.start + run.image - piece.images.start;
             let mut at: Dims = std::array::from_fn(|d| {
@@ -457,12 +455,48 @@ impl<T: Real> Runner<'_, T> {
                 _ => stretches.push((run.lane..run.lane + run.len, image, from)),
             }
         }
-        for (i, row) in piece.rows.clone().enumerate() {
-            let bias = self.bias.map(|bias| bias[group * pass.rows + row]);
-            let channel = (group - piece.groups.start) * pass.rows + i;
-            for (lanes, image, from) in &stretches {
+        let first = group * pass.rows;
+        simd::dispatch(Put {
+            bias: self.bias.map(|bias| &bias[first + piece.rows.start..first + piece.rows.end]),
+            rows: piece.rows.len(),
+            channel: (group - piece.groups.start) * pass.rows,
+            stretches: &stretches,
+            step,
+            sums: (sums, stride),
+            out,
+        });
+    }
+}
+
+/// Lanes, image and place of what lies side by side among the sums and in the target.
+type Stretch = (Range<usize>, usize, usize);
+
+/// Arguments of a kernel that adds the bias and moves sums to the target.
+struct Put<'a, 'b, T> {
+    /// The bias of each row.
+    bias: Option<&'a [T]>,
+    rows: usize,
+    /// The channel of the first row in the tile.
+    channel: usize,
+    stretches: &'a [Stretch],
+    /// The distance between neighbours in the target.
+    step: usize,
+    /// The sums, and the distance between their rows.
+    sums: (&'a [T], usize),
+    out: &'a mut TileMut<'b, T>,
+}
+
+impl<T: Real> simd::Kernel for Put<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Put { bias, rows, channel, stretches, step, sums: (sums, stride), out } = self;
+        for i in 0..rows {
+            for (lanes, image, from) in stretches {
                 let values = &sums[i * stride..][lanes.clone()];
-                let to = out.row(*image, channel, *from, from + (lanes.len() - 1) * step + 1);
+                let last = from + (lanes.len() - 1) * step;
+                let to = out.row(*image, channel + i, *from, last + 1);
                 match bias {
                     None if step == 1 => to.copy_from_slice(values),
                     None => {
@@ -470,10 +504,14 @@ impl<T: Real> Runner<'_, T> {
                             *to = value;
                         }
                     }
-                    Some(bias) if step == 1 => simd::dispatch(AddBias { bias, values, to }),
+                    Some(bias) if step == 1 => {
+                        for (to, &value) in to.iter_mut().zip(values) {
+                            *to = value.plus(bias[i]).canonical();
+                        }
+                    }
                     Some(bias) => {
                         for (to, &value) in to.iter_mut().step_by(step).zip(values) {
-                            *to = value.plus(bias).canonical();
+                            *to = value.plus(bias[i]).canonical();
                         }
                     }
                 }
@@ -495,24 +533,6 @@ impl<T: Real> simd::Kernel for PlusBias<'_, T> {
     fn run(self) {
         for x in self.row {
             *x = x.plus(self.bias).canonical();
-        }
-    }
-}
-
-/// Writes values plus a bias.
-struct AddBias<'a, T> {
-    bias: T,
-    values: &'a [T],
-    to: &'a mut [T],
-}
-
-impl<T: Real> simd::Kernel for AddBias<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, &value) in self.to.iter_mut().zip(self.values) {
-            *to = value.plus(self.bias).canonical();
         }
     }
 }
@@ -559,6 +579,20 @@ impl<T: Real> Frame<'_, T> {
             runs.push(Run { lane, len, image, at: [z, y, x] });
             position += len;
         }
+        runs
+    }
+
+    /// Returns [`dense_runs`](Frame::dense_runs), with those that are neighbours in the copy as one.
+    fn panel_runs(&self, positions: Range<usize>) -> Vec<Run> {
+        let mut runs = self.dense_runs(positions);
+        runs.dedup_by(|next, run| {
+            let neighbours = next.image == run.image
+                && self.window.position(next.at) == self.window.position(run.at) + run.len;
+            if neighbours {
+                run.len += next.len;
+            }
+            neighbours
+        });
         runs
     }
 }

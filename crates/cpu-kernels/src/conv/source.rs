@@ -3,9 +3,13 @@
 
 use super::geometry::{DIMS, Dims, Phase, volume};
 use crate::gemm::Real;
+use crate::short;
 use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
 use std::ops::Range;
+
+/// The largest number of elements of a row whose surroundings are not filled row by row.
+const NARROW: usize = 64;
 
 /// The layout of the copy for a box of target coordinates of one phase.
 ///
@@ -52,10 +56,10 @@ impl Window {
                     residues.insert(place, residue);
                 }
             }
-            window.start[d] = (first[d] * step) as isize + least;
             window.least[d] = least;
             window.extent[d] = count[d] + (most - least) as usize / step;
         }
+        window.move_to(first);
         let [e0, e1, e2] = window.extent;
         let [r0, r1, r2] = window.residues.each_ref().map(Vec::len);
         window.channel = product(&[e0, e1, e2, r0, r1, r2])
@@ -90,6 +94,13 @@ impl Window {
         self.position([count[0] - 1, count[1] - 1, count[2] - 1]) + 1
     }
 
+    /// Moves the layout to target coordinates from `first` on.
+    pub(crate) fn move_to(&mut self, first: Dims) {
+        for d in 0..DIMS {
+            self.start[d] = (first[d] * self.step[d]) as isize + self.least[d];
+        }
+    }
+
     /// Copies one channel of size `dims`, with its [`Window::insides`]; everything outside is +0.
     #[inline(always)]
     pub(crate) fn fill<T: Copy + Default>(
@@ -99,7 +110,13 @@ impl Window {
         insides: &[Range<usize>],
         to: &mut [T],
     ) {
-        let mut rows = to[..self.channel].chunks_exact_mut(self.extent[2]);
+        let to = &mut to[..self.channel];
+        // One long fill is cheaper than the many short ones beside the copies.
+        let narrow = self.extent[2] <= NARROW;
+        if narrow {
+            to.fill(T::default());
+        }
+        let mut rows = to.chunks_exact_mut(self.extent[2]);
         for &r0 in &self.residues[0] {
             for &r1 in &self.residues[1] {
                 for (&r2, inside) in self.residues[2].iter().zip(insides) {
@@ -109,16 +126,24 @@ impl Window {
                             let x1 = self.coordinate(1, q1, r1);
                             let Some(row) = rows.next() else { return };
                             if x0 >= dims[0] || x1 >= dims[1] || inside.is_empty() {
-                                row.fill(T::default());
+                                if !narrow {
+                                    row.fill(T::default());
+                                }
                                 continue;
                             }
                             let line = &channel[(x0 * dims[1] + x1) * dims[2]..][..dims[2]];
                             let first = self.coordinate(2, inside.start, r2);
-                            row[..inside.start].fill(T::default());
-                            row[inside.end..].fill(T::default());
+                            if !narrow {
+                                row[..inside.start].fill(T::default());
+                                row[inside.end..].fill(T::default());
+                            }
                             let row = &mut row[inside.clone()];
                             if self.step[2] == 1 {
-                                row.copy_from_slice(&line[first..first + row.len()]);
+                                let line = &line[first..first + row.len()];
+                                match row.len() {
+                                    0..=short::MOST => short::copy(line, row),
+                                    _ => row.copy_from_slice(line),
+                                }
                             } else {
                                 for (to, from) in
                                     row.iter_mut().zip(line[first..].iter().step_by(self.step[2]))

@@ -288,14 +288,14 @@ impl<'a, T: Real> Runner<'a, T> {
                 count[d] = count[d].max(part[d]);
             }
         }
-        let shape = Window::new(&self.phase, [0; DIMS], count)?;
-        let source = source.slice(&[parts.len(), channels.len(), shape.channel])?;
-        let per_part = channels.len() * shape.channel;
+        let mut window = Window::new(&self.phase, [0; DIMS], count)?;
+        let source = source.slice(&[parts.len(), channels.len(), window.channel])?;
+        let per_part = channels.len() * window.channel;
         let mut places = Vec::with_capacity(steps.len());
         for (index, ((image, part, first, _), to)) in
             parts.iter().zip(source.chunks_exact_mut(per_part)).enumerate()
         {
-            let window = Window::new(&self.phase, *first, count)?;
+            window.move_to(*first);
             let channel = volume(geometry.input);
             let from =
                 ((image * geometry.groups + group) * geometry.inputs + channels.start) * channel;
@@ -308,10 +308,10 @@ impl<'a, T: Real> Runner<'a, T> {
             }
         }
         let places = Offsets::new(places);
-        let taps = (0..self.phase.taps.len()).map(|tap| shape.tap(&self.phase, tap));
+        let taps = (0..self.phase.taps.len()).map(|tap| window.tap(&self.phase, tap));
         let taps: Vec<_> = memory::collected(taps)?;
         let row_places = (0..channels.len() * taps.len())
-            .map(|row| row / taps.len() * shape.channel + taps[row % taps.len()]);
+            .map(|row| row / taps.len() * window.channel + taps[row % taps.len()]);
         let row_places: Vec<usize> = memory::collected(row_places)?;
         let width = self.tiles.columns();
         let mut to = TileMut::from_slice(sums, row_places.len(), self.lanes);

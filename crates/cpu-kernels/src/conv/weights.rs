@@ -4,6 +4,7 @@ use super::geometry::{Gather, Phase};
 use crate::gemm::{K_BLOCK, Real, even_parts};
 use crate::parallel;
 use samebits_numerics::memory::{self, OutOfMemory};
+use samebits_numerics::simd;
 use std::ops::Range;
 
 /// The weights of every group for one phase, as `[group][block][panel][step][row of panel]`.
@@ -32,18 +33,45 @@ pub(crate) struct WeightRange {
 impl WeightRange {
     pub(crate) fn of<T: Real>(weights: &[T]) -> WeightRange {
         let all = WeightRange { finite: true, last_bit: i32::MAX };
-        let of_piece = |piece: &[T]| {
-            let mut range = all;
-            for &w in piece {
-                range.finite &= w.finite();
-                range.last_bit = range.last_bit.min(w.last_bit_exponent());
-            }
-            range
-        };
+        let of_piece = |piece: &[T]| simd::dispatch(RangeOf(piece));
         parallel::chunks(weights, parallel::CHUNK).reduce(all, of_piece, |a, b| WeightRange {
             finite: a.finite && b.finite,
             last_bit: a.last_bit.min(b.last_bit),
         })
+    }
+}
+
+/// Arguments of a kernel that computes [`WeightRange::of`].
+struct RangeOf<'a, T>(&'a [T]);
+
+impl<T: Real> simd::Kernel for RangeOf<'_, T> {
+    type Output = WeightRange;
+
+    #[inline(always)]
+    fn run(self) -> WeightRange {
+        let (mut infinite, mut last_bit) = (0u32, i32::MAX);
+        for &w in self.0 {
+            infinite |= u32::from(!w.finite());
+            last_bit = last_bit.min(w.last_bit_exponent());
+        }
+        WeightRange { finite: infinite == 0, last_bit }
+    }
+}
+
+/// Packs the weights at `places` of the rows of a panel, `stride` apart, as `[step][row]`.
+fn pack_panel<T: Real>(
+    weights: &[T],
+    stride: usize,
+    rows: usize,
+    places: &[usize],
+    values: &mut [T],
+) {
+    // Neighbours are transposed together.
+    let mut done = 0;
+    for places in places.chunk_by(|a, b| a + 1 == *b) {
+        let values = &mut values[done * rows..][..places.len() * rows];
+        T::pack_transposed(&weights[places[0]..], stride, (rows, places.len()), values, rows);
+        done += places.len();
     }
 }
 
@@ -99,13 +127,8 @@ impl<T: Real> PackedWeights<T> {
             for panel in &panels {
                 let (values, after) = rest.split_at_mut(block.len() * panel.len());
                 rest = after;
-                for (i, row) in panel.clone().enumerate() {
-                    let from = &weights[g * pass.weight_group + row * pass.weight_row..];
-                    let to = values[i..].iter_mut().step_by(panel.len());
-                    for (to, &place) in to.zip(&places[block.clone()]) {
-                        *to = from[place];
-                    }
-                }
+                let weights = &weights[g * pass.weight_group + panel.start * pass.weight_row..];
+                pack_panel(weights, pass.weight_row, panel.len(), &places[block.clone()], values);
             }
         };
         if jobs.len() > 1 && group * pass.groups > 1 << 15 {
