@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod abreast;
+pub(crate) mod along;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -32,14 +32,6 @@ impl Columns {
         Ok(Columns { rows, count, data: memory::zeroed(op, len)? })
     }
 
-    fn identity(op: &'static str, rows: usize, count: usize) -> Result<Columns> {
-        let mut new = Columns::zeros(op, rows, count)?;
-        for i in 0..rows.min(count) {
-            new.column_mut(i)[i] = 1.0;
-        }
-        Ok(new)
-    }
-
     /// Makes a matrix from rows of `count` elements.
     fn from_rows<T: Float>(
         op: &'static str,

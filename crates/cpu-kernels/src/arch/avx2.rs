@@ -1,7 +1,7 @@
 //! AVX2 registers with FMA.
 
 use super::register_tile::{add_row, register_tiles};
-use super::vector::Vector;
+use super::vector::{Partial, Vector};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -129,6 +129,37 @@ unsafe impl Vector for F64x4 {
             let quiet = _mm256_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000));
             Self(_mm256_blendv_pd(self.0, quiet, nan))
         }
+    }
+}
+
+// SAFETY: each method is a few AVX operations; the trait requires the caller to pass pointers that are
+// valid for the lanes of the mask, and masked lanes are not accessed.
+unsafe impl Partial for F64x4 {
+    #[inline(always)]
+    unsafe fn load_some(from: *const f64, first: usize, end: usize) -> Self {
+        // SAFETY: the caller has AVX2 and guarantees the lanes of the mask.
+        Self(unsafe { _mm256_maskload_pd(from, mask(first, end)) })
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f64, first: usize, end: usize) {
+        // SAFETY: the caller has AVX2 and guarantees the lanes of the mask.
+        unsafe { _mm256_maskstore_pd(to, mask(first, end), self.0) }
+    }
+}
+
+/// Returns the mask of the lanes from `first` up to `end`.
+///
+/// # Safety
+///
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn mask(first: usize, end: usize) -> __m256i {
+    // SAFETY: the caller has AVX2.
+    unsafe {
+        let lanes = _mm256_set_epi64x(3, 2, 1, 0);
+        let before = _mm256_cmpgt_epi64(_mm256_set1_epi64x(first as i64), lanes);
+        let inside = _mm256_cmpgt_epi64(_mm256_set1_epi64x(end as i64), lanes);
+        _mm256_andnot_si256(before, inside)
     }
 }
 

@@ -1,7 +1,7 @@
 //! AVX-512 registers.
 
 use super::register_tile::{add_row, register_tiles};
-use super::vector::Vector;
+use super::vector::{Partial, Vector};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -131,6 +131,27 @@ unsafe impl Vector for F64x8 {
             Self(_mm512_mask_blend_pd(nan, self.0, quiet))
         }
     }
+}
+
+// SAFETY: each method is a few AVX-512F operations; the trait requires the caller to pass pointers that
+// are valid for the lanes of the mask, and masked lanes are not accessed.
+unsafe impl Partial for F64x8 {
+    #[inline(always)]
+    unsafe fn load_some(from: *const f64, first: usize, end: usize) -> Self {
+        // SAFETY: the caller has AVX-512F and guarantees the lanes of the mask.
+        Self(unsafe { _mm512_maskz_loadu_pd(mask(first, end), from) })
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f64, first: usize, end: usize) {
+        // SAFETY: the caller has AVX-512F and guarantees the lanes of the mask.
+        unsafe { _mm512_mask_storeu_pd(to, mask(first, end), self.0) }
+    }
+}
+
+/// Returns the mask of the lanes from `first` up to `end`.
+#[inline(always)]
+fn mask(first: usize, end: usize) -> u8 {
+    (((1u32 << end) - 1) >> first << first) as u8
 }
 
 /// Defines an [`add_row`] that the compiler cannot split. Otherwise LLVM first loads the rows of a

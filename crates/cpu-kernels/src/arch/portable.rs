@@ -4,7 +4,7 @@
 //! target has no fused multiply-add, f32 uses [`soft_fma`].
 
 use super::register_tile::{add_row, register_tiles};
-use super::vector::Vector;
+use super::vector::{Partial, Vector};
 use samebits_numerics::math::soft_fma;
 
 #[derive(Clone, Copy)]
@@ -76,6 +76,26 @@ macro_rules! array_vector {
 
 array_vector!(F32x4, f32, 4, fma_f32);
 array_vector!(F64x2, f64, 2, f64::mul_add);
+
+// SAFETY: uses no special instruction, and uses pointers only as the trait allows.
+unsafe impl Partial for F64x2 {
+    #[inline(always)]
+    unsafe fn load_some(from: *const f64, first: usize, end: usize) -> Self {
+        let mut lanes = [0.0; 2];
+        for (l, lane) in lanes.iter_mut().enumerate().take(end).skip(first) {
+            // SAFETY: the caller guarantees reads of these lanes.
+            *lane = unsafe { from.wrapping_add(l).read() };
+        }
+        Self(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f64, first: usize, end: usize) {
+        for (l, lane) in self.0.into_iter().enumerate().take(end).skip(first) {
+            // SAFETY: the caller guarantees writes of these lanes.
+            unsafe { to.wrapping_add(l).write(lane) }
+        }
+    }
+}
 
 register_tiles!(f32_tiles, F32x4, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
 register_tiles!(f64_tiles, F64x2, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);

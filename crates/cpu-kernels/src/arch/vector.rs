@@ -35,3 +35,16 @@ pub(super) unsafe trait Vector: Copy {
     /// Replaces NaN lanes with the canonical quiet NaN; other lanes are unchanged.
     unsafe fn canonical(self) -> Self;
 }
+
+/// A vector register of which some lanes may be read or written.
+///
+/// # Safety
+///
+/// As for [`Vector`].
+pub(super) unsafe trait Partial: Vector {
+    /// Reads the lanes from `first` up to `end`; the others are +0. `from` must be valid for reads of
+    /// these lanes.
+    unsafe fn load_some(from: *const Self::Elem, first: usize, end: usize) -> Self;
+    /// Writes the lanes from `first` up to `end`; `to` must be valid for writes of these.
+    unsafe fn store_some(self, to: *mut Self::Elem, first: usize, end: usize);
+}

@@ -1,10 +1,12 @@
 //! The QR decomposition by Householder reflections.
 
 mod abreast;
+pub(super) mod along;
+pub(super) mod columns;
 pub(super) mod tiles;
 
 use samebits_numerics::fpenv;
-use samebits_numerics::reduce::{BLOCK, LANES};
+use samebits_numerics::reduce::BLOCK;
 use samebits_numerics::simd::{self, Kernel};
 
 use super::{Columns, add_scaled, dot};
@@ -14,7 +16,9 @@ use crate::error::{Result, expect_len};
 use crate::memory::{collected, scratch, volume, zeroed};
 use crate::parallel::{chunks_mut, try_parts};
 use abreast::Decompose;
-use tiles::{Apply, Factor, Form, PANEL, Read, Write, reflection};
+use along::{ApplyBack, LINE, ReadColumns, WriteRows, factor_columns};
+use columns::GRAIN;
+use tiles::{Apply, Factor, Form, PANEL, Read, Write};
 
 const OP: &str = "qr";
 
@@ -60,6 +64,7 @@ pub fn qr<T: Float>(
     expect_len(OP, "q", q.len(), volume(OP, &[m, columns])?)?;
     expect_len(OP, "r", r.len(), volume(OP, &[columns, n])?)?;
     fpenv::ieee(|| match (m, n) {
+        _ if along::pays([m, n]) => by_columns(x, [m, n], columns, [q, r]),
         (1..=NARROW_ROWS, 9..) => by_tiles::<T, 16>(x, [m, n], columns, [q, r]),
         (1..=BLOCK, 8..) => by_tiles::<T, 8>(x, [m, n], columns, [q, r]),
         _ => by_columns(x, [m, n], columns, [q, r]),
@@ -193,9 +198,6 @@ pub(super) fn factor<const W: usize>(
     }
 }
 
-/// The number of elements, times reflections, that a thread takes at a time at least.
-const GRAIN: usize = 1 << 17;
-
 /// Returns the number of tiles that a thread takes at a time.
 pub(super) fn together<const W: usize>(rows: usize, reflections: usize) -> usize {
     GRAIN.div_ceil(rows * W * reflections)
@@ -203,8 +205,13 @@ pub(super) fn together<const W: usize>(rows: usize, reflections: usize) -> usize
 
 /// Returns the rows of tiles from the first cache line on.
 fn aligned<const W: usize>(x: &mut [f64]) -> &mut [[f64; W]] {
-    let start = x.as_ptr().align_offset(64).min(x.len()).min(W - 1);
-    x[start..].as_chunks_mut().0
+    from_line(x).as_chunks_mut().0
+}
+
+/// Returns the elements from the first cache line on.
+fn from_line(x: &mut [f64]) -> &mut [f64] {
+    let start = x.as_ptr().align_offset(64).min(x.len()).min(LINE - 1);
+    &mut x[start..]
 }
 
 /// Does what [`qr`] does, column by column.
@@ -214,41 +221,48 @@ fn by_columns<T: Float>(
     columns: usize,
     [q, r]: [&mut [T]; 2],
 ) -> Result<()> {
-    let mut a = Columns::from_rows(OP, x, m, n)?;
-    let mut taus: Vec<f64> = zeroed(OP, m.min(n))?;
-    for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
-        let first = PANEL * i;
-        let (done, later) = a.split_at_mut(first + taus.len());
-        let vectors = &mut done[first * m..];
-        simd::dispatch(FactorColumns { rows: m, first, columns: vectors, taus });
-        let (vectors, taus) = (&*vectors, &*taus);
-        chunks_mut(later, columns_together(m)).for_each(|columns| {
-            simd::dispatch(ApplyColumns { rows: m, first, vectors, taus, columns });
-        });
-    }
-    write_upper(&a, [m, n], r);
-    // With ones in place of R's diagonal, the columns from the diagonal down are the vectors of
-    // the reflections.
-    for k in 0..taus.len() {
-        a.column_mut(k)[k] = 1.0;
-    }
-    let mut basis = Columns::identity(OP, m, columns)?;
-    let several = columns_together(m);
-    chunks_mut(&mut basis.data, several).enumerate().for_each(|(i, columns)| {
-        let first = i * several / m.max(1);
-        simd::dispatch(FormColumns { rows: m, first, vectors: &a.data, taus: &taus, columns });
+    let (k, shape) = (m.min(n), along::shape(m));
+    let step = shape.step;
+    let lens = [volume(OP, &[step, n])?, volume(OP, &[step, columns])?];
+    let space = lens[0].saturating_add(lens[1]).saturating_add(k + LINE);
+    let mut space = scratch::<f64>(OP, space)?;
+    let space = from_line(space.as_mut_slice());
+    let (a, space) = space.split_at_mut(lens[0]);
+    let (basis, taus) = space.split_at_mut(lens[1]);
+    let taus = &mut taus[..k];
+    let several = along::together(shape, 8);
+    chunks_mut(a, several * step).enumerate().for_each(|(i, columns)| {
+        simd::dispatch(ReadColumns { x, count: n, shape, first: i * several, columns });
     });
-    basis.write(OP, q)
-}
-
-/// Writes the elements on and above the diagonal, and zeros below.
-fn write_upper<T: Float>(a: &Columns, [m, n]: [usize; 2], r: &mut [T]) {
-    for (i, row) in r.chunks_exact_mut(n.max(1)).enumerate() {
-        for (j, out) in row.iter_mut().enumerate() {
-            let inside = i <= j && i < m;
-            *out = if inside { T::from_f64(a.column(j)[i]).canonical() } else { T::ZERO };
-        }
+    factor_columns(shape, a, taus);
+    let several_rows = (GRAIN / (8 * n.max(columns).max(1))).max(1);
+    let columns_a = &*a;
+    chunks_mut(r, (several_rows * n).max(1)).enumerate().for_each(|(i, out)| {
+        let first = i * several_rows;
+        simd::dispatch(WriteRows::<_, true> { columns: columns_a, shape, first, count: n, out });
+    });
+    // In place of R's diagonal.
+    for k in 0..taus.len() {
+        a[k * step + k] = 1.0;
     }
+    let (vectors, taus) = (&*a, &*taus);
+    let several = along::together(shape, k.max(1));
+    chunks_mut(basis, several * step).enumerate().for_each(|(i, columns)| {
+        let first = i * several;
+        columns.fill(0.0);
+        for (j, column) in (first..).zip(columns.chunks_exact_mut(step)) {
+            if let Some(x) = column[..m].get_mut(j) {
+                *x = 1.0;
+            }
+        }
+        simd::dispatch(ApplyBack { shape, vectors, taus, first: Some(first), columns });
+    });
+    let basis = &*basis;
+    chunks_mut(q, (several_rows * columns).max(1)).enumerate().for_each(|(i, out)| {
+        let first = i * several_rows;
+        simd::dispatch(WriteRows::<_, false> { columns: basis, shape, first, count: columns, out });
+    });
+    Ok(())
 }
 
 /// Computes the gradient of a reduced decomposition with `m >= n`.
@@ -343,164 +357,4 @@ impl Kernel for Solve<'_> {
             }
         }
     }
-}
-
-/// Returns the number of columns of `rows` elements that a thread takes at a time: few enough to
-/// stay in the first-level cache while reflections are applied.
-fn columns_together(rows: usize) -> usize {
-    rows.max(1) * (2048 / rows.max(1)).max(4)
-}
-
-/// Makes `columns`, which start with number `first`, zero below the diagonal, and stores the
-/// vectors of the reflections there.
-struct FactorColumns<'a> {
-    rows: usize,
-    first: usize,
-    columns: &'a mut [f64],
-    taus: &'a mut [f64],
-}
-
-impl Kernel for FactorColumns<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let FactorColumns { rows, first, columns, taus } = self;
-        for (i, tau) in taus.iter_mut().enumerate() {
-            let k = first + i;
-            let (done, later) = columns.split_at_mut((i + 1) * rows);
-            let column = &mut done[i * rows..];
-            *tau = reflection(&mut column[k..]);
-            for later in later.chunks_exact_mut(rows) {
-                reflect(*tau, &column[k + 1..], &mut later[k..]);
-            }
-        }
-    }
-}
-
-/// Applies the reflections from number `first` on to columns, in ascending order. The pass of one
-/// reflection over a column also computes the dot product for the next.
-struct ApplyColumns<'a> {
-    rows: usize,
-    first: usize,
-    vectors: &'a [f64],
-    taus: &'a [f64],
-    columns: &'a mut [f64],
-}
-
-impl Kernel for ApplyColumns<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let ApplyColumns { rows, first, vectors, taus, columns } = self;
-        for column in columns.chunks_exact_mut(rows) {
-            let mut product = None;
-            for (i, &tau) in taus.iter().enumerate() {
-                let k = first + i;
-                let (v, later) = vectors[i * rows..].split_at(rows);
-                let known = product.take();
-                if tau == 0.0 {
-                    continue;
-                }
-                // A closure would not be inlined into the kernel.
-                let product_k = match known {
-                    Some(product) => product,
-                    None => dot(&v[k + 1..], &column[k + 1..]),
-                };
-                let share = tau * (column[k] + product_k);
-                column[k] -= share;
-                if i + 1 == taus.len() {
-                    add_scaled(-share, &v[k + 1..], &mut column[k + 1..]);
-                } else {
-                    column[k + 1] = (-share).mul_add(v[k + 1], column[k + 1]);
-                    let (v, next) = (&v[k + 2..], &later[k + 2..rows]);
-                    product = Some(add_scaled_dot(-share, v, &mut column[k + 2..], next));
-                }
-            }
-        }
-    }
-}
-
-/// Applies all reflections to columns of the identity, which start with number `first`, in
-/// descending order. Reflections after a column's number do not change it.
-struct FormColumns<'a> {
-    rows: usize,
-    first: usize,
-    vectors: &'a [f64],
-    taus: &'a [f64],
-    columns: &'a mut [f64],
-}
-
-impl Kernel for FormColumns<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let FormColumns { rows, first, vectors, taus, columns } = self;
-        let vector = |k: usize| &vectors[k * rows..][..rows];
-        for (panel, taus) in taus.chunks(PANEL).enumerate().rev() {
-            let low = panel * PANEL;
-            for (number, column) in columns.chunks_exact_mut(rows).enumerate() {
-                let mut product = None;
-                for k in (low..(low + taus.len()).min(first + number + 1)).rev() {
-                    let (v, tau, known) = (vector(k), taus[k - low], product.take());
-                    if tau == 0.0 {
-                        continue;
-                    }
-                    // A closure would not be inlined into the kernel.
-                    let product_k = match known {
-                        Some(product) => product,
-                        None => dot(&v[k + 1..], &column[k + 1..]),
-                    };
-                    let share = tau * (column[k] + product_k);
-                    // The first element of the vector is 1, and an fma with 1 is a subtraction.
-                    let (v, column) = (&v[k..], &mut column[k..]);
-                    if k == low {
-                        add_scaled(-share, v, column);
-                    } else {
-                        product = Some(add_scaled_dot(-share, v, column, &vector(k - 1)[k..]));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Applies the reflection `1 − tau · (1, v) · (1, v)ᵀ` to a column.
-#[inline(always)]
-fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
-    if tau == 0.0 {
-        return;
-    }
-    let (head, tail) = column.split_first_mut().expect("a column of at least the diagonal");
-    let share = tau * (*head + dot(v, tail));
-    *head -= share;
-    add_scaled(-share, v, tail);
-}
-
-/// Computes [`add_scaled`], and in the same pass the [`dot`] of `z` and the sum.
-#[inline(always)]
-fn add_scaled_dot(factor: f64, x: &[f64], y: &mut [f64], z: &[f64]) -> f64 {
-    if y.len() > BLOCK {
-        add_scaled(factor, x, y);
-        return dot(z, y);
-    }
-    let mut lanes = [0.0; LANES];
-    let (mut xs, mut ys, mut zs) =
-        (x.chunks_exact(LANES), y.chunks_exact_mut(LANES), z.chunks_exact(LANES));
-    for ((x, y), z) in (&mut xs).zip(&mut ys).zip(&mut zs) {
-        for l in 0..LANES {
-            y[l] = factor.mul_add(x[l], y[l]);
-            lanes[l] += z[l] * y[l];
-        }
-    }
-    let rest = xs.remainder().iter().zip(ys.into_remainder()).zip(zs.remainder());
-    for (lane, ((&x, y), &z)) in lanes.iter_mut().zip(rest) {
-        *y = factor.mul_add(x, *y);
-        *lane += z * *y;
-    }
-    for w in [16, 8, 4, 2, 1] {
-        for l in 0..w {
-            lanes[l] += lanes[l + w];
-        }
-    }
-    lanes[0]
 }

@@ -7,6 +7,7 @@ mod layout;
 use samebits_numerics::fpenv;
 use samebits_numerics::simd;
 
+use super::qr::along::{self, WriteRows, factor_columns};
 use super::qr::tiles::{ApplyBack, Form, Write};
 use super::qr::{factor, together};
 use crate::Float;
@@ -16,7 +17,10 @@ use crate::memory::{collected, filled, scratch, volume};
 use crate::parallel::chunks_mut;
 use bidiagonal::{Bidiagonalize, GROUP};
 use iterate::iterate;
-use layout::{Orient, Scale, ScaleTiles, W, to_strip, to_tile, triangle};
+use layout::{
+    Orient, OrientColumns, Scale, ScaleColumns, ScaleTiles, W, to_columns, to_strip, to_tile,
+    triangle, triangle_of_columns,
+};
 
 const OP: &str = "svd";
 
@@ -131,13 +135,15 @@ fn decompose<T: Float>(
     }
     let tall = k >= 16 && rows / 3 >= k;
     let side = if tall { k } else { rows };
+    let long = tall && along::pays([rows, k]);
+    let shape = along::shape(rows);
     let step = side.next_multiple_of(MULTIPLE);
     let wide = k.next_multiple_of(W);
     let strips = [side.div_ceil(TURNED), k.div_ceil(TURNED)];
     let lens = [
-        volume(OP, &[rows, wide])?,
+        if long { volume(OP, &[shape.step, k])? } else { volume(OP, &[rows, wide])? },
         volume(OP, &[k, wide])?,
-        if tall { volume(OP, &[rows, k])? } else { 0 },
+        if tall { volume(OP, &[if long { shape.step } else { rows }, k])? } else { 0 },
         volume(OP, &[step, k])?,
         volume(OP, &[k, k])?,
         volume(OP, &[step, wide])?,
@@ -149,6 +155,7 @@ fn decompose<T: Float>(
     let mut space = scratch::<f64>(OP, space)?;
     let [left, right, vectors, a, rights, basis, strip, columns, lists] =
         split(space.as_mut_slice(), lens);
+    let (left_columns, left) = left.split_at_mut(if long { left.len() } else { 0 });
     let [left, right, basis] = [left, right, basis].map(|x| x.as_chunks_mut::<W>().0);
     let strip = strip.as_chunks_mut::<TURNED>().0;
     let (taus, lists) = lists.split_at_mut(k);
@@ -157,7 +164,16 @@ fn decompose<T: Float>(
     let (diagonal, lists) = lists.split_at_mut(k);
     let (above, shares) = lists.split_at_mut(k);
 
-    let scale = if tall {
+    let scale = if long {
+        let scale = simd::dispatch(ScaleColumns { x, size: [m, n], shape, columns: vectors });
+        factor_columns(shape, vectors, taus);
+        triangle_of_columns(vectors, shape, step, a);
+        // In place of R's diagonal.
+        for (j, column) in vectors.chunks_exact_mut(shape.step).enumerate() {
+            column[j] = 1.0;
+        }
+        scale
+    } else if tall {
         let flipped;
         let x = if m < n {
             flipped = transposed(x, [m, n])?;
@@ -213,6 +229,16 @@ fn decompose<T: Float>(
     }
     let at_least = GRAIN.div_ceil(rows * W);
     let at_least_left = if tall { together::<W>(rows, k) } else { at_least };
+    let (left_strips, right_strips) = (&*left_strips, &*right_strips);
+    if long {
+        let (vectors, taus) = (&*vectors, &*taus);
+        let several = along::together(shape, k);
+        let columns = chunks_mut(left_columns, several * shape.step);
+        columns.enumerate().for_each(|(i, columns)| {
+            to_columns(left_strips, k, &order[i * several..], shape, columns);
+            simd::dispatch(along::ApplyBack { shape, vectors, taus, first: None, columns });
+        });
+    }
     chunks_mut(left, rows).at_least(at_least_left).enumerate().for_each(|(i, tile)| {
         let columns = &order[i * W..k.min((i + 1) * W)];
         to_tile(left_strips, k, side, columns, tile);
@@ -223,11 +249,30 @@ fn decompose<T: Float>(
     chunks_mut(right, k).at_least(at_least).enumerate().for_each(|(i, tile)| {
         to_tile(right_strips, k, k, &order[i * W..k.min((i + 1) * W)], tile);
     });
+    let several = GRAIN.div_ceil(k);
+    if long {
+        simd::dispatch(OrientColumns {
+            columns: left_columns,
+            shape,
+            tiles: right,
+            tiles_lead: m < n,
+        });
+        let (columns, tiles) = (&*left_columns, &*right);
+        let [left_out, right_out] = if m < n { [v, u] } else { [u, v] };
+        chunks_mut(left_out, several * k).enumerate().for_each(|(i, out)| {
+            let first = i * several;
+            simd::dispatch(WriteRows::<_, false> { columns, shape, first, count: k, out });
+        });
+        chunks_mut(right_out, several * k).enumerate().for_each(|(i, out)| {
+            let first = i * several;
+            simd::dispatch(Write::<_, W, false> { tiles, rows: k, first, count: k, out });
+        });
+        return Ok(());
+    }
     let [left, right] = if m < n { [right, left] } else { [left, right] };
     let tiles = chunks_mut(left, m).zip(chunks_mut(right, n)).at_least(at_least);
     tiles.for_each(|(leading, other)| simd::dispatch(Orient { leading, other }));
     for (tiles, rows, out) in [(&*left, m, u), (&*right, n, v)] {
-        let several = GRAIN.div_ceil(k);
         chunks_mut(out, several * k).enumerate().for_each(|(i, out)| {
             simd::dispatch(Write::<_, W, false> { tiles, rows, first: i * several, count: k, out });
         });

@@ -79,9 +79,9 @@ fn written_svd<T: Float>(x: &[T], size: [usize; 2]) -> [Vec<T>; 3] {
     svd::written_svd(&x, size).map(|x| x.iter().map(|&x| T::from_f64(x).canonical()).collect())
 }
 
-/// Shapes below, at and above the sizes of short columns, tiles, strips, panels, a task's columns, groups
+/// Shapes below, at and above the sizes of short and long columns, tiles, strips, panels, a task's columns, groups
 /// of columns, blocks of a dot product, and the ratio from which `qr` comes before `svd`.
-const SHAPES: [[usize; 2]; 27] = [
+const SHAPES: [[usize; 2]; 29] = [
     [1, 1],
     [5, 3],
     [3, 5],
@@ -109,6 +109,8 @@ const SHAPES: [[usize; 2]; 27] = [
     [16, 47],
     [48, 16],
     [4200, 17],
+    [20, 250],
+    [1100, 33],
 ];
 
 fn check<T: Float>(seed: u64) {
@@ -201,7 +203,7 @@ fn singular_values_of_a_large_matrix_are_the_written_ones() {
 #[test]
 fn matrices_that_are_not_finite_are_decomposed_as_written() {
     let mut random = Random(3);
-    for [m, n] in [[5, 3], [12, 40], [40, 33], [330, 20]] {
+    for [m, n] in [[5, 3], [12, 40], [40, 33], [330, 20], [1100, 33]] {
         for value in [f64::NAN, f64::INFINITY, 0.0] {
             let mut x: Vec<f64> = random.units(m * n);
             let column = random.below(n);

@@ -4,8 +4,9 @@
 use samebits_numerics::reduce::BLOCK;
 use samebits_numerics::simd::Kernel;
 
+use super::columns::{Element, Shape, TOGETHER, apply_back, distance, factor};
 use crate::Float;
-use crate::arch::abreast::{AbreastPasses, Elements, MATRICES, TOGETHER};
+use crate::arch::abreast::{AbreastPasses, Elements, MATRICES};
 use crate::linalg::scale_of_largest;
 use crate::parallel::threads;
 
@@ -35,18 +36,12 @@ pub(super) fn together(count: usize, [m, n]: [usize; 2], columns: usize) -> usiz
 
 /// Returns the number of [`Elements`] of which [`Decompose`] needs the space.
 pub(super) fn space([m, n]: [usize; 2], columns: usize) -> usize {
-    step(m) * (n.max(columns) + TOGETHER) + m.min(n)
+    distance(m) * (n.max(columns) + TOGETHER) + m.min(n)
 }
 
 /// Returns the number of elements of each matrix that are transposed at a time, of rows of `n`.
 pub(super) fn rows(n: usize) -> usize {
     n.max(TRANSPOSED)
-}
-
-/// Returns the distance of columns of `m` elements. It is odd: columns a multiple of 4096 bytes apart
-/// would contend for the same places in the cache.
-fn step(m: usize) -> usize {
-    m | 1
 }
 
 /// Decomposes up to [`MATRICES`] matrices. The contents of the spaces do not matter.
@@ -68,12 +63,13 @@ impl<T: Float> Kernel for Decompose<'_, T> {
     fn run(self) {
         let Decompose { x, size: [m, n], columns, q, r, space, rows } = self;
         let passes = AbreastPasses::new();
-        let step = step(m);
+        let step = distance(m);
         let (a, space) = space.split_at_mut(step * n.max(columns));
         let (own, taus) = space.split_at_mut(step * TOGETHER);
         let taus = &mut taus[..m.min(n)];
         read(x, [m, n], step, &mut a[..step * n], rows);
-        factor(passes, [m, step], &mut a[..step * n], taus);
+        let shape = Shape { rows: m, step };
+        factor(passes, shape, 0, &mut a[..step * n], taus);
         let at = |i: usize, j: usize| {
             if i <= j && i < m { a[j * step + i] } else { [0.0; MATRICES] }
         };
@@ -81,7 +77,7 @@ impl<T: Float> Kernel for Decompose<'_, T> {
         for k in 0..taus.len() {
             a[k * step + k] = [1.0; MATRICES];
         }
-        form(passes, [m, step], &mut a[..step * columns], own, taus);
+        form(passes, shape, &mut a[..step * columns], own, taus);
         write([m, columns], q, rows, |i, j| a[j * step + i]);
     }
 }
@@ -140,83 +136,16 @@ fn write<T: Float>(
     }
 }
 
-/// Makes columns upper triangular; the vectors of the reflections take the place of the elements
-/// below the diagonal. The pass of one reflection also computes the sums for the next.
-#[inline(always)]
-fn factor(passes: AbreastPasses, [m, step]: [usize; 2], a: &mut [Elements], taus: &mut [Elements]) {
-    let (mut sums, mut factors) = ([[0.0; MATRICES]; TOGETHER], [[0.0; MATRICES]; TOGETHER]);
-    for first in (0..a.len() / step).step_by(TOGETHER) {
-        let count = (a.len() / step - first).min(TOGETHER);
-        // The reflection that changed only the first elements of the columns so far.
-        let mut pending: Option<usize> = None;
-        for k in 0..taus.len().min(first + count) {
-            // The columns from `start` on are to the right of the reflection's.
-            let start = (k + 1).saturating_sub(first);
-            let (vectors, columns) = a.split_at_mut((first + start) * step);
-            let columns = &mut columns[..(count - start) * step];
-            if k >= first {
-                let (vectors, column) = vectors.split_at_mut(k * step);
-                if let Some(before) = pending {
-                    let v = &vectors[before * step..][k..m];
-                    passes.add_scaled(&mut column[k..], step, &factors[start - 1..start], v);
-                }
-                taus[k] = reflection(passes, &mut column[k..m]);
-            }
-            if columns.is_empty() {
-                break;
-            }
-            let (sums, factors) = (&mut sums[start..count], &mut factors[start..count]);
-            let vectors = &*vectors;
-            let vector = |k: usize| &vectors[k * step..][..m];
-            if none(&taus[k]) {
-                if let Some(before) = pending.take() {
-                    passes.add_scaled(&mut columns[k..], step, factors, &vector(before)[k..]);
-                }
-                continue;
-            }
-            let v = &vector(k)[k + 1..];
-            match pending {
-                Some(before) => {
-                    let x = &vector(before)[k..];
-                    // The sums are without the first element.
-                    for (column, factor) in columns.chunks_exact_mut(step).zip(&*factors) {
-                        add_product(&mut column[k], factor, &x[0]);
-                    }
-                    let columns = &mut columns[k + 1..];
-                    passes.add_scaled_dots(columns, step, factors, [&x[1..], v], sums);
-                }
-                None => passes.dots(&columns[k + 1..], step, v, sums),
-            }
-            set_factors(&taus[k], &columns[k..], step, sums, factors);
-            for (column, factor) in columns.chunks_exact_mut(step).zip(&*factors) {
-                for l in 0..MATRICES {
-                    column[k][l] += factor[l];
-                }
-            }
-            pending = Some(k);
-        }
-        if let Some(k) = pending {
-            let start = taus.len().saturating_sub(first);
-            if start < count {
-                let (vectors, columns) = a.split_at_mut((first + start) * step);
-                let v = &vectors[k * step..][k + 1..m];
-                passes.add_scaled(&mut columns[k + 1..], step, &factors[start..count], v);
-            }
-        }
-    }
-}
-
-/// Forms the columns of Q in place of the vectors of the reflections, which begin with 1. The pass of
-/// one reflection also computes the sums for the next.
+/// Forms the columns of Q in place of the vectors of the reflections, which begin with 1.
 #[inline(always)]
 fn form(
     passes: AbreastPasses,
-    [m, step]: [usize; 2],
+    shape: Shape,
     a: &mut [Elements],
     own: &mut [Elements],
     taus: &[Elements],
 ) {
-    let mut factors = [[0.0; MATRICES]; TOGETHER];
+    let Shape { rows, step } = shape;
     for first in (0..a.len() / step).step_by(TOGETHER).rev() {
         let (done, later) = a.split_at_mut(first * step);
         let count = (later.len() / step).min(TOGETHER);
@@ -225,72 +154,87 @@ fn form(
         own.copy_from_slice(group);
         group.fill([0.0; MATRICES]);
         for (c, column) in group.chunks_exact_mut(step).enumerate() {
-            if let Some(x) = column[..m].get_mut(first + c) {
+            if let Some(x) = column[..rows].get_mut(first + c) {
                 *x = [1.0; MATRICES];
             }
         }
+        let (done, own) = (&*done, &*own);
         let vector = |k: usize| match k.checked_sub(first) {
-            Some(c) => &own[c * step..][..m],
-            None => &done[k * step..][..m],
+            Some(c) => &own[c * step..][..rows],
+            None => &done[k * step..][..rows],
         };
-        // Columns of the identity have no products with a vector below their 1.
-        let mut sums = [[0.0; MATRICES]; TOGETHER];
-        let mut known = taus.len() >= first + count;
-        for k in (0..taus.len().min(first + count)).rev() {
-            if none(&taus[k]) {
-                known = false;
-                continue;
-            }
-            // Reflections after a column's number do not change it.
-            let start = k.saturating_sub(first);
-            let (group, v) = (&mut group[start * step + k..], &vector(k)[k..]);
-            let (sums, factors) = (&mut sums[start..count], &mut factors[start..count]);
-            if !known {
-                passes.dots(&group[1..], step, &v[1..], sums);
-            }
-            set_factors(&taus[k], group, step, sums, factors);
-            known = k > 0;
-            if known {
-                let next = &vector(k - 1)[k..];
-                passes.add_scaled_dots(group, step, factors, [v, next], sums);
-            } else {
-                passes.add_scaled(group, step, factors, v);
-            }
-        }
+        apply_back(passes, shape, 0, vector, taus, Some(first), group);
     }
 }
 
-/// Sets what each column adds of the reflection's vector, of whose products with the column the first
-/// element's is missing.
-#[inline(always)]
-fn set_factors(
-    tau: &Elements,
-    columns: &[Elements],
-    step: usize,
-    sums: &[Elements],
-    factors: &mut [Elements],
-) {
-    for (c, factor) in factors.iter_mut().enumerate() {
-        let (head, sum) = (&columns[c * step], &sums[c]);
+impl Element for Elements {
+    type Passes = AbreastPasses;
+
+    const ZERO: Elements = [0.0; MATRICES];
+    const ONE: Elements = [1.0; MATRICES];
+
+    #[inline(always)]
+    fn none(self) -> bool {
+        self.iter().all(|&tau| tau == 0.0)
+    }
+
+    #[inline(always)]
+    fn factor(self, tau: Elements, sum: Elements) -> Elements {
+        let mut factor = [0.0; MATRICES];
         for l in 0..MATRICES {
-            let value = -(tau[l] * (head[l] + sum[l]));
+            let value = -(tau[l] * (self[l] + sum[l]));
             // Without a reflection, the vector is +0 and its product -0, which changes nothing.
             factor[l] = if tau[l] == 0.0 { -0.0 } else { value };
         }
+        factor
     }
-}
 
-/// Returns true if no matrix has the reflection.
-#[inline(always)]
-fn none(taus: &Elements) -> bool {
-    taus.iter().all(|&tau| tau == 0.0)
-}
+    #[inline(always)]
+    fn add_product(self, factor: Elements, x: Elements) -> Elements {
+        let mut sum = [0.0; MATRICES];
+        for l in 0..MATRICES {
+            sum[l] = factor[l].mul_add(x[l], self[l]);
+        }
+        sum
+    }
 
-/// Computes `to = fma(factor, x, to)`.
-#[inline(always)]
-fn add_product(to: &mut Elements, factor: &Elements, x: &Elements) {
-    for l in 0..MATRICES {
-        to[l] = factor[l].mul_add(x[l], to[l]);
+    #[inline(always)]
+    fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
+        reflection(passes, column)
+    }
+
+    #[inline(always)]
+    fn add_scaled(
+        passes: AbreastPasses,
+        columns: &mut [Elements],
+        step: usize,
+        factors: &[Elements],
+        x: &[Elements],
+    ) {
+        passes.add_scaled(columns, step, factors, x);
+    }
+
+    #[inline(always)]
+    fn dots(
+        passes: AbreastPasses,
+        columns: &[Elements],
+        step: usize,
+        z: &[Elements],
+        sums: &mut [Elements],
+    ) {
+        passes.dots(columns, step, z, sums);
+    }
+
+    #[inline(always)]
+    fn add_scaled_dots(
+        passes: AbreastPasses,
+        columns: &mut [Elements],
+        step: usize,
+        factors: &[Elements],
+        vectors: [&[Elements]; 2],
+        sums: &mut [Elements],
+    ) {
+        passes.add_scaled_dots(columns, step, factors, vectors, sums);
     }
 }
 
@@ -324,7 +268,7 @@ fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
         tau[l] = if none { 0.0 } else { (beta - head[l]) / beta };
         head[l] = if none { head[l] } else { beta } * scale[l];
     }
-    if none(&tau) {
+    if tau.none() {
         return tau;
     }
     passes.scale_and_divide(tail, &[inverse, divisor]);
