@@ -7,7 +7,7 @@ use samebits_numerics::simd::{self, Level};
 use super::vector::Vector;
 
 /// The rows that [`ColumnPasses::rotate`] takes at a time.
-pub(crate) const TURNED: usize = 16;
+pub(crate) const TURNED: usize = 32;
 
 /// Columns have a multiple of this number of elements.
 pub(crate) const MULTIPLE: usize = 8;
@@ -408,9 +408,9 @@ columns!(
     4,
     4,
     4,
-    2,
+    4,
     "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
 );
 #[cfg(target_arch = "x86_64")]
-columns!(avx2, crate::arch::avx2::F64x4, 2, 4, 8, 4, "avx2,fma");
-columns!(portable, crate::arch::portable::F64x2, 1, 8, 16, 8);
+columns!(avx2, crate::arch::avx2::F64x4, 2, 4, 8, 8, "avx2,fma");
+columns!(portable, crate::arch::portable::F64x2, 1, 8, 16, 16);
