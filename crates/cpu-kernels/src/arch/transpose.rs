@@ -68,8 +68,20 @@ macro_rules! pack_transposed {
         }
     };
 }
-pack_transposed!(pack_transposed_f32, f32, avx2::block_f32, 8 by 8; avx2::narrow_f32, 4 by 8);
-pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4 by 4);
+pack_transposed!(
+    pack_transposed_f32, f32,
+    avx2::block_f32, 8 by 8;
+    avx2::narrow_f32, 4 by 8;
+    avx2::short_f32, 8 by 4;
+    avx2::steps_f32, 4 by 2;
+    avx2::lanes_f32, 2 by 4
+);
+pack_transposed!(
+    pack_transposed_f64, f64,
+    avx2::block_f64, 4 by 4;
+    avx2::short_f64, 4 by 2;
+    avx2::lanes_f64, 2 by 2
+);
 
 /// The number of rows whose sums go through the steps together.
 pub(crate) const CHAINS: usize = 32;
@@ -243,6 +255,59 @@ mod avx2 {
         }
     }
 
+    /// Transposes 8 lanes of 4 steps.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 8 rows of 4 must be valid for reads and 4 rows of 8 for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn short_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
+        // SAFETY: the caller guarantees that the rows are valid.
+        unsafe {
+            for (i, column) in columns_f32(from, stride).into_iter().enumerate() {
+                _mm256_storeu_ps(to.add(i * width), column);
+            }
+        }
+    }
+
+    /// Transposes 4 lanes of 2 steps.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 4 rows of 2 must be valid for reads and 2 rows of 4 for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn steps_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
+        // SAFETY: the caller guarantees that the rows are valid.
+        unsafe {
+            // Two numbers are as long as an f64, which only moves them.
+            let pair = |r: usize| {
+                let low = _mm_load_sd(from.add(r * stride).cast());
+                _mm_castpd_ps(_mm_loadh_pd(low, from.add((r + 1) * stride).cast()))
+            };
+            let (ab, cd) = (pair(0), pair(2));
+            _mm_storeu_ps(to, _mm_shuffle_ps::<0x88>(ab, cd));
+            _mm_storeu_ps(to.add(width), _mm_shuffle_ps::<0xdd>(ab, cd));
+        }
+    }
+
+    /// Transposes 2 lanes of 4 steps.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 2 rows of 4 must be valid for reads and 4 rows of 2 for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn lanes_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
+        // SAFETY: the caller guarantees that the rows are valid.
+        unsafe {
+            let (a, b) = (_mm_loadu_ps(from), _mm_loadu_ps(from.add(stride)));
+            let steps = [_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b)].map(|x| _mm_castps_pd(x));
+            for (i, pair) in steps.into_iter().enumerate() {
+                _mm_storel_pd(to.add(2 * i * width).cast(), pair);
+                _mm_storeh_pd(to.add((2 * i + 1) * width).cast(), pair);
+            }
+        }
+    }
+
     /// Loads two columns of four rows.
     ///
     /// # Safety
@@ -321,6 +386,66 @@ mod avx2 {
                 let columns = columns_f64(from.add(2 * half), stride);
                 for (i, column) in columns.into_iter().enumerate() {
                     _mm256_storeu_pd(to.add((2 * half + i) * width), column);
+                }
+            }
+        }
+    }
+
+    /// Transposes 4 lanes of 2 steps.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 4 rows of 2 must be valid for reads and 2 rows of 4 for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn short_f64(from: *const f64, stride: usize, to: *mut f64, width: usize) {
+        // SAFETY: the caller guarantees that the rows are valid.
+        unsafe {
+            for (i, column) in columns_f64(from, stride).into_iter().enumerate() {
+                _mm256_storeu_pd(to.add(i * width), column);
+            }
+        }
+    }
+
+    /// Transposes 2 lanes of 2 steps.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 2 rows of 2 must be valid for reads and for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn lanes_f64(from: *const f64, stride: usize, to: *mut f64, width: usize) {
+        // SAFETY: the caller guarantees that the rows are valid.
+        unsafe {
+            let (a, b) = (_mm_loadu_pd(from), _mm_loadu_pd(from.add(stride)));
+            _mm_storeu_pd(to, _mm_unpacklo_pd(a, b));
+            _mm_storeu_pd(to.add(width), _mm_unpackhi_pd(a, b));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_of_any_size_are_transposed_and_nothing_else_is_written() {
+        for lanes in 0..=19 {
+            for steps in 0..=19 {
+                for (stride, width) in [(steps, lanes), (steps + 3, lanes + 2)] {
+                    let from: Vec<u16> = (0..lanes * stride).map(|i| i as u16 + 1).collect();
+                    let mut expected = vec![0; steps * width];
+                    for lane in 0..lanes {
+                        for step in 0..steps {
+                            expected[step * width + lane] = from[lane * stride + step];
+                        }
+                    }
+                    let from32: Vec<f32> = from.iter().map(|&x| x.into()).collect();
+                    let mut to = vec![0.0f32; expected.len()];
+                    pack_transposed_f32(&from32, stride, (lanes, steps), &mut to, width);
+                    assert!(to.iter().zip(&expected).all(|(&x, &y)| x == y.into()));
+                    let from64: Vec<f64> = from.iter().map(|&x| x.into()).collect();
+                    let mut to = vec![0.0f64; expected.len()];
+                    pack_transposed_f64(&from64, stride, (lanes, steps), &mut to, width);
+                    assert!(to.iter().zip(&expected).all(|(&x, &y)| x == y.into()));
                 }
             }
         }

@@ -61,7 +61,8 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         thin::vectors((shape.1, k), get, out);
         return Ok(());
     }
-    let plan = Plan::new(kernels, shape, count, transpose);
+    // A row and its transpose lie in memory alike.
+    let plan = Plan::new(kernels, shape, count, transpose && shape.0 > 1);
     if plan.shares_columns(first.b) {
         plan.run_shared(count, first, get, out)
     } else {
