@@ -38,7 +38,7 @@ fn devices() -> Vec<Device> {
 fn keys(level: Determinism) -> Vec<ConvKey> {
     let plain = |dims, padding| ConvParams::padded(dims, padding);
     let shapes: [(&[usize], &[usize], ConvParams); 7] = [
-        (&[2, 30, 9, 9], &[30, 30, 3, 3], plain(2, 1)),
+        (&[2, 30, 5, 5], &[30, 30, 3, 3], plain(2, 1)),
         (&[3, 300, 5, 5], &[4, 300, 1, 1], plain(2, 0)),
         (&[2, 8, 10, 10], &[8, 1, 3, 3], ConvParams { groups: 8, ..plain(2, 1) }),
         (

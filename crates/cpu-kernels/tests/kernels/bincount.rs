@@ -7,7 +7,7 @@ use samebits_cpu_kernels::bincount::{bincount, bincount_len, bincount_weighted, 
 
 #[test]
 fn counts_and_exact_weights() {
-    for (n, bins, seed) in [(0, 3, 1), (500, 7, 2), (900_000, 100, 3), (300_000, 90_000, 4)] {
+    for (n, bins, seed) in [(0, 3, 1), (500, 7, 2), (600_000, 100, 3), (300_000, 90_000, 4)] {
         let mut random = Random(seed);
         let values = random.indices(n, bins);
         let weights: Vec<f32> = random.wide(n);

@@ -60,7 +60,7 @@ fn pools<T: Float>() {
         (33, &[7, 5], [&[5, 5], &[1, 1], &[2, 2], &[1, 1]], false),
         (6, &[9, 4, 3], [&[2, 2, 2], &[2, 1, 2], &[1, 1, 0], &[1, 1, 1]], true),
         (19, &[11, 7, 31], [&[3, 2, 3], &[3, 2, 2], &[0, 0, 1], &[1, 1, 1]], true),
-        (35, &[130, 110], [&[3, 3], &[2, 2], &[1, 1], &[1, 1]], true),
+        (18, &[130, 110], [&[3, 3], &[2, 2], &[1, 1], &[1, 1]], true),
         (18, &[9001], [&[5], &[3], &[2], &[1]], true),
         (16, &[40, 21, 25], [&[3, 3, 3], &[1, 2, 4], &[1, 1, 1], &[1, 1, 1]], false),
         (21, &[60, 90], [&[3, 2], &[2, 3], &[2, 1], &[3, 2]], true),
@@ -149,11 +149,11 @@ fn resized<T: Float>() {
     let shapes: [(usize, &[usize], &[usize], InterpolateMode); 7] = [
         (40, &[1, 2], &[1, 1], InterpolateMode::Linear { align_corners }),
         (17, &[131, 1], &[262, 2], InterpolateMode::Linear { align_corners: true }),
-        (18, &[170, 143], &[95, 177], InterpolateMode::Cubic { align_corners }),
+        (18, &[130, 131], &[95, 177], InterpolateMode::Cubic { align_corners }),
         (19, &[9000], &[4001], InterpolateMode::LinearAntialias { align_corners }),
-        (20, &[9, 40, 31], &[11, 13, 60], InterpolateMode::Linear { align_corners }),
+        (20, &[9, 20, 31], &[11, 13, 30], InterpolateMode::Linear { align_corners }),
         (33, &[4, 82], &[12, 164], InterpolateMode::Nearest),
-        (16, &[90, 70], &[31, 200], InterpolateMode::CubicAntialias { align_corners }),
+        (16, &[45, 70], &[31, 100], InterpolateMode::CubicAntialias { align_corners }),
     ];
     for (planes, size, output, mode) in shapes {
         let what = format!("{size:?} to {output:?}, {mode:?}");

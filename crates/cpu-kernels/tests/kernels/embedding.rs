@@ -10,7 +10,7 @@ use samebits_cpu_kernels::embedding::{
 
 #[test]
 fn the_gradient_of_a_table_is_exact_and_padding_gets_none() {
-    for (rows, width, n, seed) in [(5, 3, 40, 1), (3000, 33, 9000, 2), (40_000, 8, 20_000, 3)] {
+    for (rows, width, n, seed) in [(5, 3, 40, 1), (1000, 33, 4000, 2), (10_000, 8, 9000, 3)] {
         let mut random = Random(seed);
         let index = random.indices(n, rows);
         let grad: Vec<f32> = random.wide(n * width);
