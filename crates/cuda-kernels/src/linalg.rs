@@ -164,7 +164,7 @@ pub fn svd<T: Float>(
     // A thread for each row of U and V, if a block has so many.
     let threads = (rows + k).next_multiple_of(32).min(device.block() as usize) as u32;
     // The kernel's division of the scratch memory.
-    let tall = k >= 16 && rows / 3 >= k;
+    let tall = rows / 3 >= k && (k >= 16 || k >= 2 && rows >= 200);
     let side = if tall { k } else { rows };
     let matrices = k * (rows + side + 2 * k) + if tall { rows * k } else { 0 };
     let each = matrices + 13 * k + 2 * side + 3;

@@ -21,7 +21,7 @@ pub fn written_svd(x: &[f64], [m, n]: [usize; 2]) -> [Vec<f64>; 3] {
     };
     let scale = power(a.iter().flatten().copied());
     let a: Columns = a.iter().map(|x| x.iter().map(|x| x / scale).collect()).collect();
-    let (left, values, right) = if k >= 16 && m.max(n) >= 3 * k {
+    let (left, values, right) = if k >= 2 && m.max(n) >= 3 * k && (k >= 16 || m.max(n) >= 200) {
         let (mut r, mut q) = (a, Vec::new());
         for s in 0..k {
             let tau = reflection(&mut r[s][s..]);

@@ -30,9 +30,9 @@ const GRAIN: usize = 1 << 16;
 /// Computes `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
 /// The matrix A (the transpose of `x`, if that has more columns than rows) is divided by the power of
-/// two at or below its largest magnitude. If `k >= 16` and A has at least `3k` rows, [`qr`](super::qr)
-/// comes first: R takes the place of A, and the reflections are applied to U at the end, in descending
-/// order.
+/// two at or below its largest magnitude. If A has at least `3k` rows, and `k >= 16`, or `k >= 2` and A has
+/// at least 200 rows, [`qr`](super::qr) comes first: R takes the place of A, and the reflections are applied
+/// to U at the end, in descending order.
 ///
 /// **Reduction.** Every element of A has +0 added. For each column number `i` in order, the column from the
 /// diagonal down gives the left reflection, as in `qr`: `tau` and `v`, which is 0 above the diagonal
@@ -133,7 +133,7 @@ fn decompose<T: Float>(
     if k == 0 {
         return Ok(());
     }
-    let tall = k >= 16 && rows / 3 >= k;
+    let tall = rows / 3 >= k && (k >= 16 || k >= 2 && rows >= 200);
     let side = if tall { k } else { rows };
     let long = tall && along::pays([rows, k]);
     let shape = along::shape(rows);

@@ -81,7 +81,7 @@ fn written_svd<T: Float>(x: &[T], size: [usize; 2]) -> [Vec<T>; 3] {
 
 /// Shapes below, at and above the sizes of short and long columns, tiles, strips, panels, a task's columns, groups
 /// of columns, blocks of a dot product, and the ratio from which `qr` comes before `svd`.
-const SHAPES: [[usize; 2]; 29] = [
+const SHAPES: [[usize; 2]; 32] = [
     [1, 1],
     [5, 3],
     [3, 5],
@@ -111,6 +111,9 @@ const SHAPES: [[usize; 2]; 29] = [
     [4200, 17],
     [20, 250],
     [1100, 33],
+    [200, 2],
+    [5, 199],
+    [200, 1],
 ];
 
 fn check<T: Float>(seed: u64) {

@@ -15,7 +15,7 @@ const SHAPES: [[usize; 3]; 7] =
     [[2, 5, 3], [2, 3, 5], [1, 1, 1], [2, 45, 7], [1, 7, 45], [1, 4, 0], [2, 0, 3]];
 
 /// Matrices that are reduced to a triangle first, and more columns than a group has.
-const LARGER: [[usize; 3]; 3] = [[1, 50, 16], [1, 16, 48], [1, 40, 35]];
+const LARGER: [[usize; 3]; 4] = [[1, 50, 16], [1, 16, 48], [1, 40, 35], [1, 3, 200]];
 
 fn dot(x: &[f64], y: &[f64]) -> f64 {
     sum_by(x.len(), |i| x[i] * y[i])
