@@ -25,11 +25,15 @@ impl<const N: usize> Places<N> {
                 *most = (*most).max(place);
             }
         }
-        let mut last = 0;
-        for most in most {
-            last = last.max(most);
+        // Halves the number again and again: a loop over all lanes would be a chain.
+        let mut lanes = LANES;
+        while lanes > 1 {
+            lanes /= 2;
+            for lane in 0..lanes {
+                most[lane] = most[lane].max(most[lanes + lane]);
+            }
         }
-        Places { places: Aligned(places), last }
+        Places { places: Aligned(places), last: most[0] }
     }
 
     /// Returns the elements of `from` at the places number `n`. One comparison checks all of them.

@@ -339,7 +339,9 @@ impl<T: Real> Runner<'_, T> {
         let flat = images * frame.window.flat_len(frame.count).div_ceil(width);
         let dense = (images * volume(frame.count)).div_ceil(width);
         // Gathering a panel costs about as much as this many rows of products.
-        let runs = width.div_ceil(frame.count[2]) + 1;
+        let [_, lines, columns] = frame.count;
+        let run = if frame.window.extent[2] == columns { lines * columns } else { columns };
+        let runs = width.div_ceil(run) + 1;
         flat * rows <= dense * (rows + 6 + 4 * runs)
     }
 

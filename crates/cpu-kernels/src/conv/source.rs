@@ -107,50 +107,51 @@ impl Window {
         &self,
         channel: &[T],
         dims: Dims,
-        insides: &[Range<usize>],
+        [inside_rows, inside_columns]: &[Vec<Range<usize>>; 2],
         to: &mut [T],
     ) {
         let to = &mut to[..self.channel];
+        let [_, height, width] = self.extent;
         // One long fill is cheaper than the many short ones beside the copies.
-        let narrow = self.extent[2] <= NARROW;
+        let narrow = width <= NARROW;
         if narrow {
             to.fill(T::default());
         }
-        let mut rows = to.chunks_exact_mut(self.extent[2]);
+        let mut planes = to.chunks_exact_mut(height * width);
         for &r0 in &self.residues[0] {
-            for &r1 in &self.residues[1] {
-                for (&r2, inside) in self.residues[2].iter().zip(insides) {
+            for (&r1, rows) in self.residues[1].iter().zip(inside_rows) {
+                for (&r2, columns) in self.residues[2].iter().zip(inside_columns) {
                     for q0 in 0..self.extent[0] {
                         let x0 = self.coordinate(0, q0, r0);
-                        for q1 in 0..self.extent[1] {
-                            let x1 = self.coordinate(1, q1, r1);
-                            let Some(row) = rows.next() else { return };
-                            if x0 >= dims[0] || x1 >= dims[1] || inside.is_empty() {
-                                if !narrow {
-                                    row.fill(T::default());
-                                }
-                                continue;
-                            }
-                            let line = &channel[(x0 * dims[1] + x1) * dims[2]..][..dims[2]];
-                            let first = self.coordinate(2, inside.start, r2);
+                        let Some(plane) = planes.next() else { return };
+                        if x0 >= dims[0] || rows.is_empty() || columns.is_empty() {
                             if !narrow {
-                                row[..inside.start].fill(T::default());
-                                row[inside.end..].fill(T::default());
+                                plane.fill(T::default());
                             }
-                            let row = &mut row[inside.clone()];
-                            if self.step[2] == 1 {
-                                let line = &line[first..first + row.len()];
-                                match row.len() {
-                                    0..=short::MOST => short::copy(line, row),
-                                    _ => row.copy_from_slice(line),
-                                }
-                            } else {
-                                for (to, from) in
-                                    row.iter_mut().zip(line[first..].iter().step_by(self.step[2]))
-                                {
-                                    *to = *from;
-                                }
+                            continue;
+                        }
+                        let x1 = self.coordinate(1, rows.start, r1);
+                        let x2 = self.coordinate(2, columns.start, r2);
+                        let from = &channel[(x0 * dims[1] + x1) * dims[2] + x2..];
+                        let stride = self.step[1] * dims[2];
+                        if width == 1 {
+                            let from = from.iter().step_by(stride);
+                            for (to, &from) in plane[rows.clone()].iter_mut().zip(from) {
+                                *to = from;
                             }
+                            continue;
+                        }
+                        if !narrow {
+                            plane[..rows.start * width].fill(T::default());
+                            plane[rows.end * width..].fill(T::default());
+                        }
+                        let plane = &mut plane[rows.start * width..rows.end * width];
+                        for (q1, row) in plane.chunks_exact_mut(width).enumerate() {
+                            if !narrow {
+                                row[..columns.start].fill(T::default());
+                                row[columns.end..].fill(T::default());
+                            }
+                            self.copy_row(&from[q1 * stride..], &mut row[columns.clone()]);
                         }
                     }
                 }
@@ -158,9 +159,28 @@ impl Window {
         }
     }
 
-    /// Returns, for each residue of the last dimension, the positions inside a source of `size`.
-    pub(crate) fn insides(&self, size: usize) -> Vec<Range<usize>> {
-        self.residues[2].iter().map(|&residue| self.inside(2, residue, size)).collect()
+    /// Copies elements of a row, as far apart as neighbouring target positions read.
+    #[inline(always)]
+    fn copy_row<T: Copy>(&self, from: &[T], row: &mut [T]) {
+        if self.step[2] == 1 {
+            let from = &from[..row.len()];
+            match row.len() {
+                0..=short::MOST => short::copy(from, row),
+                _ => row.copy_from_slice(from),
+            }
+            return;
+        }
+        for (to, from) in row.iter_mut().zip(from.iter().step_by(self.step[2])) {
+            *to = *from;
+        }
+    }
+
+    /// Returns, for each residue of rows and of columns, the positions inside a source of size
+    /// `dims`.
+    pub(crate) fn insides(&self, dims: Dims) -> [Vec<Range<usize>>; 2] {
+        [1, 2].map(|d| {
+            self.residues[d].iter().map(|&residue| self.inside(d, residue, dims[d])).collect()
+        })
     }
 
     /// Returns a source coordinate; a negative one wraps to a huge number.
@@ -198,7 +218,7 @@ impl<T: Real> simd::Kernel for Fill<'_, T> {
     #[inline(always)]
     fn run(self) {
         let channel = volume(self.dims);
-        let insides = self.window.insides(self.dims[2]);
+        let insides = self.window.insides(self.dims);
         let mut rest = self.to;
         for image in self.images {
             for c in 0..self.channels {

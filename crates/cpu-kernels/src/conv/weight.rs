@@ -471,7 +471,7 @@ impl<T: Real> simd::Kernel for Fill<'_, T> {
     #[inline(always)]
     fn run(self) {
         let channels = self.from.chunks_exact(volume(self.dims));
-        let insides = self.window.insides(self.dims[2]);
+        let insides = self.window.insides(self.dims);
         for (to, from) in self.to.chunks_exact_mut(self.window.channel).zip(channels) {
             self.window.fill(from, self.dims, &insides, to);
         }
