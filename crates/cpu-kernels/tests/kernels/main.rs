@@ -27,6 +27,21 @@ mod sort;
 
 #[path = "../invariance/mod.rs"]
 mod invariance;
+
+// Private parts of the library with tests of their own, which run here: see `[lib]` in Cargo.toml.
+#[allow(dead_code)]
+#[path = "../../src/arch/gather.rs"]
+mod gather;
+#[allow(dead_code)]
+#[path = "../../src/short.rs"]
+mod short;
+#[allow(dead_code)]
+#[path = "../../src/arch/stream.rs"]
+mod stream;
+#[allow(dead_code)]
+#[path = "../../src/arch/transpose.rs"]
+mod transpose;
+
 #[path = "../shapes/pool.rs"]
 mod pool;
 #[path = "../shapes/sampling.rs"]
