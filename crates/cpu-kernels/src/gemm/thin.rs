@@ -3,7 +3,7 @@
 use super::pack::{Factors, Lanes};
 use super::{K_BLOCK, Real, Source};
 use crate::parallel;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 /// The number of multiplications of a task.
 const TASK_WORK: usize = 1 << 17;
@@ -53,8 +53,8 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     #[inline(always)]
     fn run(self) {
         let Row { a, b, k, out } = self;
-        let mut panel = [T::default(); STEPS * LANES];
-        let mut factors = [T::default(); K_BLOCK];
+        let mut panel = Aligned([T::default(); STEPS * LANES]);
+        let mut factors = Aligned([T::default(); K_BLOCK]);
         let mut from = 0;
         while from < out.len() {
             // Fewer lanes than all are whole vectors, or the last ones.
@@ -63,12 +63,12 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
             let rows = &b.data[from * b.lane_stride..];
             let mut total = [T::default(); LANES];
             for block in (0..k).step_by(K_BLOCK) {
-                let mut sums = [T::default(); LANES];
+                let mut sums = Aligned([T::default(); LANES]);
                 let end = k.min(block + K_BLOCK);
                 let factors = match S::in_place(a.data) {
                     Some(data) if a.step_stride == 1 => &data[block..end],
                     _ => {
-                        for (step, factor) in (block..end).zip(&mut factors) {
+                        for (step, factor) in (block..end).zip(&mut *factors) {
                             *factor = a.data[step * a.step_stride].widen();
                         }
                         &factors[..end - block]
@@ -76,10 +76,12 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
                 };
                 let rows = &rows[block..];
                 let mut first = S::add_products(factors, rows, b.lane_stride, &mut sums[..lanes]);
+                // An array that no function has seen stays in registers.
+                let mut sums = *sums;
                 while first < factors.len() {
                     let steps = STEPS.min(factors.len() - first);
                     let counts = (lanes, steps);
-                    S::pack_transposed(&rows[first..], b.lane_stride, counts, &mut panel, LANES);
+                    S::pack_transposed(&rows[first..], b.lane_stride, counts, &mut *panel, LANES);
                     for (&x, values) in
                         factors[first..].iter().zip(panel.chunks_exact(LANES)).take(steps)
                     {
