@@ -73,7 +73,7 @@ pub fn qr<T: Float>(
 
 /// Does what [`qr`] does for each of `count` matrices, which lie one after the other in each slice.
 ///
-/// Matrices that are not large are decomposed [`MATRICES`] at a time, each in a lane of its own.
+/// Matrices that are not large are decomposed eight at a time, each in a lane of its own.
 ///
 /// # Shapes
 ///
