@@ -15,6 +15,7 @@ mod avx512;
 pub(crate) mod columns;
 mod gather;
 pub(crate) mod grid;
+mod passes;
 mod portable;
 mod prefetch;
 pub(crate) mod reflect;

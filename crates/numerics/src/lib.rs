@@ -8,9 +8,9 @@
 //! # Features
 //!
 //! `std` (default): uses fused multiply-add and square roots of the processor or platform, detects
-//! the instruction set at run time, and reads `SAMEBITS_SIMD`. Without it the crate needs only
-//! `core` and `alloc` and builds for targets without an operating system; [`Ieee`] computes the
-//! same bits, more slowly.
+//! the instruction set at run time, reads `SAMEBITS_SIMD`, and asks Linux for huge pages for large
+//! buffers. Without it the crate needs only `core` and `alloc` and builds for targets without an
+//! operating system; [`Ieee`] computes the same bits, more slowly.
 //!
 //! `serde`: [`Determinism`] can be serialised.
 #![cfg_attr(not(feature = "std"), no_std)]

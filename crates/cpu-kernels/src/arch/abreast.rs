@@ -6,6 +6,8 @@ use std::mem::MaybeUninit;
 use samebits_numerics::reduce::{BLOCK, LANES};
 use samebits_numerics::simd::{self, Level};
 
+pub(crate) use super::passes::TOGETHER;
+use super::passes::{self, ADD, ADD_AND_SUM, SUM, check};
 use super::vector::Vector;
 
 /// The number of matrices.
@@ -13,9 +15,6 @@ pub(crate) const MATRICES: usize = 8;
 
 /// The same element of each matrix.
 pub(crate) type Elements = [f64; MATRICES];
-
-/// The most columns of a pass.
-pub(crate) const TOGETHER: usize = 4;
 
 /// The lanes of the tree whose sums lie in memory: after the first two halvings.
 const SOME: usize = LANES / 4;
@@ -30,33 +29,11 @@ pub(crate) struct AbreastPasses {
     scale_and_divide: Pass,
 }
 
-/// The kinds of passes: columns change, or are multiplied by `z` and summed, or both; or their
-/// multiples are squared and summed.
-const ADD: usize = 0;
-const SUM: usize = 1;
-const ADD_AND_SUM: usize = 2;
+/// One more kind of pass: multiples of a column are squared and summed.
 const SQUARES: usize = 3;
 
-/// A compiled pass.
-///
-/// # Safety
-///
-/// The CPU must have the instructions of the level for which the pass was compiled; every pointer of
-/// the argument must be valid for the accesses of the pass.
-type Pass = unsafe fn(Raw);
-
-/// Raw arguments of a pass over `count` rows of columns, which are `step` rows apart. `x` and `z`
-/// have an element for each row, `factors` and `sums` for each column.
-#[derive(Clone, Copy)]
-struct Raw {
-    columns: *mut Elements,
-    step: usize,
-    count: usize,
-    factors: *const Elements,
-    x: *const Elements,
-    z: *const Elements,
-    sums: *mut Elements,
-}
+type Pass = passes::Pass<Elements>;
+type Raw = passes::Raw<Elements>;
 
 impl AbreastPasses {
     /// Returns the passes of the level in force.
@@ -196,37 +173,6 @@ impl AbreastPasses {
         };
         // SAFETY: `new` took passes that the CPU has, and the arguments are those of one column.
         unsafe { (self.scale_and_divide)(raw) }
-    }
-}
-
-/// Panics if `columns` is too short for `count` columns of `rows` rows, `step` rows apart.
-#[inline]
-fn check(columns: &[Elements], step: usize, count: usize, rows: usize) {
-    let last = count.saturating_sub(1).checked_mul(step);
-    let end = last.and_then(|last| last.checked_add(rows));
-    assert!(count == 0 || end.is_some_and(|end| end <= columns.len()), "columns too short");
-}
-
-impl Raw {
-    /// Runs passes over `count` columns.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`Pass`] for all these columns.
-    #[inline]
-    unsafe fn run(mut self, [one, several]: [Pass; 2], count: usize) {
-        // SAFETY: the caller guarantees the instructions and all columns.
-        unsafe {
-            if count == TOGETHER {
-                return several(self);
-            }
-            for _ in 0..count {
-                one(self);
-                self.columns = self.columns.wrapping_add(self.step);
-                self.factors = self.factors.wrapping_add(1);
-                self.sums = self.sums.wrapping_add(1);
-            }
-        }
     }
 }
 

@@ -3,10 +3,9 @@
 use samebits_numerics::reduce::{Accumulator, BLOCK, LANES};
 use samebits_numerics::simd::{self, Aligned, Level};
 
+pub(crate) use super::passes::TOGETHER;
+use super::passes::{self, ADD, ADD_AND_SUM, SUM, check};
 use super::vector::Partial;
-
-/// The most columns of a pass.
-pub(crate) const TOGETHER: usize = 4;
 
 /// The passes of one level, for one column and for [`TOGETHER`].
 #[derive(Clone, Copy, Debug)]
@@ -16,31 +15,8 @@ pub(crate) struct AlongPasses {
     add_and_sum: [Pass; 2],
 }
 
-/// The kinds of passes: columns change, or are multiplied by `z` and summed, or both.
-const ADD: usize = 0;
-const SUM: usize = 1;
-const ADD_AND_SUM: usize = 2;
-
-/// A compiled pass.
-///
-/// # Safety
-///
-/// The CPU must have the instructions of the level for which the pass was compiled; every pointer of
-/// the argument must be valid for the accesses of the pass.
-type Pass = unsafe fn(Raw);
-
-/// Raw arguments of a pass over `count` rows of columns, which are `step` rows apart. `x` and `z`
-/// have an element for each row, `factors` and `sums` for each column.
-#[derive(Clone, Copy)]
-struct Raw {
-    columns: *mut f64,
-    step: usize,
-    count: usize,
-    factors: *const f64,
-    x: *const f64,
-    z: *const f64,
-    sums: *mut f64,
-}
+type Pass = passes::Pass<f64>;
+type Raw = passes::Raw<f64>;
 
 impl AlongPasses {
     /// Returns the passes of the level in force.
@@ -147,37 +123,6 @@ impl AlongPasses {
         // SAFETY: `new` took passes that the CPU has. `check` found all rows of the columns, `x` and
         // `z` have as many, and there are a factor and a sum for each column.
         unsafe { raw.run(self.add_and_sum, factors.len()) }
-    }
-}
-
-/// Panics if `columns` is too short for `count` columns of `rows` rows, `step` rows apart.
-#[inline]
-fn check(columns: &[f64], step: usize, count: usize, rows: usize) {
-    let last = count.saturating_sub(1).checked_mul(step);
-    let end = last.and_then(|last| last.checked_add(rows));
-    assert!(count == 0 || end.is_some_and(|end| end <= columns.len()), "columns too short");
-}
-
-impl Raw {
-    /// Runs passes over `count` columns.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`Pass`] for all these columns.
-    #[inline]
-    unsafe fn run(mut self, [one, several]: [Pass; 2], count: usize) {
-        // SAFETY: the caller guarantees the instructions and all columns.
-        unsafe {
-            if count == TOGETHER {
-                return several(self);
-            }
-            for _ in 0..count {
-                one(self);
-                self.columns = self.columns.wrapping_add(self.step);
-                self.factors = self.factors.wrapping_add(1);
-                self.sums = self.sums.wrapping_add(1);
-            }
-        }
     }
 }
 
