@@ -9,7 +9,7 @@ use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
 use samebits_numerics::extrema;
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use crate::elementwise::Elementary;
 use crate::{memory, parallel};
@@ -49,11 +49,10 @@ fn forward<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T]) -> Re
     let size = (TOGETHER / width.max(1)).max(1) * width;
     parallel::try_rows(width, out, |start, out| {
         let x = &x[start..start + out.len()];
-        let mut exps = memory::filled(SOFTMAX, size.min(out.len()), T::ZERO)?;
         let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
         let mut sums = memory::zeroed(SOFTMAX, size / width)?;
-        let (exps, maxima, sums) = (&mut exps, &mut maxima, &mut sums);
-        simd::dispatch(Forward { exp, x, width, out, exps, maxima, sums });
+        let (maxima, sums) = (&mut maxima, &mut sums);
+        simd::dispatch(Forward { exp, x, width, out, maxima, sums });
         Ok(())
     })
 }
@@ -315,7 +314,6 @@ struct Forward<'a, T> {
     width: usize,
     out: &'a mut [T],
     /// Scratch memory for the rows that go through each step together.
-    exps: &'a mut [T],
     maxima: &'a mut [T],
     sums: &'a mut [f64],
 }
@@ -324,36 +322,43 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Forward { exp, x, width, out, exps, maxima, sums } = self;
-        let size = exps.len();
+        let Forward { exp, x, width, out, maxima, sums } = self;
+        let size = sums.len() * width;
+        let mut differences = Aligned([T::ZERO; TOGETHER]);
         for (x, out) in x.chunks(size).zip(out.chunks_mut(size)) {
-            let exps = &mut exps[..x.len()];
             let maxima = &mut maxima[..x.len() / width];
             let sums = &mut sums[..x.len() / width];
             extrema::max_rows(x, width, maxima);
-            let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(width));
-            for ((x, out), &max) in rows.zip(&*maxima) {
-                for (out, &x) in out.iter_mut().zip(x) {
-                    *out = x - max;
+            // Several rows, or a part of one.
+            let pieces = x.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER));
+            for (piece, (x, out)) in pieces.enumerate() {
+                let differences = &mut differences[..x.len()];
+                let row = piece * TOGETHER / width;
+                let rows = x.chunks(width).zip(differences.chunks_mut(width));
+                for ((x, differences), &max) in rows.zip(&maxima[row..]) {
+                    for (difference, &x) in differences.iter_mut().zip(x) {
+                        *difference = x - max;
+                    }
                 }
+                T::exp_each(differences, out);
             }
-            T::exp_each(out, exps);
-            reduce::rows(exps, width, |_| |x: T| x.into(), sums);
+            reduce::rows(out, width, |_| |x: T| x.into(), sums);
             if exp {
-                let rows = exps.chunks_exact(width).zip(out.chunks_exact_mut(width));
-                for ((exps, out), &sum) in rows.zip(&*sums) {
+                for (out, &sum) in out.chunks_exact_mut(width).zip(&*sums) {
                     let sum = T::from_f64(sum);
-                    for (out, &exp) in out.iter_mut().zip(exps) {
-                        *out = (exp / sum).canonical();
+                    for out in out {
+                        *out = (*out / sum).canonical();
                     }
                 }
                 continue;
             }
-            let logs = maxima;
+            let mut logs = Aligned([T::ZERO; TOGETHER]);
+            let logs = &mut logs[..sums.len()];
             logs_of(sums, logs);
-            for (out, &log) in out.chunks_exact_mut(width).zip(&*logs) {
-                for out in out {
-                    *out = (*out - log).canonical();
+            let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(width));
+            for ((x, out), (&max, &log)) in rows.zip(maxima.iter().zip(&*logs)) {
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = ((x - max) - log).canonical();
                 }
             }
         }

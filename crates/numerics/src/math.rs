@@ -23,6 +23,7 @@
 //!   f64 evaluation that is correct for the inputs nearest to a rounding boundary.
 //! * J.-M. Muller, *Elementary Functions*, 3rd edition, 2016.
 
+mod blocks;
 mod dd;
 mod erf;
 mod exp;

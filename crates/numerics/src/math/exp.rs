@@ -8,6 +8,7 @@
 
 use crate::simd::Aligned;
 
+use super::blocks::in_blocks;
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
@@ -40,18 +41,22 @@ pub fn exp(x: f32) -> f32 {
 /// of operations overlap.
 #[inline(always)]
 pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
-    const BLOCK: usize = 64;
-    let (mut powers, mut rests) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
-    for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
-        for ((k, r), &x) in powers.iter_mut().zip(&mut *rests).zip(x) {
-            (*k, *r) = reduce(exp_bounds(x as f64));
-        }
-        for r in &mut *rests {
-            *r = exp_reduced(*r);
-        }
-        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&*rests)) {
-            *y = nan_if(x.is_nan(), scale(r, k) as f32);
-        }
+    in_blocks!(exp_block, EXP_BLOCK, input, output);
+}
+
+const EXP_BLOCK: usize = 32;
+
+#[inline(always)]
+fn exp_block(x: &[f32; EXP_BLOCK], y: &mut [f32; EXP_BLOCK]) {
+    let [mut powers, mut rests] = [[0.0; EXP_BLOCK]; 2];
+    for i in 0..EXP_BLOCK {
+        (powers[i], rests[i]) = reduce(exp_bounds(x[i] as f64));
+    }
+    for i in 0..EXP_BLOCK {
+        rests[i] = exp_reduced(rests[i]);
+    }
+    for i in 0..EXP_BLOCK {
+        y[i] = nan_if(x[i].is_nan(), scale(rests[i], powers[i]) as f32);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The functions as zero-sized types, for kernels that are generic over them.
 
-use super::{erf, exp, trig};
+use super::{erf, exp, log, trig};
 use crate::simd::{self, Level};
 
 /// A function of one f32, as a zero-sized type.
@@ -162,13 +162,13 @@ functions! {
     /// [`expm1`](super::expm1()).
     Expm1 = expm1;
     /// [`log`](super::log()).
-    Log = log;
+    Log = log, each log::log_each;
     /// [`log2`](super::log2()).
-    Log2 = log2;
+    Log2 = log2, each log::log2_each;
     /// [`log10`](super::log10()).
-    Log10 = log10;
+    Log10 = log10, each log::log10_each;
     /// [`log1p`](super::log1p()).
-    Log1p = log1p;
+    Log1p = log1p, each log::log1p_each;
     /// [`sin`](super::sin()).
     Sin = sin, near trig::sin_near;
     /// [`cos`](super::cos()).

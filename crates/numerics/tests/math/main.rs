@@ -74,7 +74,28 @@ fn correctly_rounded_on_hard_cases() {
         inputs.extend(inputs.clone().iter().map(|x| -x));
         for level in Level::ALL {
             assert_eq!(function.check(level, &inputs), [], "{}", function.name);
+            check_alone(&function, level, &inputs);
         }
+    }
+}
+
+#[test]
+fn correctly_rounded_at_special_values() {
+    let positive =
+        [0.0, 1e-45, 1e-38, f32::MIN_POSITIVE, 0.5, 1.0, 2.0, f32::MAX, f32::INFINITY, f32::NAN];
+    let inputs: Vec<f32> = positive.into_iter().flat_map(|x| [x, -x]).collect();
+    for function in functions() {
+        for level in Level::ALL {
+            check_alone(&function, level, &inputs);
+        }
+    }
+}
+
+/// Checks inputs one by one: among others, one that is special may have a whole block computed in
+/// another way.
+fn check_alone(function: &Function, level: Level, inputs: &[f32]) {
+    for input in inputs.chunks(1) {
+        assert_eq!(function.check(level, input), [], "{}", function.name);
     }
 }
 
