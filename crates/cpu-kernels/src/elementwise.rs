@@ -22,7 +22,7 @@ use crate::float::Float;
 use crate::parallel::pieces;
 
 pub use activation::{ramp, ramp_backward, silu_backward};
-pub(crate) use formula::RUN as FORMULA_RUN;
+pub(crate) use formula::Prepared;
 pub use formula::formula;
 pub use gelu::{gelu, gelu_backward};
 pub use logits::{logit_loss, logit_loss_backward};

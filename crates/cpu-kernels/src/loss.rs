@@ -165,6 +165,15 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         self.classes.len().checked_div(self.inner).unwrap_or(0)
     }
 
+    /// Returns the sum of the weights of all positions, over the f64 tree.
+    fn total_weight(&self) -> f64 {
+        if self.weight.is_some() {
+            return fpenv::ieee(|| reduce::sum_by(self.classes.len(), |i| self.weight(i)));
+        }
+        // A count is the same in any order.
+        self.classes.iter().filter(|&&class| class != self.ignore_index).count() as f64
+    }
+
     /// Returns the weight of position `i`; 0 if it is ignored.
     fn weight(&self, i: usize) -> f64 {
         match self.place(i) {
@@ -233,7 +242,7 @@ pub fn nll_loss_sums<T: Elementary>(
     targets.check_with("log_probs", log_probs.len())?;
     let n = targets.classes.len();
     let sum = fpenv::ieee(|| reduce::sum_by(n, |i| targets.term(log_probs, i).unwrap_or(0.0)));
-    Ok((-sum, weights(targets)?))
+    Ok((-sum, targets.total_weight()))
 }
 
 /// Returns the sum of the weights of all positions, over the f64 tree.
@@ -243,7 +252,7 @@ pub fn nll_loss_sums<T: Elementary>(
 /// As [`Targets::check`].
 pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
     targets.check()?;
-    Ok(fpenv::ieee(|| reduce::sum_by(targets.classes.len(), |i| targets.weight(i))))
+    Ok(targets.total_weight())
 }
 
 /// Computes the gradient of the losses: `−grad(i) · weight / divisor` at each target, in f64 and

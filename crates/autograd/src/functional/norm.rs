@@ -13,7 +13,7 @@ use super::broadcast::sum_to;
 use super::distance::scaled;
 use super::elementwise::pow_scalar;
 use super::elementwise::{
-    add, affine, div, mul, neg, reciprocal, scalar_like, sqrt, square, sub, times, wanted,
+    add, affine, div, formula, mul, neg, reciprocal, scalar_like, sqrt, square, sub, times, wanted,
 };
 use super::padding::pad;
 use super::pooling::avg_pool;
@@ -243,12 +243,16 @@ pub fn group_norm(
         y = reshape(&batch_norm_of(&rows, None, None, eps)?.0, input.shape())?;
     }
     let rank = input.shape().len();
-    if let Some(weight) = weight {
-        y = mul(&y, &per_channel(weight, rank)?)?;
-    }
-    match bias {
-        Some(bias) => add(&y, &per_channel(bias, rank)?),
-        None => Ok(y),
+    let weight = weight.map(|weight| per_channel(weight, rank)).transpose()?;
+    let bias = bias.map(|bias| per_channel(bias, rank)).transpose()?;
+    match (weight, bias) {
+        (Some(weight), Some(bias)) => formula([&y, &weight, &bias], |f, [y, weight, bias]| {
+            let scaled = f.mul(y, weight);
+            f.add(scaled, bias)
+        }),
+        (Some(weight), None) => mul(&y, &weight),
+        (None, Some(bias)) => add(&y, &bias),
+        (None, None) => Ok(y),
     }
 }
 

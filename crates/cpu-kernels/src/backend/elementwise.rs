@@ -114,7 +114,7 @@ fn binary<T: Element>(
     let runs = Runs::new(Binary::NAME, [&op.a, &op.b], shape, SHORT)?;
     let (a, b) = (runs.reader::<T>(0)?, runs.reader(1)?);
     filled(shape, |out| {
-        let readers = || (a.clone(), b.clone());
+        let readers = || Ok((a.clone(), b.clone()));
         runs.each(out, readers, |(a, b), [at_a, at_b], out| {
             f(op.kind, a.read(at_a)?, b.read(at_b)?, out)
         })
@@ -137,17 +137,20 @@ fn formula_of<const N: usize>(
     inputs: [&Tensor; N],
     shape: &PerDim,
 ) -> Result<Tensor> {
-    let runs = Runs::new(Formula::NAME, inputs, shape, elementwise::FORMULA_RUN)?;
+    let runs = Runs::new(Formula::NAME, inputs, shape, SHORT)?;
+    let formula = elementwise::Prepared::new(&op.steps, N, shape.iter().product())?;
     with_float!(inputs[0].dtype(), T => {
         let numbers: [usize; N] = std::array::from_fn(|i| i);
         let readers = try_each(&numbers, |&i| runs.reader::<T>(i))?;
         filled(shape, |out| {
-            runs.each(out, || readers.clone(), |readers, starts, out| {
+            let readers = || Ok((readers.clone(), formula.workspace::<T>()?));
+            runs.each(out, readers, |(readers, workspace), starts, out| {
                 let mut operands = [Operand::Splat(0.0); N];
                 for ((operand, reader), starts) in operands.iter_mut().zip(readers).zip(starts) {
                     *operand = reader.read(starts)?;
                 }
-                elementwise::formula(&op.steps, &operands, out)
+                workspace.run(&operands, out);
+                Ok(())
             })
         })
     })
@@ -203,7 +206,7 @@ impl<const N: usize> Runs<N> {
     fn each<R: Send, S>(
         &self,
         out: &mut [R],
-        readers: impl Fn() -> S + Sync,
+        readers: impl Fn() -> crate::Result<S> + Sync,
         f: impl Fn(&mut S, [&[usize]; N], &mut [R]) -> crate::Result<()> + Sync + Send,
     ) -> Result<()> {
         if self.length == 0 {
@@ -213,7 +216,7 @@ impl<const N: usize> Runs<N> {
         parallel::try_rows(self.length, out, |start, out| {
             let first = start / self.length;
             let mut positions = self.starts.each_ref().map(|starts| starts.positions_from(first));
-            let (mut readers, mut starts) = (readers(), [[0; MOST_RUNS]; N]);
+            let (mut readers, mut starts) = (readers()?, [[0; MOST_RUNS]; N]);
             out.chunks_mut(together * self.length).try_for_each(|out| {
                 let runs = out.len() / self.length;
                 for (starts, positions) in starts.iter_mut().zip(&mut positions) {
@@ -320,7 +323,7 @@ fn compared<T: Element + PartialOrd>(
     let runs = Runs::new(Compare::NAME, [a, b], shape, SHORT)?;
     let (a, b) = (runs.reader::<T>(0)?, runs.reader(1)?);
     let mut out = Tensor::scratch(shape, DType::Bool)?;
-    let readers = || (a.clone(), b.clone());
+    let readers = || Ok((a.clone(), b.clone()));
     runs.each(out.as_mut_slice()?, readers, |(a, b), [at_a, at_b], out| {
         elementwise::compare(kind, a.read(at_a)?, b.read(at_b)?, out)
     })?;
@@ -342,7 +345,7 @@ fn select(op: &Where, shape: &PerDim) -> Result<Tensor> {
     let mut out = Tensor::scratch(shape, op.a.dtype())?;
     with_bits!(op.a.dtype(), T => {
         let (condition, a, b) = (runs.reader(0)?, runs.reader::<T>(1)?, runs.reader(2)?);
-        let readers = || (condition.clone(), a.clone(), b.clone());
+        let readers = || Ok((condition.clone(), a.clone(), b.clone()));
         runs.each(out.as_mut_slice()?, readers, |(condition, a, b), [at, at_a, at_b], out| {
             elementwise::select(condition.read(at)?, a.read(at_a)?, b.read(at_b)?, out)
         })?;

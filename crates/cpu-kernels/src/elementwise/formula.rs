@@ -3,6 +3,7 @@
 use std::hint::select_unpredictable;
 
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::buffer::Buffer;
 use samebits_tensor_core::ops::{CompareKind, Formula, Step, truth_values};
 
 use super::{
@@ -17,9 +18,6 @@ const BLOCK_BYTES: usize = 1 << 12;
 
 /// The elements of the largest vector.
 const VECTOR: usize = 16;
-
-/// Elements of a call that are worth its setup.
-pub(crate) const RUN: usize = CHUNK;
 
 const OP: &str = "formula";
 
@@ -37,18 +35,43 @@ pub fn formula<T: Elementary>(
     for input in inputs {
         input.expect_len(OP, "an input", out.len())?;
     }
-    let places = Places::new(steps, inputs.len())?;
+    let formula = Prepared::new(steps, inputs.len(), out.len())?;
     parallel::try_pieces_of(CHUNK, out, |start, out| {
-        // Blocks of whole vectors are aligned, one after the other.
-        let size = (BLOCK_BYTES / size_of::<T>()).min(out.len().next_multiple_of(VECTOR));
-        let mut values = memory::scratch::<T>(OP, memory::volume(OP, &[places.values(), size])?)?;
-        let mut truths = memory::zeroed(OP, memory::volume(OP, &[places.truths, size])?)?;
-        let mut blocks = Blocks::new(&places, inputs, values.as_mut_slice(), &mut truths, size);
-        for (at, out) in (start..).step_by(size).zip(out.chunks_mut(size)) {
-            blocks.run(&places, inputs, at, out);
-        }
+        let inputs: Vec<_> = inputs.iter().map(|input| input.part(start, out.len())).collect();
+        formula.workspace()?.run(&inputs, out);
         Ok(())
     })
+}
+
+/// A formula with the places of its values.
+pub(crate) struct Prepared {
+    places: Places,
+    len: usize,
+}
+
+impl Prepared {
+    /// Prepares the computation of `len` elements from `inputs` inputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`formula`].
+    pub(crate) fn new(steps: &[Step], inputs: usize, len: usize) -> Result<Prepared> {
+        Ok(Prepared { places: Places::new(steps, inputs)?, len })
+    }
+
+    /// Returns the memory in which a thread computes the formula.
+    pub(crate) fn workspace<T: Elementary>(&self) -> Result<Workspace<'_, T>> {
+        let places = &self.places;
+        // Blocks of whole vectors are aligned, one after the other.
+        let size = (BLOCK_BYTES / size_of::<T>()).min(self.len.next_multiple_of(VECTOR));
+        let mut values = memory::scratch::<T>(OP, memory::volume(OP, &[places.values(), size])?)?;
+        let blocks = values.as_mut_slice::<T>().chunks_exact_mut(size).skip(places.inputs);
+        for (block, &x) in blocks.zip(&places.numbers) {
+            block.fill(T::from_f64(x));
+        }
+        let truths = memory::zeroed(OP, memory::volume(OP, &[places.truths, size])?)?;
+        Ok(Workspace { places, size, values, truths, repeated: vec![None; places.inputs] })
+    }
 }
 
 /// A step, or several that have a kernel of their own.
@@ -152,6 +175,16 @@ impl Places {
     fn values(&self) -> usize {
         self.inputs + self.numbers.len() + self.blocks
     }
+
+    /// Returns the number of the block of `place` among those of its kind.
+    fn block(&self, place: Place) -> usize {
+        match place {
+            Place::Input(input) => input,
+            Place::Number(number) => self.inputs + number,
+            Place::Block(block) => self.inputs + self.numbers.len() + block,
+            Place::Truths(block) => block,
+        }
+    }
 }
 
 /// Returns the work of the steps, each with the number of its value: choices take their comparison
@@ -184,133 +217,156 @@ fn with_comparisons(steps: &[Step], inputs: usize, is_truth: &[bool]) -> Vec<(us
     work
 }
 
-/// The values of a block of elements.
-struct Blocks<'a, T> {
-    /// The only element of an input, repeated; unspecified for other inputs.
-    inputs: Vec<&'a mut [T]>,
-    numbers: Vec<(T, &'a mut [T])>,
-    blocks: Vec<&'a mut [T]>,
-    truths: Vec<&'a mut [u8]>,
+/// The memory in which a thread computes a formula.
+pub(crate) struct Workspace<'a, T> {
+    places: &'a Places,
+    /// The elements of a block.
+    size: usize,
+    /// A block for each number of [`Places::values`].
+    values: Buffer,
+    truths: Vec<u8>,
+    /// The numbers that the blocks of inputs repeat.
+    repeated: Vec<Option<T>>,
 }
 
-impl<'a, T: Elementary> Blocks<'a, T> {
-    fn new(
-        places: &Places,
-        inputs: &[Operand<'_, T>],
-        values: &'a mut [T],
-        truths: &'a mut [u8],
-        size: usize,
-    ) -> Blocks<'a, T> {
-        let mut values = values.chunks_exact_mut(size);
-        let mut block = || values.next().expect("there is a block for each value");
-        let inputs = inputs.iter().map(|input| {
-            let repeated = block();
-            if let Operand::Splat(x) = *input {
-                repeated.fill(x);
+impl<T: Elementary> Workspace<'_, T> {
+    /// Computes the formula of operands that have the length of `out`, inside
+    /// [`fpenv::ieee`](samebits_numerics::fpenv::ieee).
+    pub(crate) fn run(&mut self, inputs: &[Operand<'_, T>], out: &mut [T]) {
+        let (places, size) = (self.places, self.size);
+        let values = self.values.as_mut_slice::<T>();
+        let blocks = values.chunks_exact_mut(size);
+        for ((input, block), repeated) in inputs.iter().zip(blocks).zip(&mut self.repeated) {
+            if let Operand::Splat(x) = *input
+                && repeated.is_none_or(|old| old.into().to_bits() != x.into().to_bits())
+            {
+                block.fill(x);
+                *repeated = Some(x);
             }
-            repeated
-        });
-        let inputs = inputs.collect();
-        let numbers = places.numbers.iter().map(|&x| {
-            let (x, repeated) = (T::from_f64(x), block());
-            repeated.fill(x);
-            (x, repeated)
-        });
-        let numbers = numbers.collect();
-        let blocks = (0..places.blocks).map(|_| block()).collect();
-        Blocks { inputs, numbers, blocks, truths: truths.chunks_exact_mut(size).collect() }
-    }
-
-    fn run(&mut self, places: &Places, inputs: &[Operand<'_, T>], start: usize, out: &mut [T]) {
-        let n = out.len();
+        }
         let last = places.work.len() - 1;
-        for (i, (work, from, to)) in places.work.iter().enumerate() {
-            match *to {
-                Place::Block(_) if i == last => self.number(work, from, inputs, start, out),
-                Place::Block(block) => {
-                    // No argument lies in this block, so it is free.
-                    let result = std::mem::take(&mut self.blocks[block]);
-                    self.number(work, from, inputs, start, &mut result[..n]);
-                    self.blocks[block] = result;
+        for (start, out) in (0..).step_by(size).zip(out.chunks_mut(size)) {
+            let n = out.len();
+            for (i, (work, from, to)) in places.work.iter().enumerate() {
+                let to = match *to {
+                    Place::Number(number) if i == last => {
+                        out.fill(T::from_f64(places.numbers[number]));
+                        continue;
+                    }
+                    Place::Input(_) | Place::Number(_) => continue,
+                    Place::Truths(_) => {
+                        let (truths, to) =
+                            Blocks::without(&mut self.truths, size, places.block(*to));
+                        let values = Blocks::all(values, size);
+                        let read = Arguments { places, from, inputs, start, n, values, truths };
+                        read.truth(work, &mut to[..n]);
+                        continue;
+                    }
+                    Place::Block(_) => places.block(*to),
+                };
+                let truths = Blocks::all(&self.truths, size);
+                if i == last {
+                    let values = Blocks::all(values, size);
+                    let read = Arguments { places, from, inputs, start, n, values, truths };
+                    read.number(work, out);
+                } else {
+                    // No argument lies in the block of the result, so it is free.
+                    let (values, to) = Blocks::without(values, size, to);
+                    let read = Arguments { places, from, inputs, start, n, values, truths };
+                    read.number(work, &mut to[..n]);
                 }
-                Place::Truths(block) => {
-                    let result = std::mem::take(&mut self.truths[block]);
-                    self.truth(work, from, inputs, start, &mut result[..n]);
-                    self.truths[block] = result;
-                }
-                Place::Number(number) if i == last => out.fill(self.numbers[number].0),
-                Place::Input(_) | Place::Number(_) => {}
             }
         }
     }
+}
 
-    /// Returns `n` elements of a value, from `start` on.
-    fn values<'b>(
-        &'b self,
-        place: Place,
-        inputs: &[Operand<'b, T>],
-        start: usize,
-        n: usize,
-    ) -> &'b [T] {
+/// Blocks of one size, without one that may lie between.
+#[derive(Clone, Copy)]
+struct Blocks<'a, T> {
+    before: &'a [T],
+    after: &'a [T],
+    size: usize,
+}
+
+impl<'a, T> Blocks<'a, T> {
+    fn all(blocks: &'a [T], size: usize) -> Blocks<'a, T> {
+        Blocks { before: blocks, after: &[], size }
+    }
+
+    /// Returns the blocks without one, and that one.
+    fn without(blocks: &'a mut [T], size: usize, number: usize) -> (Blocks<'a, T>, &'a mut [T]) {
+        let (before, rest) = blocks.split_at_mut(number * size);
+        let (block, after) = rest.split_at_mut(size);
+        (Blocks { before, after, size }, block)
+    }
+
+    /// Returns the first `n` elements of a block.
+    fn block(&self, number: usize, n: usize) -> &'a [T] {
+        let start = number * self.size;
+        match start.checked_sub(self.before.len()) {
+            None => &self.before[start..][..n],
+            Some(later) => &self.after[later - self.size..][..n],
+        }
+    }
+}
+
+/// What a step reads.
+struct Arguments<'a, T> {
+    places: &'a Places,
+    from: &'a [Place; 4],
+    inputs: &'a [Operand<'a, T>],
+    /// The first element, and how many there are.
+    start: usize,
+    n: usize,
+    values: Blocks<'a, T>,
+    truths: Blocks<'a, u8>,
+}
+
+impl<'a, T: Elementary> Arguments<'a, T> {
+    /// Returns the elements of a value.
+    fn values(&self, argument: usize) -> &'a [T] {
+        let place = self.from[argument];
         match place {
-            Place::Input(input) => match inputs[input] {
-                Operand::Each(x) => &x[start..start + n],
-                Operand::Splat(_) => &self.inputs[input][..n],
-            },
-            Place::Number(number) => &self.numbers[number].1[..n],
-            Place::Block(block) => &self.blocks[block][..n],
+            Place::Input(input) if let Operand::Each(x) = self.inputs[input] => {
+                &x[self.start..][..self.n]
+            }
             Place::Truths(_) => unreachable!("the kinds of arguments are checked"),
+            _ => self.values.block(self.places.block(place), self.n),
         }
     }
 
-    /// Returns `n` elements of a value, from `start` on, or the one that they all are.
-    fn operand<'b>(
-        &'b self,
-        place: Place,
-        inputs: &[Operand<'b, T>],
-        start: usize,
-        n: usize,
-    ) -> Operand<'b, T> {
-        match place {
-            Place::Input(input) => inputs[input].part(start, n),
-            Place::Number(number) => Operand::Splat(self.numbers[number].0),
-            _ => Operand::Each(self.values(place, inputs, start, n)),
+    /// Returns the elements of a value, or the one that they all are.
+    fn operand(&self, argument: usize) -> Operand<'a, T> {
+        match self.from[argument] {
+            Place::Input(input) => self.inputs[input].part(self.start, self.n),
+            Place::Number(number) => Operand::Splat(T::from_f64(self.places.numbers[number])),
+            _ => Operand::Each(self.values(argument)),
         }
     }
 
-    fn truths(&self, place: Place, n: usize) -> Operand<'_, u8> {
-        match place {
-            Place::Truths(block) => Operand::Each(&self.truths[block][..n]),
+    fn truths(&self, argument: usize) -> Operand<'a, u8> {
+        match self.from[argument] {
+            Place::Truths(block) => Operand::Each(self.truths.block(block, self.n)),
             _ => unreachable!("the kinds of arguments are checked"),
         }
     }
 
     /// Computes a number.
-    fn number(
-        &self,
-        work: &Work,
-        from: &[Place; 4],
-        inputs: &[Operand<'_, T>],
-        start: usize,
-        out: &mut [T],
-    ) {
-        let n = out.len();
-        let values = |i: usize| self.values(from[i], inputs, start, n);
-        let operand = |i: usize| self.operand(from[i], inputs, start, n);
+    fn number(&self, work: &Work, out: &mut [T]) {
         match *work {
-            Work::Step(Step::Unary(kind, _)) => unary_piece(kind, values(0), out),
+            Work::Step(Step::Unary(kind, _)) => unary_piece(kind, self.values(0), out),
             Work::Step(Step::Affine { scale, shift, .. }) => {
-                affine_piece(values(0), T::from_f64(scale), T::from_f64(shift), out);
+                affine_piece(self.values(0), T::from_f64(scale), T::from_f64(shift), out);
             }
-            Work::Step(Step::Binary(kind, ..)) => binary_piece(kind, operand(0), operand(1), out),
+            Work::Step(Step::Binary(kind, ..)) => {
+                binary_piece(kind, self.operand(0), self.operand(1), out);
+            }
             Work::Step(Step::Where { .. }) => {
-                select_piece(self.truths(from[0], n), operand(1), operand(2), out);
+                select_piece(self.truths(0), self.operand(1), self.operand(2), out);
             }
-            Work::Compared(kind, _) => {
-                compared(kind, [values(0), values(1), values(2), values(3)], out);
-            }
+            Work::Compared(kind, _) => compared(kind, [0, 1, 2, 3].map(|i| self.values(i)), out),
             Work::Lerp => {
-                let [start, end, weight] = [values(0), values(1), values(2)];
+                let [start, end, weight] = [0, 1, 2].map(|i| self.values(i));
                 simd::dispatch_inside(Lerp { start, end, weight, out });
             }
             Work::Step(Step::Number(_) | Step::Compare(..)) => {
@@ -320,24 +376,12 @@ impl<'a, T: Elementary> Blocks<'a, T> {
     }
 
     /// Computes a truth value.
-    fn truth(
-        &self,
-        work: &Work,
-        from: &[Place; 4],
-        inputs: &[Operand<'_, T>],
-        start: usize,
-        out: &mut [u8],
-    ) {
-        let n = out.len();
+    fn truth(&self, work: &Work, out: &mut [u8]) {
         match *work {
             Work::Step(Step::Compare(kind, ..)) => {
-                let operand = |i: usize| self.operand(from[i], inputs, start, n);
-                compare_piece(kind, operand(0), operand(1), out);
+                compare_piece(kind, self.operand(0), self.operand(1), out);
             }
-            _ => {
-                let truths = |i: usize| self.truths(from[i], n);
-                select_piece(truths(0), truths(1), truths(2), out);
-            }
+            _ => select_piece(self.truths(0), self.truths(1), self.truths(2), out),
         }
     }
 }

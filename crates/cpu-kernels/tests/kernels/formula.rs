@@ -52,7 +52,18 @@ fn drawn(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
 fn one_pass_has_the_bits_of_the_steps() {
     samebits_cpu_kernels::install();
     for dtype in [DType::F32, DType::F64] {
-        for shape in [&[][..], &[1], &[1023], &[2049], &[3, 5, 70], &[100_003], &[0]] {
+        let shapes = [
+            &[][..],
+            &[1],
+            &[1023],
+            &[2049],
+            &[3, 5, 70],
+            &[5, 3001],
+            &[700, 40],
+            &[100_003],
+            &[0],
+        ];
+        for shape in shapes {
             let inputs = vec![drawn(shape, dtype, 1), drawn(shape, dtype, 2), drawn(&[], dtype, 5)];
             let rank = shape.len();
             let turned: Vec<usize> = (0..rank).rev().collect();
@@ -63,10 +74,18 @@ fn one_pass_has_the_bits_of_the_steps() {
             let views = vec![back(&inputs[0]), inputs[1].clone(), inputs[2].clone()];
             let mut weighed = inputs.clone();
             weighed[2] = drawn(shape, dtype, 7);
+            // A number for each row, and a row for all.
+            let mut by_rows = inputs.clone();
+            if let [rows @ .., columns] = shape {
+                by_rows[0] = drawn(&[rows, &[1]].concat(), dtype, 7);
+                by_rows[2] = drawn(&[*columns], dtype, 5);
+            }
             let lerp = Formula::LERP.to_vec();
             let calls = [
                 (inputs, steps()),
                 (views.clone(), steps()),
+                (by_rows.clone(), steps()),
+                (by_rows, lerp.clone()),
                 (views, lerp.clone()),
                 (weighed, lerp),
             ];
