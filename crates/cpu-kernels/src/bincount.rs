@@ -67,9 +67,17 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
     let bins = out.len();
     // One table per piece; if there are many bins, few pieces.
     let piece = PIECE.max(4 * bins);
-    let tables = parallel::chunks(values, piece).try_collect(OP, |piece| {
+    let count = |values: &[i64], counts: &mut [i64]| {
+        values.iter().for_each(|&value| counts[value as usize] += 1);
+    };
+    if values.len() <= piece {
+        out.fill(0);
+        count(values, out);
+        return Ok(());
+    }
+    let tables = parallel::chunks(values, piece).try_collect(OP, |values| {
         let mut counts = memory::zeroed::<i64>(OP, bins)?;
-        piece.iter().for_each(|&value| counts[value as usize] += 1);
+        count(values, &mut counts);
         Ok(counts)
     })?;
     out.fill(0);

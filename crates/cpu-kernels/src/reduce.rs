@@ -479,6 +479,18 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
             )?;
             out[0] = combine(&partials);
         }
+        // Several rows at a time.
+        Rows::Walked { walk, first } if (1..=BLOCK / 2).contains(&x.width()) => {
+            let (n, together) = (x.width(), BLOCK / x.width());
+            let mut buffer = memory::with_capacity(op, n * together.min(out.len()))?;
+            for (row, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
+                buffer.clear();
+                for row in row..row + out.len() {
+                    walk.append(first + row, 0, n, &mut buffer);
+                }
+                simd::dispatch(Sums { x: &buffer, n, first: row, term, out });
+            }
+        }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
             for (row, out) in out.iter_mut().enumerate() {

@@ -52,20 +52,32 @@ impl Guard {
     #[inline(always)]
     fn enter() -> Guard {
         let found = control::read();
-        if found & control::MASK == control::IEEE {
-            return Guard { replaced: None };
-        }
-        control::write((found & !control::MASK) | control::IEEE);
-        REPAIRED.store(true, Ordering::Relaxed);
-        Guard { replaced: Some(found) }
+        let is_ieee = found & control::MASK == control::IEEE;
+        Guard { replaced: if is_ieee { None } else { Some(repaired(found)) } }
     }
+}
+
+/// Sets the IEEE mode in place of `found`, which it returns.
+#[cold]
+#[inline(never)]
+fn repaired(found: control::Word) -> control::Word {
+    control::write((found & !control::MASK) | control::IEEE);
+    REPAIRED.store(true, Ordering::Relaxed);
+    found
+}
+
+/// Restores the control word of the caller.
+#[cold]
+#[inline(never)]
+fn restore(found: control::Word) {
+    control::write(found);
 }
 
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(found) = self.replaced {
-            control::write(found);
+            restore(found);
         }
     }
 }

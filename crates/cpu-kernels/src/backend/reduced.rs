@@ -25,6 +25,9 @@ const RUN: usize = 16;
 /// The length of rows from which they are read in place.
 const LONG: usize = 256;
 
+/// The same for reductions that read several rows at a time, which are those of [`Width::Any`].
+const LONG_TOGETHER: usize = 64;
+
 /// The number of elements from which a tensor with repeated elements is walked in place instead of
 /// copied.
 const WALKED: usize = 1 << 20;
@@ -77,7 +80,7 @@ impl Reduced {
         let row = merged(&x.shape()[kept..], &x.layout().strides()[kept..])?;
         let in_runs = row.strides().last() == Some(&1)
             && row.shape().last() >= Some(&RUN)
-            && row.numel() >= LONG;
+            && row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG };
         if repeats(&x) || (in_runs && !x.is_contiguous()) {
             let layout = x.layout();
             let (sizes, strides) = (&x.shape()[..kept], &layout.strides()[..kept]);

@@ -75,9 +75,15 @@ impl<T: Copy> Walk<'_, T> {
 
     /// Fills the buffer with at most `count` elements of a row, from element `first` on.
     pub(crate) fn gather(&self, row: usize, first: usize, count: usize, buffer: &mut Vec<T>) {
+        buffer.clear();
+        self.append(row, first, count, buffer);
+    }
+
+    /// Appends at most `count` elements of a row to the buffer, from element `first` on.
+    pub(crate) fn append(&self, row: usize, first: usize, count: usize, buffer: &mut Vec<T>) {
         let count = count.min(self.row.numel() - first);
         let start = nth(self.starts, row);
-        buffer.clear();
+        let (old, end) = (buffer.len(), buffer.len() + count);
         let (outer, run) = match (self.row.shape().split_last(), self.row.strides().last()) {
             (Some((&run, outer)), Some(1)) => (outer, run),
             _ => (self.row.shape(), 1),
@@ -92,12 +98,12 @@ impl<T: Copy> Walk<'_, T> {
                 0 => (1, 0),
                 rank => (outer[rank - 1], strides[rank - 1]),
             };
-            while buffer.len() < count {
-                let at = first + buffer.len();
+            while buffer.len() < end {
+                let at = first + buffer.len() - old;
                 let mut inside = at % run;
                 let mut begin = start + nth(self.row, at) - inside;
                 for _ in at / run % size..size {
-                    let length = (run - inside).min(count - buffer.len());
+                    let length = (run - inside).min(end - buffer.len());
                     if length == 0 {
                         break;
                     }
@@ -107,7 +113,7 @@ impl<T: Copy> Walk<'_, T> {
             }
         }
         if let Some(map) = self.map {
-            buffer.iter_mut().for_each(|x| *x = map(*x));
+            buffer[old..].iter_mut().for_each(|x| *x = map(*x));
         }
     }
 }

@@ -111,10 +111,11 @@ fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
 #[test]
 fn any_dimensions_of_any_layout_are_rows() {
     samebits_cpu_kernels::install();
-    let shapes: [&[usize]; 8] = [
+    let shapes: [&[usize]; 9] = [
         &[3, 5, 9],
         &[5, 33, 70],
         &[2, 70, 3],
+        &[2, 100, 40],
         &[3, 4, 5, 17],
         &[4100, 9],
         &[2, 4097, 10],
