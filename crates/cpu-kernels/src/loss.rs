@@ -6,12 +6,12 @@
 //! over the contract's fixed tree.
 
 use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
-use samebits_numerics::extrema;
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use crate::elementwise::Elementary;
+use crate::reduce::{maxima_of_rows, sums_of_rows};
 use crate::{memory, parallel};
 
 mod columns;
@@ -337,7 +337,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
         for (x, out) in x.chunks(size).zip(out.chunks_mut(size)) {
             let maxima = &mut maxima[..x.len() / width];
             let sums = &mut sums[..x.len() / width];
-            extrema::max_rows(x, width, maxima);
+            maxima_of_rows(x, width, maxima);
             // Several rows, or a part of one.
             let pieces = x.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER));
             for (piece, (x, out)) in pieces.enumerate() {
@@ -351,7 +351,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                 }
                 T::exp_each(differences, out);
             }
-            reduce::rows(out, width, |_| |x: T| x.into(), sums);
+            sums_of_rows(out, width, sums);
             if exp {
                 for (out, &sum) in out.chunks_exact_mut(width).zip(&*sums) {
                     let sum = T::from_f64(sum);
@@ -411,7 +411,7 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
     fn run(self) {
         let width = self.width;
         let mut sums = vec![0.0; self.grad.len() / width];
-        reduce::rows(self.grad, width, |_| |x: T| x.into(), &mut sums);
+        sums_of_rows(self.grad, width, &mut sums);
         // Several short rows go through the exponential together.
         let size = (TOGETHER / width).max(1);
         let pieces = self.grad.chunks(size * width).zip(self.y.chunks(size * width));
@@ -450,7 +450,7 @@ impl<T: Elementary> Kernel for OfSoftmax<'_, T> {
             for (out, (&grad, &y)) in out.iter_mut().zip(grad.iter().zip(y)) {
                 *out = grad * y;
             }
-            reduce::rows(out, width, |_| |x: T| x.into(), sums);
+            sums_of_rows(out, width, sums);
             let rows = y.chunks_exact(width).zip(out.chunks_exact_mut(width));
             for ((y, out), &sum) in rows.zip(&*sums) {
                 let sum = -T::from_f64(sum);

@@ -30,6 +30,7 @@ pub use kernels::Extreme;
 use kernels::{
     ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Power, Products, Sums,
 };
+pub(crate) use kernels::{maxima_of_rows, sums_of_rows};
 use rows::GATHERED;
 pub(crate) use rows::{Rows, Walk};
 pub(crate) use slabs::{Part, Slabs};

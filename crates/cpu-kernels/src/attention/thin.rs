@@ -6,7 +6,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::weigh::{self, rows_together};
-use super::{ATTENTION, Call, Number, Upstream, whole};
+use super::{ATTENTION, Call, Matrices, Number, Upstream, whole};
 use crate::error::Result;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, Real, Row};
@@ -113,8 +113,16 @@ impl<T: Number> Kernel for Averages<'_, T> {
             .run();
             let rows = out.chunks_exact_mut(features).zip(scores.chunks_exact(stride).zip(sums));
             for (number, (out, (scores, sum))) in (first..).zip(rows) {
-                let row = |key| call.value.row(number / queries, key);
-                combine(keys, |key| scores[key], row, out);
+                let (rows, matrix) = (&call.value, number / queries);
+                let steps = [0, 1];
+                simd::dispatch_inside(Combine {
+                    rows,
+                    matrix,
+                    count: keys,
+                    factors: scores,
+                    steps,
+                    out: &mut *out,
+                });
                 for out in out {
                     *out = Real::canonical(*out / *sum);
                 }
@@ -186,17 +194,36 @@ impl<T: Number> Kernel for Gradients<'_, T> {
             kept,
         }
         .run();
-        for (factors, rows, columns, out) in [
-            (&*weights, &upstream.grad, features, of_value),
-            (&*scores, &call.query, width, of_key),
+        for (factors, steps, rows, count, out) in [
+            (&*weights, [1, stride], &upstream.grad, queries, of_value),
+            (&*scores, [1, stride], &call.query, queries, of_key),
+            (&*scores, [stride, 1], &call.key, keys, of_query),
         ] {
-            for (key, out) in out.chunks_exact_mut(columns).enumerate() {
-                let factor = |query: usize| factors[query * stride + key];
-                combine(queries, factor, |query| rows.row(matrix, query), out);
-            }
+            simd::dispatch_inside(Combine { rows, matrix, count, factors, steps, out });
         }
-        for (scores, out) in scores.chunks_exact(stride).zip(of_query.chunks_exact_mut(width)) {
-            combine(keys, |key| scores[key], |key| call.key.row(matrix, key), out);
+    }
+}
+
+/// Computes sums of `count` rows of a matrix times factors: for sum `s`, row `i` has the factor
+/// `factors[s · steps[0] + i · steps[1]]`.
+struct Combine<'a, T> {
+    rows: &'a Matrices<'a, T>,
+    matrix: usize,
+    count: usize,
+    factors: &'a [T],
+    steps: [usize; 2],
+    out: &'a mut [T],
+}
+
+impl<T: Number> Kernel for Combine<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Combine { rows, matrix, count, factors, steps, out } = self;
+        for (s, out) in out.chunks_exact_mut(rows.sizes[1]).enumerate() {
+            let factor = |i: usize| factors[s * steps[0] + i * steps[1]];
+            combine(count, factor, |i| rows.row(matrix, i), out);
         }
     }
 }

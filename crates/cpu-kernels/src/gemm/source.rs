@@ -10,6 +10,9 @@ pub(crate) trait Source<T>: Copy + Send + Sync + 'static {
     /// The number of elements of B packed at a time, which limits the memory.
     const PACKED_ELEMENTS: usize;
 
+    /// Tells if elements are widened.
+    const IS_NARROW: bool;
+
     /// Returns the same number in the type of the products.
     fn widen(self) -> T;
 
@@ -35,6 +38,7 @@ pub(crate) trait Source<T>: Copy + Send + Sync + 'static {
 
 impl<T: Real> Source<T> for T {
     const PACKED_ELEMENTS: usize = 1 << 24;
+    const IS_NARROW: bool = false;
 
     #[inline(always)]
     fn widen(self) -> T {
@@ -82,6 +86,7 @@ macro_rules! halves {
     ($($half:ty),*) => {$(
         impl Source<f32> for $half {
             const PACKED_ELEMENTS: usize = 1 << 19;
+            const IS_NARROW: bool = true;
 
             #[inline(always)]
             fn widen(self) -> f32 {

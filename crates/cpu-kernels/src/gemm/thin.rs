@@ -53,6 +53,9 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     #[inline(always)]
     fn run(self) {
         let Row { a, b, k, out } = self;
+        if out.len() <= FEW {
+            return few(a, b, k, out);
+        }
         let mut panel = Aligned([T::default(); STEPS * LANES]);
         let mut factors = Aligned([T::default(); K_BLOCK]);
         let mut from = 0;
@@ -103,6 +106,33 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     }
 }
 
+/// The number of columns that are not worth a panel.
+const FEW: usize = 3;
+
+/// Computes at most [`FEW`] columns of one row.
+#[inline(always)]
+fn few<T: Real, S: Source<T>>(a: Lanes<'_, S>, b: Lanes<'_, S>, k: usize, out: &mut [T]) {
+    let Some(last) = out.len().checked_sub(1) else { return };
+    // A missing column repeats the last one.
+    let rows: [&[S]; FEW] = std::array::from_fn(|r| &b.data[r.min(last) * b.lane_stride..][..k]);
+    let mut totals = [T::default(); FEW];
+    for block in (0..k).step_by(K_BLOCK) {
+        let mut sums = [T::default(); FEW];
+        for step in block..k.min(block + K_BLOCK) {
+            let x = a.data[step * a.step_stride].widen();
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                *sum = x.fma(row[step].widen(), *sum);
+            }
+        }
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = if block > 0 { total.plus(sum) } else { sum };
+        }
+    }
+    for (out, total) in out.iter_mut().zip(totals) {
+        *out = total.canonical();
+    }
+}
+
 /// The largest number of columns, and of steps, of a small product.
 const SMALL: usize = 16;
 
@@ -132,6 +162,13 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
         };
         // One type of function, so that each kernel is compiled once.
         let factors = &factors;
+        if S::IS_NARROW {
+            // Widening takes longest, so fewer kernels serve.
+            return match rows {
+                1 => simd::dispatch(Small::<32, 1, _, _> { rows, columns, k, factors, out }),
+                _ => simd::dispatch(Small::<16, ROWS, _, _> { rows, columns, k, factors, out }),
+            };
+        }
         match (rows, columns) {
             (1, ..=4) => simd::dispatch(Small::<4, 1, _, _> { rows, columns, k, factors, out }),
             (1, 5..=16) => simd::dispatch(Small::<16, 1, _, _> { rows, columns, k, factors, out }),

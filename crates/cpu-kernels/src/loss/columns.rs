@@ -439,7 +439,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                 }
             });
             T::exp_each(out, exps);
-            SlabSums { x: exps, size, inner, sums }.run();
+            simd::dispatch_inside(SlabSums { x: exps, size, inner, sums });
             let of_sums = best;
             rounded_or_logs(exp, sums, of_sums);
             runs((0, x.len()), (size, inner), [&*of_sums], |at, [of_sums]| {

@@ -6,6 +6,7 @@ use samebits_numerics::simd::{self, Aligned, Kernel};
 use super::{LAYER, Scaled, rounded};
 use crate::error::Result;
 use crate::float::Float;
+use crate::reduce::sums_of_rows;
 use crate::{memory, parallel};
 
 /// The number of elements of the widest group of rows.
@@ -101,8 +102,8 @@ impl<T: Float> Kernel for BlockOfRows<'_, T> {
                     of_products[row] = products[row] + 0.0;
                 }
             } else {
-                reduce::rows(scaled, width, |_| |g: T| g.into(), of_grad);
-                reduce::rows(products, width, |_| |product: f64| product, of_products);
+                sums_of_rows(scaled, width, of_grad);
+                sums_of_rows(products, width, of_products);
             }
             let (mean_grads, mean_dots) = (&mut mean_grads[..count], &mut mean_dots[..count]);
             spread(mean_grads, rows, |row, out| out.fill(T::from_f64(of_grad[row] / m)));

@@ -12,7 +12,7 @@ use super::rows::{TOGETHER, are_shared};
 use crate::elementwise::Elementary;
 use crate::error::{Error, Result, expect_len, expect_size};
 use crate::float::Float;
-use crate::reduce as reduce_rows;
+use crate::reduce::{self as reduce_rows, sums_of_rows};
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_tensor_core::Layout;
@@ -562,7 +562,7 @@ impl<T: Float> Kernel for Gradients<'_, T> {
                 }
                 let mut sums = [0.0f64; TOGETHER];
                 let sums = &mut sums[..dots.len()];
-                reduce::rows(terms, width, |_| |term: T| term.into(), sums);
+                sums_of_rows(terms, width, sums);
                 for (dot, &sum) in dots.iter_mut().zip(&*sums) {
                     *dot = T::from_f64(sum);
                 }

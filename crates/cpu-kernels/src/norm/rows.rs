@@ -6,6 +6,7 @@ use samebits_numerics::simd::{self, Aligned, Kernel};
 use super::{BATCH, GatheredGradients, InputGradient, LAYER, RowStatistics, Scaled, rounded};
 use crate::error::Result;
 use crate::float::Float;
+use crate::reduce::sums_of_rows;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
@@ -41,7 +42,7 @@ impl<T: Float> Kernel for Statistics<'_, T> {
         }
         let (mut means, mut squares) = ([0.0f64; TOGETHER], [0.0f64; TOGETHER]);
         let (means, squares) = (&mut means[..normals.len()], &mut squares[..normals.len()]);
-        reduce::rows(x, n, |_| |x: T| x.into(), means);
+        sums_of_rows(x, n, means);
         means.iter_mut().for_each(|mean| *mean /= n as f64);
         let term = |row: usize| {
             let mean = means[row];
@@ -170,8 +171,8 @@ impl<T: Float> Kernel for WeightedGradients<'_, T> {
                     *product = g.into() * statistics.normal(x).into();
                 }
             }
-            reduce::rows(grad, n, |_| |g: T| g.into(), sums);
-            reduce::rows(products, n, |_| |product: f64| product, dots);
+            sums_of_rows(grad, n, sums);
+            sums_of_rows(products, n, dots);
         }
         let out = out.chunks_exact_mut(n).zip(weight);
         for (row, (((grad, x), &statistics), (out, &weight))) in rows().zip(out).enumerate() {

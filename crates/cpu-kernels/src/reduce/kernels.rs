@@ -3,7 +3,7 @@
 use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::{self, LANES};
-use samebits_numerics::simd::Kernel;
+use samebits_numerics::simd::{self, Kernel};
 
 use crate::float::Float;
 
@@ -22,6 +22,33 @@ impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for Sums<'_, T, F> {
     fn run(self) {
         reduce::rows(self.x, self.n, |row| (self.term)(self.first + row), self.out);
     }
+}
+
+/// Arguments of a kernel: the sum of the elements of each row.
+struct Plain<'a, T> {
+    x: &'a [T],
+    n: usize,
+    out: &'a mut [f64],
+}
+
+impl<T: Copy + Into<f64>> Kernel for Plain<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::rows(self.x, self.n, |_| |x: T| x.into(), self.out);
+    }
+}
+
+/// Computes the sum of each row of `n` elements, inside [`fpenv::ieee`](samebits_numerics::fpenv::ieee).
+///
+/// Kernels of some thousand elements call this, instead of being compiled with sums of their own.
+pub(crate) fn sums_of_rows<T: Copy + Into<f64>>(x: &[T], n: usize, out: &mut [f64]) {
+    simd::dispatch_inside(Plain { x, n, out });
+}
+
+/// Finds the largest element of each row of `n` elements, as [`sums_of_rows`].
+pub(crate) fn maxima_of_rows<T: Ordered>(x: &[T], n: usize, out: &mut [T]) {
+    simd::dispatch_inside(Extremes { which: Extreme::Max, x, n, out });
 }
 
 pub(super) struct Products<'a, T> {
