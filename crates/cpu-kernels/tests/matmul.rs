@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 37] = [
+const SHAPES: [(usize, usize, usize); 41] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -143,6 +143,12 @@ const SHAPES: [(usize, usize, usize); 37] = [
     (3, 5, 12345),
     (4, 4, 8704),
     (7, 9, 4200),
+    // A column and a row.
+    (5, 37, 1),
+    (1200, 130, 1),
+    // Up to three columns, several blocks of steps.
+    (1, 2, 700),
+    (2, 3, 513),
     // Few columns, many steps or few: computed transposed or not.
     (700, 17, 3),
     (130, 6, 90),

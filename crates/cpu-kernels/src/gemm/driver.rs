@@ -44,6 +44,10 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         thin::small((m, n, k), factors, out);
         return Ok(());
     }
+    if thin::are_outer((n, k), factors(0)) {
+        thin::outer((m, n), factors, out);
+        return Ok(());
+    }
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();
     // Vector lanes run along the dimension that fits better: a product with few columns is computed

@@ -106,6 +106,53 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     }
 }
 
+/// Returns true for products of a column and a row, which is long enough for vectors.
+pub(crate) fn are_outer<S>(
+    (columns, k): (usize, usize),
+    Factors { b, .. }: Factors<'_, S>,
+) -> bool {
+    k == 1 && columns >= LANES && b.lane_stride == 1
+}
+
+/// Computes products over one step: each of `rows` numbers times a row of `columns`.
+pub(crate) fn outer<'a, T: Real, S: Source<T>>(
+    (rows, columns): (usize, usize),
+    factors: impl Fn(usize) -> Factors<'a, S> + Sync,
+    out: &mut [T],
+) {
+    let size = (TASK_WORK / columns).max(1) * columns;
+    parallel::pieces_of(size, out, |start, out| {
+        let first = start / columns;
+        let factors = &|row: usize| {
+            let (row, product) = ((first + row) % rows, (first + row) / rows);
+            let Factors { a, b } = factors(product);
+            (a.data[row * a.lane_stride], &b.data[..columns])
+        };
+        simd::dispatch(Outer { columns, factors, out });
+    });
+}
+
+struct Outer<'f, 'a, T, S> {
+    columns: usize,
+    /// The number of each row, and what it multiplies.
+    factors: &'f dyn Fn(usize) -> (S, &'a [S]),
+    out: &'f mut [T],
+}
+
+impl<T: Real, S: Source<T>> Kernel for Outer<'_, '_, T, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (row, out) in self.out.chunks_exact_mut(self.columns).enumerate() {
+            let (x, values) = (self.factors)(row);
+            let x = x.widen();
+            for (out, value) in out.iter_mut().zip(values) {
+                *out = x.fma(value.widen(), T::default()).canonical();
+            }
+        }
+    }
+}
+
 /// The number of columns that are not worth a panel.
 const FEW: usize = 3;
 
