@@ -146,9 +146,9 @@ const SHAPES: [(usize, usize, usize); 41] = [
     // A column and a row.
     (5, 37, 1),
     (1200, 130, 1),
-    // Up to three columns, several blocks of steps.
-    (1, 2, 700),
-    (2, 3, 513),
+    // Up to three columns, one block of steps or several.
+    (1, 2, 256),
+    (1, 3, 513),
     // Few columns, many steps or few: computed transposed or not.
     (700, 17, 3),
     (130, 6, 90),

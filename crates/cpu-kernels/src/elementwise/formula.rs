@@ -114,6 +114,8 @@ struct Places {
     work: Vec<(Work, [Place; 4], Place)>,
     /// The number of inputs.
     inputs: usize,
+    /// The inputs that are read element by element, even if all are one number.
+    read_each: Vec<bool>,
     /// The numbers in the formula.
     numbers: Vec<f64>,
     /// How many blocks of numbers and of truth values are needed.
@@ -133,12 +135,19 @@ impl Places {
         }
         let mut all = vec![Place::Input(0); inputs + steps.len()];
         (0..inputs).for_each(|input| all[input] = Place::Input(input));
-        let mut placed = Places { inputs, ..Places::default() };
+        let mut placed = Places { inputs, read_each: vec![false; inputs], ..Places::default() };
         let (mut blocks, mut truths) = (Vec::new(), Vec::new());
         for (value, work) in work {
             let mut from = [Place::Input(0); 4];
+            let takes_numbers = matches!(
+                work,
+                Work::Step(Step::Binary(..) | Step::Compare(..) | Step::Where { .. })
+            );
             for (from, x) in from.iter_mut().zip(work.arguments()) {
                 *from = all[x];
+                if x < inputs && !takes_numbers {
+                    placed.read_each[x] = true;
+                }
             }
             let to = match work {
                 Work::Step(Step::Number(x)) => {
@@ -236,8 +245,10 @@ impl<T: Elementary> Workspace<'_, T> {
         let (places, size) = (self.places, self.size);
         let values = self.values.as_mut_slice::<T>();
         let blocks = values.chunks_exact_mut(size);
-        for ((input, block), repeated) in inputs.iter().zip(blocks).zip(&mut self.repeated) {
+        let repeated = self.repeated.iter_mut().zip(&places.read_each);
+        for ((input, block), (repeated, &read_each)) in inputs.iter().zip(blocks).zip(repeated) {
             if let Operand::Splat(x) = *input
+                && read_each
                 && repeated.is_none_or(|old| old.into().to_bits() != x.into().to_bits())
             {
                 block.fill(x);

@@ -53,7 +53,7 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     #[inline(always)]
     fn run(self) {
         let Row { a, b, k, out } = self;
-        if out.len() <= FEW {
+        if out.len() <= FEW && k <= K_BLOCK {
             return few(a, b, k, out);
         }
         let mut panel = Aligned([T::default(); STEPS * LANES]);
@@ -153,30 +153,24 @@ impl<T: Real, S: Source<T>> Kernel for Outer<'_, '_, T, S> {
     }
 }
 
-/// The number of columns that are not worth a panel.
+/// The number of columns over one block of steps that are not worth a panel.
 const FEW: usize = 3;
 
-/// Computes at most [`FEW`] columns of one row.
+/// Computes at most [`FEW`] columns of one row over one block of steps.
 #[inline(always)]
 fn few<T: Real, S: Source<T>>(a: Lanes<'_, S>, b: Lanes<'_, S>, k: usize, out: &mut [T]) {
     let Some(last) = out.len().checked_sub(1) else { return };
     // A missing column repeats the last one.
     let rows: [&[S]; FEW] = std::array::from_fn(|r| &b.data[r.min(last) * b.lane_stride..][..k]);
-    let mut totals = [T::default(); FEW];
-    for block in (0..k).step_by(K_BLOCK) {
-        let mut sums = [T::default(); FEW];
-        for step in block..k.min(block + K_BLOCK) {
-            let x = a.data[step * a.step_stride].widen();
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                *sum = x.fma(row[step].widen(), *sum);
-            }
-        }
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total = if block > 0 { total.plus(sum) } else { sum };
+    let mut sums = [T::default(); FEW];
+    for step in 0..k {
+        let x = a.data[step * a.step_stride].widen();
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            *sum = x.fma(row[step].widen(), *sum);
         }
     }
-    for (out, total) in out.iter_mut().zip(totals) {
-        *out = total.canonical();
+    for (out, sum) in out.iter_mut().zip(sums) {
+        *out = sum.canonical();
     }
 }
 
