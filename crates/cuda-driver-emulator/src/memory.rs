@@ -81,10 +81,11 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> Code {
             driver.drain(|other| other == context);
             driver.healthy(context)?;
         }
+        let ticket = driver.handle();
         let state = driver.state_of(context)?;
         state.device.free(address).map_err(|error| from_error(&error))?;
         let room = state.room(address);
-        state.spare.put(room, address);
+        state.spare.put(room, address, ticket);
         driver.context(context)?.placed.remove(&address);
         Ok(())
     })
@@ -102,9 +103,9 @@ unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: Handle) -> Code {
             return Err(INVALID_VALUE);
         }
         disown(driver, address)?;
-        let room = driver.state_of(context)?.room(address);
-        driver.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.spare.put(room, address);
-        driver.enqueue(stream, Work::Free { address });
+        let (room, ticket) = (driver.state_of(context)?.room(address), driver.handle());
+        driver.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.spare.put(room, address, ticket);
+        driver.enqueue(stream, Work::Free { address, ticket });
         Ok(())
     })
 }

@@ -44,6 +44,8 @@ pub(crate) enum Work {
     },
     Free {
         address: u64,
+        /// Distinguishes it from other times that the address is freed.
+        ticket: Handle,
     },
     Launch {
         loaded: Loaded,
@@ -94,13 +96,14 @@ impl Work {
     }
 }
 
-/// Freed addresses, by the number of bytes reserved there; the last one freed is reused first.
+/// Freed addresses and their tickets, by the number of bytes reserved there; the last one freed is
+/// reused first.
 #[derive(Debug, Default)]
-pub(crate) struct Spare(BTreeMap<u64, Vec<u64>>);
+pub(crate) struct Spare(BTreeMap<u64, Vec<(u64, Handle)>>);
 
 impl Spare {
-    pub(crate) fn put(&mut self, room: u64, address: u64) {
-        self.0.entry(room).or_default().push(address);
+    pub(crate) fn put(&mut self, room: u64, address: u64, ticket: Handle) {
+        self.0.entry(room).or_default().push((address, ticket));
     }
 
     /// Takes addresses with room for `size` bytes.
@@ -110,13 +113,15 @@ impl Spare {
         if addresses.is_empty() {
             self.0.remove(&room);
         }
-        found
+        found.map(|(address, _)| address)
     }
 
-    /// Removes this address, if it is here.
-    fn remove(&mut self, room: u64, address: u64) -> bool {
+    /// Removes this address, if it is here since it was freed with this ticket.
+    fn remove(&mut self, room: u64, address: u64, ticket: Handle) -> bool {
         let Some(addresses) = self.0.get_mut(&room) else { return false };
-        let Some(at) = addresses.iter().position(|&known| known == address) else { return false };
+        let Some(at) = addresses.iter().position(|&known| known == (address, ticket)) else {
+            return false;
+        };
         addresses.remove(at);
         if addresses.is_empty() {
             self.0.remove(&room);
@@ -290,14 +295,14 @@ impl Driver {
                 self.context(context)?.placed.insert(address);
                 Ok(())
             }
-            Work::Free { address } => {
+            Work::Free { address, ticket } => {
                 self.device_of(context)?.free(address).map_err(late)?;
                 self.context(context)?.placed.remove(&address);
                 let room = self.state_of(context)?.room(address);
                 let state = self.streams.get_mut(&stream);
-                // Unless the stream itself has reused the address.
-                if state.is_some_and(|state| state.spare.remove(room, address)) {
-                    self.state_of(context)?.spare.put(room, address);
+                // Unless the stream itself has reused the address, even if it has freed it again.
+                if state.is_some_and(|state| state.spare.remove(room, address, ticket)) {
+                    self.state_of(context)?.spare.put(room, address, ticket);
                 }
                 Ok(())
             }

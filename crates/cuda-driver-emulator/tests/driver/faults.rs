@@ -306,6 +306,31 @@ fn work_in_a_stream_of_another_context_is_refused() {
 }
 
 #[test]
+fn an_address_that_a_stream_uses_again_is_for_no_other() {
+    on_driver("faults::an_address_that_a_stream_uses_again_is_for_no_other", PLAIN, || {
+        let ctx = CudaContext::new(0)?;
+        let (here, there) = (ctx.new_stream()?, ctx.new_stream()?);
+        // SAFETY: the streams are valid, and nothing uses the memory.
+        unsafe {
+            let first = result::malloc_async(here.cu_stream(), 2080)?;
+            result::free_async(first, here.cu_stream())?;
+            let freed = here.record_event(None)?;
+            let again = result::malloc_async(here.cu_stream(), 2080)?;
+            assert_eq!(again, first);
+            result::free_async(again, here.cu_stream())?;
+            // The first time it is freed is past, the second is still to come.
+            freed.synchronize()?;
+            let other = result::malloc_async(there.cu_stream(), 2080)?;
+            assert_ne!(other, first);
+            there.synchronize()?;
+            here.synchronize()?;
+            result::free_async(other, there.cu_stream())?;
+        }
+        there.synchronize()
+    });
+}
+
+#[test]
 fn uploads_are_staged_from_ordinary_memory_alone() {
     on_driver("faults::uploads_are_staged_from_ordinary_memory_alone", PLAIN, || {
         let ctx = CudaContext::new(0)?;
