@@ -143,12 +143,20 @@ fn formula_of<const N: usize>(
         let numbers: [usize; N] = std::array::from_fn(|i| i);
         let readers = try_each(&numbers, |&i| runs.reader::<T>(i))?;
         filled(shape, |out| {
-            let readers = || Ok((readers.clone(), formula.workspace::<T>()?));
+            let readers = || Ok((readers.clone(), None));
             runs.each(out, readers, |(readers, workspace), starts, out| {
                 let mut operands = [Operand::Splat(0.0); N];
                 for ((operand, reader), starts) in operands.iter_mut().zip(readers).zip(starts) {
                     *operand = reader.read(starts)?;
                 }
+                // A long run is for several threads; short ones of a thread share their memory.
+                if out.len() > parallel::CHUNK {
+                    return formula.run(&operands, out);
+                }
+                let workspace = match workspace {
+                    Some(workspace) => workspace,
+                    None => workspace.insert(formula.workspace()?),
+                };
                 workspace.run(&operands, out);
                 Ok(())
             })

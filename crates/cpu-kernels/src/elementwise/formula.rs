@@ -35,12 +35,7 @@ pub fn formula<T: Elementary>(
     for input in inputs {
         input.expect_len(OP, "an input", out.len())?;
     }
-    let formula = Prepared::new(steps, inputs.len(), out.len())?;
-    parallel::try_pieces_of(CHUNK, out, |start, out| {
-        let inputs: Vec<_> = inputs.iter().map(|input| input.part(start, out.len())).collect();
-        formula.workspace()?.run(&inputs, out);
-        Ok(())
-    })
+    Prepared::new(steps, inputs.len(), out.len())?.run(inputs, out)
 }
 
 /// A formula with the places of its values.
@@ -57,6 +52,19 @@ impl Prepared {
     /// As [`formula`].
     pub(crate) fn new(steps: &[Step], inputs: usize, len: usize) -> Result<Prepared> {
         Ok(Prepared { places: Places::new(steps, inputs)?, len })
+    }
+
+    /// Computes the formula of operands that have the length of `out`, on several threads if it is long.
+    pub(crate) fn run<T: Elementary>(
+        &self,
+        inputs: &[Operand<'_, T>],
+        out: &mut [T],
+    ) -> Result<()> {
+        parallel::try_pieces_of(CHUNK, out, |start, out| {
+            let inputs: Vec<_> = inputs.iter().map(|input| input.part(start, out.len())).collect();
+            self.workspace()?.run(&inputs, out);
+            Ok(())
+        })
     }
 
     /// Returns the memory in which a thread computes the formula.
