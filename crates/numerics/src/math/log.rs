@@ -37,15 +37,26 @@ pub fn log(x: f32) -> f32 {
 
 /// A logarithm in steps, each of which runs over a block of elements.
 trait Logarithm {
-    /// Reduces the argument: everything up to the division.
-    fn reduce(x: f64) -> [f64; 3];
+    /// Reduces the argument: everything up to the division. Returns [k, s, 0] with x = 2^k m and
+    /// s = (m - 1) / (m + 1), but for [`OnePlus`].
+    #[inline(always)]
+    fn reduce(x: f64) -> [f64; 3] {
+        let (k, m) = split(x);
+        [k, (m - 1.0) / (m + 1.0), 0.0]
+    }
 
     /// Returns the logarithm of a positive finite f32 (above -1 for [`OnePlus`]) as the sum of a
     /// large part and a small one, from the reduced argument.
     fn parts(reduced: [f64; 3]) -> (f64, f64);
 
-    /// Rounds the logarithm of `x`, and replaces it where `parts` does not give it.
-    fn finish(x: f32, y: f64) -> f32;
+    /// Rounds the logarithm of `x`, and replaces that of zero, infinity, NaN and negative numbers by
+    /// the one of IEEE 754.
+    #[inline(always)]
+    fn finish(x: f32, y: f64) -> f32 {
+        let y = if x == f32::INFINITY { f32::INFINITY } else { y as f32 };
+        let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
+        nan_if(x.is_nan() | (x < 0.0), y)
+    }
 
     /// Computes [`finish`](Logarithm::finish) of an element of a block that is
     /// [`plain`](Logarithm::is_plain), whose sum is not midway between two f32.
@@ -121,18 +132,8 @@ struct Natural;
 
 impl Logarithm for Natural {
     #[inline(always)]
-    fn reduce(x: f64) -> [f64; 3] {
-        reduce(x)
-    }
-
-    #[inline(always)]
     fn parts([k, s, _]: [f64; 3]) -> (f64, f64) {
         (k * LN_2_HI, 2.0 * s + fma(k, LN_2_LO, atanh_rest(s)))
-    }
-
-    #[inline(always)]
-    fn finish(x: f32, y: f64) -> f32 {
-        finish(x, y)
     }
 }
 
@@ -159,18 +160,8 @@ struct Binary;
 
 impl Logarithm for Binary {
     #[inline(always)]
-    fn reduce(x: f64) -> [f64; 3] {
-        reduce(x)
-    }
-
-    #[inline(always)]
     fn parts([k, s, _]: [f64; 3]) -> (f64, f64) {
         (k, log2_m(s))
-    }
-
-    #[inline(always)]
-    fn finish(x: f32, y: f64) -> f32 {
-        finish(x, y)
     }
 }
 
@@ -178,7 +169,7 @@ impl Logarithm for Binary {
 /// relatively.
 #[inline(always)]
 pub(super) fn log2_parts(x: f64) -> (f64, f64) {
-    let [k, s, _] = reduce(x);
+    let [k, s, _] = Binary::reduce(x);
     let low = log2_m(s);
     let high = k + low;
     (high, low - (high - k))
@@ -216,11 +207,6 @@ struct Decimal;
 
 impl Logarithm for Decimal {
     #[inline(always)]
-    fn reduce(x: f64) -> [f64; 3] {
-        reduce(x)
-    }
-
-    #[inline(always)]
     fn parts([k, s, _]: [f64; 3]) -> (f64, f64) {
         /// log10(e) - LOG10_E, rounded.
         const LOG10_E_LO: f64 = f64::from_bits(0x3c69_5355_baaa_fad3);
@@ -231,11 +217,6 @@ impl Logarithm for Decimal {
         let s2 = 2.0 * s;
         let tail = fma(s2, LOG10_E_LO, fma(atanh_rest(s), LOG10_E, k * LOG10_2_LO));
         (k * LOG10_2_HI, fma(s2, LOG10_E, tail))
-    }
-
-    #[inline(always)]
-    fn finish(x: f32, y: f64) -> f32 {
-        finish(x, y)
     }
 }
 
@@ -310,14 +291,6 @@ impl Logarithm for OnePlus {
     }
 }
 
-/// Replaces the result for zero, infinity, NaN and negative inputs by that of IEEE 754.
-#[inline(always)]
-fn finish(x: f32, y: f64) -> f32 {
-    let y = if x == f32::INFINITY { f32::INFINITY } else { y as f32 };
-    let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
-    nan_if(x.is_nan() | (x < 0.0), y)
-}
-
 /// Returns (k, m) with x = 2^k m and sqrt(1/2) <= m < sqrt(2).
 #[inline(always)]
 pub(super) fn split(x: f64) -> (f64, f64) {
@@ -330,13 +303,6 @@ pub(super) fn split(x: f64) -> (f64, f64) {
     // 2^52 + biased, less 2^52 + 1023: an exact conversion without an integer instruction.
     let k = f64::from_bits(0x4330_0000_0000_0000 | biased) - 4503599627371519.0;
     (k, m)
-}
-
-/// Returns [k, s, 0] with x = 2^k m and s = (m - 1) / (m + 1).
-#[inline(always)]
-fn reduce(x: f64) -> [f64; 3] {
-    let (k, m) = split(x);
-    [k, (m - 1.0) / (m + 1.0), 0.0]
 }
 
 /// Returns log m - 2s = 2 atanh s - 2s.
