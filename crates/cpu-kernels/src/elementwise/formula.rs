@@ -345,10 +345,12 @@ impl<'a, T: Elementary> Arguments<'a, T> {
     /// Returns the elements of a value.
     fn values(&self, argument: usize) -> &'a [T] {
         let place = self.from[argument];
+        if let Place::Input(input) = place
+            && let Operand::Each(x) = self.inputs[input]
+        {
+            return &x[self.start..][..self.n];
+        }
         match place {
-            Place::Input(input) if let Operand::Each(x) = self.inputs[input] => {
-                &x[self.start..][..self.n]
-            }
             Place::Truths(_) => unreachable!("the kinds of arguments are checked"),
             _ => self.values.block(self.places.block(place), self.n),
         }
