@@ -248,7 +248,37 @@ fn calls(dtype: DType) -> Vec<Call> {
             }
         }
     }
+    calls.extend(short_causal_calls(dtype));
     calls
+}
+
+/// Causal calls of few keys, of which whole vectors are hidden, with odd numbers in what is hidden.
+fn short_causal_calls(dtype: DType) -> impl Iterator<Item = Call> {
+    // Queries, keys, width, features, offset.
+    let sizes = [
+        [32, 32, 32, 32, 0],
+        [64, 64, 40, 24, 0],
+        [41, 64, 5, 33, 3],
+        [64, 50, 300, 1, 20],
+        [300, 33, 16, 16, 0],
+        [20, 60, 8, 8, 0],
+    ];
+    let all = sizes.into_iter().flat_map(|sizes| (0..5).map(move |odd| (sizes, odd)));
+    all.enumerate().map(move |(number, ([queries, keys, width, features, offset], odd))| {
+        let make = |length: usize, width: usize, which: usize| {
+            let odd = if odd == which + 1 { &ODD[..] } else { &[] };
+            numbers(&[2, 1, length, width], dtype, (9000 + 5 * number + which) as u64, odd)
+        };
+        Call {
+            name: format!("{queries}x{keys} {width}x{features} {dtype} from {offset}, odd {odd}"),
+            inputs: [make(queries, width, 0), make(keys, width, 1), make(keys, features, 2)],
+            grad: make(queries, features, 3),
+            added: None,
+            shown: None,
+            causal: Some(offset),
+            dropout: 0.0,
+        }
+    })
 }
 
 trait Wide {
@@ -314,25 +344,43 @@ fn zeros_have_the_signs_of_the_definition() {
             let x = Value::from_slice(&x, shape).unwrap();
             Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
         };
-        for (queries, keys) in [(5, 8), (40, 300), (300, 700)] {
+        for (queries, keys) in [(5, 8), (33, 20), (40, 40), (40, 300), (300, 700)] {
             for causal in [Some(0), Some(1), None] {
                 let shape = |length: usize, width: usize| [1, 1, length, width];
+                // Products of the gradients of scores with keys that underflow, with one sign for each query.
+                let alternate = |x: f64| move |i: usize| if i.is_multiple_of(2) { x } else { -x };
+                let small = if dtype == DType::F32 { 1e-25 } else { 1e-200 };
+                let small = Call {
+                    name: format!("small keys {dtype} {queries}x{keys} {causal:?}"),
+                    inputs: [
+                        constant(&shape(queries, 1), &|_| 1.0),
+                        constant(&shape(keys, 1), &alternate(small)),
+                        constant(&shape(keys, 1), &alternate(1.0)),
+                    ],
+                    grad: constant(&shape(queries, 1), &|i| alternate(small)(i / 2)),
+                    added: None,
+                    shown: None,
+                    causal,
+                    dropout: 0.0,
+                };
                 // Scores of which the first are far below the largest.
                 let call = Call {
                     name: format!("zeros {dtype} {queries}x{keys} {causal:?}"),
                     inputs: [
                         constant(&shape(queries, 1), &|i| if i % 3 == 0 { 30.0 } else { 1.0 }),
                         constant(&shape(keys, 1), &|j| if j % 2 == 0 { -2.0 } else { 2.0 }),
-                        constant(&shape(keys, 4), &|j| match (j / 4 % 2, j % 4) {
-                            (0, 0) => -tiny,
-                            (_, 1) => -0.0,
+                        constant(&shape(keys, 6), &|j| match (j / 6 % 2, j % 6) {
+                            // Positive where the first queries see no key.
+                            (_, 4) if j / 6 >= 16 => 1.0,
+                            (_, 5) if j / 6 >= 64 => 1.0,
+                            (0, 0 | 4 | 5) => -tiny,
+                            (_, 0 | 1 | 4 | 5) => -0.0,
                             (0, 2) => -tiny,
-                            (_, 0) => -0.0,
                             (_, 2) => tiny,
                             _ => -1.0,
                         }),
                     ],
-                    grad: constant(&shape(queries, 4), &|i| match i % 4 {
+                    grad: constant(&shape(queries, 6), &|i| match i % 6 {
                         0 => -tiny,
                         1 => -0.0,
                         2 => tiny,
@@ -343,9 +391,12 @@ fn zeros_have_the_signs_of_the_definition() {
                     causal,
                     dropout: 0.0,
                 };
-                let (found, expected) = (attention(&call).unwrap(), defined(&call).unwrap());
-                for (found, expected) in found.iter().zip(&expected) {
-                    assert!(samebits::rerun::same_bits(found, expected).unwrap(), "{}", call.name);
+                for call in [call, small] {
+                    let (found, expected) = (attention(&call).unwrap(), defined(&call).unwrap());
+                    for (found, expected) in found.iter().zip(&expected) {
+                        let same = samebits::rerun::same_bits(found, expected).unwrap();
+                        assert!(same, "{}", call.name);
+                    }
                 }
             }
         }

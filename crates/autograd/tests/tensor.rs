@@ -338,6 +338,17 @@ fn flips_reverse_dimensions() {
     assert_f32(x.flip(0), &[2, 3], &[4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
     assert_f32(x.flip([-1]), &[2, 3], &[3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);
     assert_f32(x.flip(()), &[2, 3], &[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+    // Neighbours are reversed as one, long rows alone.
+    for shape in [&[2, 3, 1, 4][..], &[3, 1, 2, 33], &[1, 2, 1, 35], &[2, 3, 4, 1]] {
+        let x = Tensor::arange(shape.iter().product()).unwrap().reshape(shape).unwrap();
+        for chosen in 0..1 << shape.len() {
+            let dims: Vec<usize> = (0..shape.len()).filter(|dim| chosen >> dim & 1 == 1).collect();
+            let one_by_one = dims.iter().fold(x.clone(), |x, &dim| x.flip(dim as i64).unwrap());
+            let [found, expected] =
+                [x.flip(&dims[..]).unwrap(), one_by_one].map(|x| x.to_vec::<i64>().unwrap());
+            assert_eq!(found, expected, "{shape:?} {dims:?}");
+        }
+    }
     let y = x.flip(-1).unwrap();
     // Zeros keep their sign.
     let grad = gradient(&x, &y, &[7.0, 8.0, -0.0, 10.0, 11.0, 12.0]);

@@ -304,10 +304,15 @@ impl<T: Number> Call<'_, T> {
     }
 }
 
+/// The number of elements of the largest vector.
+const fn vector<T>() -> usize {
+    64 / size_of::<T>()
+}
+
 /// The number of scores of a row that are computed together: lengths are rounded up to a multiple,
 /// because what a vector does at once takes many steps one by one.
 const fn whole<T>(length: usize) -> usize {
-    length.next_multiple_of(64 / size_of::<T>())
+    length.next_multiple_of(vector::<T>())
 }
 
 /// Returns true if no element of some rows of a matrix is infinite or NaN.
@@ -329,6 +334,12 @@ fn finite_row<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, row: usize) 
         }
         _ => (0..columns).all(|j| matrices.at(matrix, row, j).finite()),
     }
+}
+
+/// Returns true if one of the first `columns` elements of rows is −0.
+fn has_negative_zero<T: Number>(rows: &[T], stride: usize, columns: usize) -> bool {
+    let row = |row: &[T]| row[..columns].iter().fold(false, |any, &x| any | x.negative_zero());
+    rows.chunks_exact(stride).any(row)
 }
 
 fn expect_matrices<T>(

@@ -31,7 +31,6 @@ use kernels::{
     ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Power, Products, Sums,
 };
 pub(crate) use kernels::{maxima_of_rows, sums_of_rows};
-use rows::GATHERED;
 pub(crate) use rows::{Rows, Walk};
 pub(crate) use slabs::{Part, Slabs};
 
@@ -556,12 +555,18 @@ fn extremes_of<T: Float>(
         }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
-            let mut extremes = memory::with_capacity(op, x.width().div_ceil(GATHERED))?;
+            // Shorter runs are sooner gathered.
+            let in_place = walk.map.is_none() && walk.run() >= LANES;
+            let pieces = x.width().div_ceil(if in_place { walk.run() } else { BLOCK });
+            let mut extremes = memory::with_capacity(op, pieces)?;
             for (i, out) in out.iter_mut().enumerate() {
                 extremes.clear();
-                walk.pieces(first + i, &mut buffer, |piece| {
-                    extremes.push(extreme_of(which, piece))
-                });
+                let add = |piece: &[T]| extremes.push(extreme_of(which, piece));
+                if in_place {
+                    walk.runs(first + i, add);
+                } else {
+                    walk.pieces(first + i, &mut buffer, add);
+                }
                 *out = extreme_of(which, &extremes);
             }
         }

@@ -242,9 +242,15 @@ impl Layout {
 
     /// Returns the storage positions of the elements from index `first` on, in logical order.
     pub fn positions_from(&self, first: usize) -> Positions<'_> {
-        let index: PerDim = smallvec![0; self.rank()];
-        let mut positions =
-            Positions { layout: self, index, next: self.offset, left: self.numel() };
+        let run = self.shape.last().map_or(0, |&size| size.saturating_sub(1));
+        let mut positions = Positions {
+            layout: self,
+            index: smallvec![0; self.rank()],
+            next: self.offset,
+            left: self.numel(),
+            run,
+            step: self.strides.last().copied().unwrap_or(0),
+        };
         positions.pass(first);
         positions
     }
@@ -270,18 +276,27 @@ impl Layout {
 #[derive(Debug)]
 pub struct Positions<'a> {
     layout: &'a Layout,
+    /// The index of the next position; that of the last dimension follows from `run`.
     index: PerDim,
     next: usize,
     left: usize,
+    /// The number of positions after the next one that are `step` apart.
+    run: usize,
+    step: usize,
 }
 
 impl Positions<'_> {
     /// Passes over the next `n` positions.
     fn pass(&mut self, n: usize) {
         self.left = self.left.saturating_sub(n);
+        if self.left == 0 {
+            return;
+        }
+        let Some(last) = self.index.len().checked_sub(1) else { return };
+        self.index[last] = self.layout.shape[last] - 1 - self.run;
         let mut steps = n;
-        for dim in (0..self.index.len()).rev() {
-            if steps == 0 || self.left == 0 {
+        for dim in (0..=last).rev() {
+            if steps == 0 {
                 break;
             }
             // The stride of a dimension with one element may be any number, but its index is 0.
@@ -291,21 +306,17 @@ impl Positions<'_> {
             self.next = self.next - old * stride + self.index[dim] * stride;
             steps = all / size;
         }
+        self.run = self.layout.shape[last] - 1 - self.index[last];
     }
-}
 
-impl Iterator for Positions<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        if self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        let position = self.next;
-        for dim in (0..self.index.len()).rev() {
+    /// Goes from the last position of a run to the first of the next one.
+    #[inline(never)]
+    fn jump(&mut self) {
+        let Some(last) = self.index.len().checked_sub(1) else { return };
+        self.run = self.layout.shape[last] - 1;
+        self.next -= self.run * self.step;
+        for dim in (0..last).rev() {
             let stride = self.layout.strides[dim];
-            // Computes positions of elements only: one beyond the last might not fit.
             if self.index[dim] + 1 < self.layout.shape[dim] {
                 self.index[dim] += 1;
                 self.next += stride;
@@ -313,6 +324,23 @@ impl Iterator for Positions<'_> {
             }
             self.next -= self.index[dim] * stride;
             self.index[dim] = 0;
+        }
+    }
+}
+
+impl Iterator for Positions<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        // Computes positions of elements only: one beyond the last might not fit.
+        self.left = self.left.checked_sub(1)?;
+        let position = self.next;
+        if self.run > 0 {
+            self.run -= 1;
+            self.next += self.step;
+        } else if self.left > 0 {
+            self.jump();
         }
         Some(position)
     }

@@ -45,7 +45,7 @@ pub use elementwise::{
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
-pub use formula::{Formula, Step, truth_values};
+pub use formula::{Bowl, Formula, Step, truth_values};
 pub use grid_sample::{GridSample, GridSampleGridGrad, GridSampleInputGrad};
 pub use index::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,

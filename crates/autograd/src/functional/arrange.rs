@@ -164,6 +164,9 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
     where_(&kept, x, &scalar_like(x, 0.0)?)
 }
 
+/// The number of elements from which a row is long.
+const LONG_ROW: usize = 32;
+
 /// Reverses the order of the elements along each of `dims`.
 ///
 /// # Errors
@@ -184,16 +187,37 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
 #[track_caller]
 pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     let dims = dims.dims("flip", x.rank())?;
-    let mut flipped = x.detach();
+    // One element is its own reverse.
+    let mut is_flipped: Vec<bool> = x.shape().iter().map(|&size| size == 1).collect();
     for (position, &dim) in dims.iter().enumerate() {
-        let size = x.value().size("flip", dim)?;
+        x.value().size("flip", dim)?;
         if dims[..position].contains(&dim) {
             let message = format!("dimension {dim} is listed twice in {dims:?}");
             return Err(Error::invalid("flip", message));
         }
+        is_flipped[dim] = true;
+    }
+    let mut flipped = x.detach();
+    // Neighbouring dimensions are reversed as one, but for long rows: their elements would be selected
+    // one by one.
+    let alone = x.rank() - usize::from(x.shape().last() >= Some(&LONG_ROW));
+    let all: Vec<usize> = (0..x.rank()).collect();
+    for group in all.chunk_by(|&a, &b| is_flipped[a] == is_flipped[b] && b != alone) {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        let size: usize = x.shape()[first..=last].iter().product();
+        if !is_flipped[first] || size == 1 {
+            continue;
+        }
         let mut order = Value::arange(size)?;
         order.as_mut_slice::<i64>()?.reverse();
-        flipped = index_select(&flipped, dim, &Tensor::from(order).to(x.device())?)?;
+        let order = Tensor::from(order).to(x.device())?;
+        if first == last {
+            flipped = index_select(&flipped, first, &order)?;
+        } else {
+            let [before, after] = [&x.shape()[..first], &x.shape()[last + 1..]];
+            let merged = reshape(&flipped, [before, &[size], after].concat())?;
+            flipped = reshape(&index_select(&merged, first, &order)?, x.shape())?;
+        }
     }
     Ok(Tensor::computed(flipped.into(), &[x], move |grad| Ok(vec![Some(flip(grad, &dims)?)])))
 }

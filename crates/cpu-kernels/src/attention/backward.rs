@@ -359,9 +359,10 @@ impl<T: Number> Plan<T> {
                 let data = &buffers.key_steps[..held * width.next_multiple_of(tile)];
                 Panels::packed(data, held, tile)
             };
-            of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0, rows));
-            of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0, rows));
-            of_query.add((buffers.scores, self.stride, &self.by_query), (of_keys, at, count));
+            of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0), |_| 0..rows);
+            of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0), |_| 0..rows);
+            let scores = (&*buffers.scores, self.stride, &self.by_query);
+            of_query.add(scores, (of_keys, at), |_| 0..count);
         }
     }
 }

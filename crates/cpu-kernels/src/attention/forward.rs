@@ -11,7 +11,7 @@ use super::products::{
 };
 use super::strips::{Divide, Strip, in_parallel, strips};
 use super::weigh::{self, rows_together};
-use super::{ATTENTION, Call, Groups, Number, finite_row, narrow, single, thin};
+use super::{ATTENTION, Call, Groups, Number, finite_row, has_negative_zero, narrow, single, thin};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -318,9 +318,9 @@ impl<T: Number> Plan<T> {
             for key in (0..used).step_by(K_BLOCK) {
                 let k = K_BLOCK.min(used - key);
                 let strip = (&scores[key..], self.stride, &tables.strip);
-                let values = (values, key, k);
                 let finish = Finish { add: key > 0, last: false };
-                block_in_place(self.averages, strip, &parts, values, &mut to, finish);
+                let all = |_: &Range<usize>, _| 0..k;
+                block_in_place(self.averages, strip, &parts, (values, key), &mut to, finish, all);
             }
             let zero = simd::dispatch(Divide {
                 found,
@@ -329,8 +329,7 @@ impl<T: Number> Plan<T> {
                 sums: strip.sums,
                 out: strip.out,
             });
-            let rows = || found.chunks_exact(self.out_stride).map(|row| &row[..features]);
-            if used == keys || !zero || !rows().flatten().copied().any(is_negative_zero) {
+            if used == keys || !zero || !has_negative_zero(found, self.out_stride, features) {
                 return Ok(());
             }
             // The products that were left out may turn −0 into +0.
@@ -340,8 +339,4 @@ impl<T: Number> Plan<T> {
             used = keys;
         }
     }
-}
-
-fn is_negative_zero<T: Number>(x: T) -> bool {
-    x == T::ZERO && T::ONE / x < T::ZERO
 }

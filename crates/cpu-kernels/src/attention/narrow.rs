@@ -1,5 +1,8 @@
 //! Attention over few keys: the lanes of vectors are queries, so that they are full however few keys
 //! there are, and the maxima and sums of many queries go through the keys together.
+//!
+//! What a causal mask hides is left out where that changes no bit: whole vectors of scores, and the
+//! products of weights of +0 with finite numbers.
 
 mod backward;
 
@@ -11,8 +14,8 @@ use samebits_tensor_core::geometry::AttentionSizes;
 
 use super::products::{InPlace, Pairs, Panels, are_few, block_in_place, columns_of, pack};
 use super::strips::{Divide, Strip};
-use super::{ATTENTION, Call, Number};
-use crate::arch::{Finish, TileFns, TileMut};
+use super::{ATTENTION, Call, Number, finite, has_negative_zero, vector, whole};
+use crate::arch::{Finish, Kernels, TileFns, TileMut};
 use crate::error::Result;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, Real, even_parts};
@@ -58,7 +61,7 @@ impl<T: Number> Plan<T> {
         let AttentionSizes { queries, keys, width, features, .. } = sizes;
         let kernels = T::kernels(simd::level());
         let rows = queries.min(ROWS);
-        let scores = kernels.fitting(keys, rows);
+        let scores = tiles_of_scores(kernels, keys, rows, call.causal);
         let averages = columns_of(kernels, rows, features);
         let stride = rows.next_multiple_of(scores.columns()).next_multiple_of(SUMS);
         let [key_stride, step_stride] = call.key.strides;
@@ -91,8 +94,9 @@ impl<T: Number> Plan<T> {
         let columns = self.scores.columns();
         let queries = a.slice(&[rows.next_multiple_of(columns), width]).map_err(named)?;
         let scores = source.slice(&[keys, self.stride]).map_err(named)?;
-        let differences = b.slice(&[keys, self.stride]).map_err(named)?;
+        let buffer = b.slice(&[2, keys, self.stride]).map_err(named)?;
         let found = tile.slice(&[rows, self.out_stride]).map_err(named)?;
+        let hidden = Hidden { first, causal: call.causal };
         let neighbours = call.query.strides[1] == 1 && call.key.strides[1] == 1;
         if neighbours && are_few(keys, rows, width) {
             simd::dispatch(Pairs {
@@ -111,16 +115,18 @@ impl<T: Number> Plan<T> {
                 let k = K_BLOCK.min(width - step);
                 let keys =
                     (&call.key.from(matrix, 0)[step * step_stride..], key_stride, &self.keys);
-                let panels = (panels, step, k);
                 let finish = Finish { add: step > 0, last: false };
-                block_in_place(self.scores, keys, &self.key_parts, panels, &mut to, finish);
+                let (parts, panels) = (&self.key_parts, (panels, step));
+                block_in_place(self.scores, keys, parts, panels, &mut to, finish, |keys, query| {
+                    if hidden.hides(keys, query..query + columns) { 0..0 } else { 0..k }
+                });
             }
         }
         simd::dispatch(Weigh {
             scores,
-            differences,
+            buffer,
             stride: self.stride,
-            hidden: Hidden { first, causal: call.causal },
+            hidden,
             largest,
             sums: &mut *sums,
         });
@@ -134,12 +140,27 @@ impl<T: Number> Plan<T> {
             Panels::packed(packed, keys, columns)
         };
         let parts: Vec<_> = even_parts(rows, self.averages.max_rows()).collect();
-        let mut to = TileMut::from_slice(found, rows, self.out_stride);
-        let weights = (&*scores, 1, &self.weights);
-        let finish = Finish { add: false, last: false };
-        block_in_place(self.averages, weights, &parts, (values, 0, keys), &mut to, finish);
-        simd::dispatch(Divide { found, stride: self.out_stride, features, sums, out });
-        Ok(())
+        let seen = |rows: &Range<usize>| call.seen(first + rows.end - 1);
+        let mut all = call.causal.is_none() || !finite(&call.value, matrix, seen(&parts[0])..keys);
+        loop {
+            let mut to = TileMut::from_slice(found, rows, self.out_stride);
+            let weights = (&*scores, 1, &self.weights);
+            let finish = Finish { add: false, last: false };
+            let used = |rows: &Range<usize>, _| 0..if all { keys } else { seen(rows) };
+            block_in_place(self.averages, weights, &parts, (values, 0), &mut to, finish, used);
+            let zero = simd::dispatch(Divide {
+                found: &*found,
+                stride: self.out_stride,
+                features,
+                sums: &*sums,
+                out: &mut *out,
+            });
+            if all || !zero || !has_negative_zero(found, self.out_stride, features) {
+                return Ok(());
+            }
+            // The products that were left out may turn −0 into +0.
+            all = true;
+        }
     }
 }
 
@@ -158,14 +179,40 @@ impl Hidden {
         let Hidden { first, causal } = self;
         causal.map_or(0, |offset| key.saturating_sub(offset).saturating_sub(first).min(all))
     }
+
+    /// Returns as [`before`](Self::before), less those that share a vector with one that sees the key.
+    #[inline(always)]
+    fn vectors_before<T>(self, key: usize, all: usize) -> usize {
+        let before = self.before(key, all);
+        before - before % vector::<T>()
+    }
+
+    /// Returns true if none of some queries, counted from the first one, sees one of some keys.
+    fn hides(self, keys: &Range<usize>, queries: Range<usize>) -> bool {
+        self.before(keys.start, queries.end) == queries.end
+    }
+}
+
+/// Returns the tiles of scores, whose rows are keys and whose columns are queries: narrow ones if a causal
+/// mask hides tiles.
+fn tiles_of_scores<T: Number>(
+    kernels: &Kernels<T>,
+    keys: usize,
+    queries: usize,
+    causal: Option<usize>,
+) -> &'static TileFns<T> {
+    match causal {
+        Some(_) if keys > kernels.lanes() => kernels.with_vectors(1),
+        _ => kernels.fitting(keys, queries),
+    }
 }
 
 /// Replaces scores, keys by queries, with exponentials, and finds the largest score and the sum of
 /// each query.
 struct Weigh<'a, T> {
     scores: &'a mut [T],
-    /// As many elements as `scores` has.
-    differences: &'a mut [T],
+    /// Twice as many elements as `scores` has.
+    buffer: &'a mut [T],
     stride: usize,
     hidden: Hidden,
     largest: &'a mut [T],
@@ -177,12 +224,15 @@ impl<T: Number> Kernel for Weigh<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { scores, differences, stride, hidden, largest, sums } = self;
+        let Weigh { scores, buffer, stride, hidden, largest, sums } = self;
         let queries = largest.len();
+        let start = |key| hidden.vectors_before::<T>(key, queries);
         for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-            scores[..hidden.before(key, queries)].fill(T::LOWEST);
+            let start = start(key);
+            let (scores, largest) = (&mut scores[start..], &mut largest[start..]);
+            scores[..hidden.before(key, queries) - start].fill(T::LOWEST);
             if key == 0 {
-                largest.copy_from_slice(&scores[..queries]);
+                largest.copy_from_slice(&scores[..largest.len()]);
                 continue;
             }
             for (best, &score) in largest.iter_mut().zip(&*scores) {
@@ -192,23 +242,18 @@ impl<T: Number> Kernel for Weigh<'_, T> {
             }
         }
         largest.iter_mut().for_each(|best| *best = Real::canonical(*best));
-        let rows = differences.chunks_exact_mut(stride).zip(scores.chunks_exact(stride));
-        for (differences, scores) in rows {
-            let (now, rest) = differences.split_at_mut(queries);
-            for ((difference, &score), &best) in now.iter_mut().zip(scores).zip(&*largest) {
-                *difference = score - best;
-            }
-            rest.fill(T::ZERO);
-        }
-        T::exp_each(differences, scores);
         let keys = scores.len() / stride;
+        exponentials(scores, stride, largest, buffer, start);
         for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
             scores[..hidden.before(key, queries)].fill(T::ZERO);
         }
         for (at, sums) in (0..).step_by(SUMS).zip(sums.chunks_mut(SUMS)) {
             // Lane `l` of the tree of each query. Exponentials are no −0, so +0 need not be added.
             let mut lanes = [[0.0f64; SUMS]; LANES];
-            for (key, scores) in scores.chunks_exact(stride).enumerate() {
+            let seen = |key| hidden.before(key, at + SUMS) < at + SUMS;
+            for (key, scores) in
+                scores.chunks_exact(stride).enumerate().take_while(|&(key, _)| seen(key))
+            {
                 for (lane, &score) in lanes[key % LANES].iter_mut().zip(&scores[at..at + SUMS]) {
                     let term: f64 = score.into();
                     *lane += term;
@@ -227,5 +272,43 @@ impl<T: Number> Kernel for Weigh<'_, T> {
                 *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
             }
         }
+    }
+}
+
+/// Replaces scores, keys by queries, with `exp(score − largest)`, for the queries from `start(key)` on.
+/// `buffer` has twice as many elements as `scores`.
+#[inline(always)]
+fn exponentials<T: Number>(
+    scores: &mut [T],
+    stride: usize,
+    largest: &[T],
+    buffer: &mut [T],
+    start: impl Fn(usize) -> usize,
+) {
+    let queries = largest.len();
+    let length = |key| whole::<T>(queries).min(stride) - start(key);
+    let (differences, found) = buffer.split_at_mut(scores.len());
+    // One row after the other, because the function works in blocks.
+    let mut end = 0;
+    for (key, scores) in scores.chunks_exact(stride).enumerate() {
+        let start = start(key);
+        let differences = &mut differences[end..][..length(key)];
+        end += differences.len();
+        let (now, rest) = differences.split_at_mut(queries - start);
+        let rows = scores[start..].iter().zip(&largest[start..]);
+        for (difference, (&score, &best)) in now.iter_mut().zip(rows) {
+            *difference = score - best;
+        }
+        rest.fill(T::ZERO);
+    }
+    if end == scores.len() {
+        return T::exp_each(differences, scores);
+    }
+    let mut found = &mut found[..end];
+    T::exp_each(&differences[..end], found);
+    for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
+        let (now, later) = found.split_at_mut(length(key));
+        scores[start(key)..][..now.len()].copy_from_slice(now);
+        found = later;
     }
 }

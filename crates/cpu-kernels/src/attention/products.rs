@@ -191,22 +191,27 @@ impl InPlace {
 
 /// Multiplies one block of steps of a matrix in place with columns, and adds the product to
 /// `out`, or replaces `out`, completed by `finish`. Step 0 of `a` is step `first` of the panels.
+/// `used` returns the steps that are computed for some rows and the panel from some column on.
 pub(super) fn block_in_place<T: Real>(
     tiles: &'static TileFns<T>,
     (a, row_stride, positions): (&[T], usize, &InPlace),
     parts: &[Range<usize>],
-    (panels, first, k): (Panels<'_, T>, usize, usize),
+    (panels, first): (Panels<'_, T>, usize),
     out: &mut TileMut<'_, T>,
     finish: Finish,
+    used: impl Fn(&Range<usize>, usize) -> Range<usize>,
 ) {
     let width = tiles.columns();
     for panel in 0..panels.count {
-        let b = panels.from(panel, first);
         for part in parts {
+            let steps = used(part, panel * width);
+            // Without steps the product is +0.
+            let steps = if steps.is_empty() { 0..0 } else { steps };
+            let b = panels.from(panel, first + steps.start);
             let a = &a[part.start * row_stride..];
             let rows = &positions.rows[part.len() - 1];
             let at = (part.start, panel * width);
-            let steps = (&positions.steps, 0, k);
+            let steps = (&positions.steps, steps.start, steps.len());
             tiles.run_strided(a, rows, steps, b, panels.step, out, at, finish);
         }
     }

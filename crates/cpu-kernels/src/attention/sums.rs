@@ -42,11 +42,13 @@ impl<T: Number> Sums<'_, T> {
         self.columns.is_multiple_of(self.tiles.columns())
     }
 
-    /// Adds the product of a matrix in place and `steps` steps of columns, from `first` on.
+    /// Adds the product of a matrix in place and columns from some step on. `used` returns the steps that
+    /// are computed for some rows.
     pub(super) fn add(
         self,
         matrix: (&[T], usize, &InPlace),
-        (panels, first, steps): (Panels<'_, T>, usize, usize),
+        steps: (Panels<'_, T>, usize),
+        used: impl Fn(&Range<usize>) -> Range<usize>,
     ) {
         if self.columns == 0 {
             return;
@@ -59,7 +61,7 @@ impl<T: Number> Sums<'_, T> {
         let finish = Finish { add: begun, last: last && fits };
         let sums = if fits { &mut *out } else { &mut *buffer };
         let mut to = TileMut::from_slice(sums, rows, stride);
-        block_in_place(tiles, matrix, &parts, (panels, first, steps), &mut to, finish);
+        block_in_place(tiles, matrix, &parts, steps, &mut to, finish, |rows, _| used(rows));
         if last && !fits {
             copy(buffer, stride, columns, out);
         }

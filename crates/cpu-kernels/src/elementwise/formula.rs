@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
-use samebits_tensor_core::ops::{CompareKind, Formula, Step, truth_values};
+use samebits_tensor_core::ops::{Bowl, CompareKind, Formula, Step, truth_values};
 
 use super::{
     Elementary, Operand, affine_piece, binary_piece, compare_piece, select_piece, unary_piece,
@@ -88,8 +88,37 @@ enum Work {
     Step(Step),
     /// The third value where the comparison of the first two holds, else the fourth.
     Compared(CompareKind, [usize; 4]),
-    /// All of [`Formula::LERP`].
+    /// All steps.
+    Whole(Whole),
+}
+
+/// Formulas that have a kernel of their own.
+#[derive(Clone, Copy, Debug)]
+enum Whole {
+    /// [`Formula::LERP`].
     Lerp,
+    /// [`Bowl::steps`].
+    Bowl(Bowl),
+    /// [`Bowl::gradient_steps`].
+    BowlGradient(Bowl),
+}
+
+impl Whole {
+    fn of(steps: &[Step], inputs: usize) -> Option<Whole> {
+        match inputs {
+            2 => Bowl::of_steps(steps).map(Whole::Bowl),
+            3 if *steps == Formula::LERP => Some(Whole::Lerp),
+            3 => Bowl::of_gradient_steps(steps).map(Whole::BowlGradient),
+            _ => None,
+        }
+    }
+
+    fn inputs(&self) -> usize {
+        match self {
+            Whole::Bowl(_) => 2,
+            Whole::Lerp | Whole::BowlGradient(_) => 3,
+        }
+    }
 }
 
 impl Work {
@@ -97,7 +126,7 @@ impl Work {
         let (step, values) = match *self {
             Work::Step(step) => (Some(step), [None; 4]),
             Work::Compared(_, values) => (None, values.map(Some)),
-            Work::Lerp => (None, [Some(0), Some(1), Some(2), None]),
+            Work::Whole(whole) => (None, [0, 1, 2, 3].map(|i| (i < whole.inputs()).then_some(i))),
         };
         let of_step = step.into_iter().flat_map(|step| step.arguments());
         of_step.chain(values.into_iter().flatten())
@@ -216,8 +245,8 @@ fn with_comparisons(steps: &[Step], inputs: usize, is_truth: &[bool]) -> Vec<(us
         }
         step => Work::Step(step),
     };
-    if *steps == Formula::LERP && inputs == 3 {
-        return vec![(inputs + steps.len() - 1, Work::Lerp)];
+    if let Some(whole) = Whole::of(steps, inputs) {
+        return vec![(inputs + steps.len() - 1, Work::Whole(whole))];
     }
     let mut is_read = vec![false; inputs + steps.len()];
     let mut work = Vec::with_capacity(steps.len());
@@ -386,9 +415,17 @@ impl<'a, T: Elementary> Arguments<'a, T> {
                 select_piece(self.truths(0), self.operand(1), self.operand(2), out);
             }
             Work::Compared(kind, _) => compared(kind, [0, 1, 2, 3].map(|i| self.values(i)), out),
-            Work::Lerp => {
+            Work::Whole(Whole::Lerp) => {
                 let [start, end, weight] = [0, 1, 2].map(|i| self.values(i));
                 simd::dispatch_inside(Lerp { start, end, weight, out });
+            }
+            Work::Whole(Whole::Bowl(bowl)) => {
+                let inputs = [0, 1].map(|i| self.values(i));
+                simd::dispatch_inside(BowlLoss { bowl: Numbers::of(bowl), inputs, out });
+            }
+            Work::Whole(Whole::BowlGradient(bowl)) => {
+                let inputs = [0, 1, 2].map(|i| self.values(i));
+                simd::dispatch_inside(BowlGradient { bowl: Numbers::of(bowl), inputs, out });
             }
             Work::Step(Step::Number(_) | Step::Compare(..)) => {
                 unreachable!("the kinds of results are checked: {work:?}")
@@ -434,6 +471,75 @@ impl<T: Elementary> Kernel for Lerp<'_, T> {
             let along = select_unpredictable(near, start, end) + part * way;
             let mixed = share(one - weight, start) + share(weight, end);
             out[i] = select_unpredictable(is_infinite(way), mixed, along).canonical();
+        }
+    }
+}
+
+/// The numbers of a [`Bowl`], rounded.
+struct Numbers<T> {
+    bound: T,
+    scale: T,
+    shift: T,
+    slope: T,
+}
+
+impl<T: Elementary> Numbers<T> {
+    fn of(bowl: Bowl) -> Numbers<T> {
+        let Bowl { bound, scale, shift, slope } = bowl;
+        let [bound, scale, shift, slope] = [bound, scale, shift, slope].map(T::from_f64);
+        Numbers { bound, scale, shift, slope }
+    }
+}
+
+/// Computes [`Bowl::steps`].
+struct BowlLoss<'a, T> {
+    bowl: Numbers<T>,
+    inputs: [&'a [T]; 2],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for BowlLoss<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let BowlLoss { bowl: Numbers { bound, scale, shift, slope }, inputs, out } = self;
+        let [x, target] = inputs.map(|input| &input[..out.len()]);
+        for i in 0..out.len() {
+            let distance = (x[i] - target[i]).abs();
+            let line = (distance + shift) * slope;
+            let loss = select_unpredictable(distance < bound, distance * distance * scale, line);
+            out[i] = loss.canonical();
+        }
+    }
+}
+
+/// Computes [`Bowl::gradient_steps`].
+struct BowlGradient<'a, T> {
+    bowl: Numbers<T>,
+    inputs: [&'a [T]; 3],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for BowlGradient<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let BowlGradient { bowl: Numbers { bound, scale, slope, .. }, inputs, out } = self;
+        let [x, target, grad] = inputs.map(|input| &input[..out.len()]);
+        let two = T::from_f64(2.0);
+        for i in 0..out.len() {
+            let (difference, grad) = (x[i] - target[i], grad[i]);
+            let distance = difference.abs();
+            let near = distance < bound;
+            // A sum with +0, so that it is no −0.
+            let bowl = T::ZERO * slope + grad * scale * (distance * two);
+            let line = grad * slope + T::ZERO;
+            let size = select_unpredictable(near, bowl, line);
+            let sign = select_unpredictable(difference < T::ZERO, T::from_f64(-1.0), T::ONE);
+            let is_zero = difference == T::ZERO;
+            let sign = select_unpredictable(is_zero, T::ZERO, sign);
+            let sign = select_unpredictable(difference.is_nan(), difference, sign);
+            out[i] = (size * sign).canonical();
         }
     }
 }

@@ -47,6 +47,7 @@ pub(crate) mod sealed {
         /// Lends buffers of the calling thread; a nested call gets other buffers.
         fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
         fn finite(self) -> bool;
+        fn negative_zero(self) -> bool;
         /// Sets `to[step * width + lane] = from[lane * stride + step]`.
         fn pack_transposed(
             from: &[Self],
@@ -83,6 +84,10 @@ macro_rules! real {
             #[inline(always)]
             fn finite(self) -> bool {
                 self.is_finite()
+            }
+            #[inline(always)]
+            fn negative_zero(self) -> bool {
+                self.to_bits() == <$elem>::to_bits(-0.0)
             }
             fn pack_transposed(
                 from: &[Self],

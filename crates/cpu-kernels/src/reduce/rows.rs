@@ -1,5 +1,6 @@
 //! The rows of a reduction, dense or strided.
 
+use samebits_numerics::reduce::BLOCK;
 use samebits_tensor_core::Layout;
 
 use crate::error::{Result, expect_size};
@@ -7,8 +8,8 @@ use crate::memory;
 
 use super::Part;
 
-/// The number of elements of a row that are gathered at a time.
-pub(super) const GATHERED: usize = 1 << 14;
+/// The number of elements of a row that are gathered at a time: whole blocks.
+const GATHERED: usize = BLOCK;
 
 /// Rows of one length.
 #[derive(Clone, Copy)]
@@ -65,11 +66,46 @@ impl<T: Copy> Walk<'_, T> {
         memory::with_capacity(op, self.row.numel().min(GATHERED))
     }
 
-    /// Calls `f` with one piece of a row after the other, each gathered in the buffer.
+    /// Returns the number of neighbours in the storage that follow each other in a row.
+    pub(super) fn run(&self) -> usize {
+        match (self.row.shape().last(), self.row.strides().last()) {
+            (Some(&run), Some(1)) => run,
+            _ => 1,
+        }
+    }
+
+    /// Returns the elements of a row from element `first` on to the end of its run.
+    fn rest_of_run(&self, row: usize, first: usize) -> &[T] {
+        let start = nth(self.starts, row) + nth(self.row, first);
+        &self.data[start..][..self.run() - first % self.run()]
+    }
+
+    /// Calls `f` with one run of a row after the other.
+    pub(super) fn runs(&self, row: usize, mut f: impl FnMut(&[T])) {
+        for first in (0..self.row.numel()).step_by(self.run().max(1)) {
+            f(self.rest_of_run(row, first));
+        }
+    }
+
+    /// Calls `f` with one piece of a row after the other: in place if whole blocks are neighbours, else
+    /// gathered in the buffer. All but the last have whole blocks.
     pub(crate) fn pieces(&self, row: usize, buffer: &mut Vec<T>, mut f: impl FnMut(&[T])) {
-        for first in (0..self.row.numel()).step_by(GATHERED) {
+        let (count, in_runs) = (self.row.numel(), self.run() >= BLOCK && self.map.is_none());
+        let mut first = 0;
+        while first < count {
+            if in_runs {
+                let here = self.rest_of_run(row, first);
+                let is_last = first + here.len() == count;
+                let whole = if is_last { here.len() } else { here.len() / BLOCK * BLOCK };
+                if whole > 0 {
+                    f(&here[..whole]);
+                    first += whole;
+                    continue;
+                }
+            }
             self.gather(row, first, GATHERED, buffer);
             f(buffer);
+            first += buffer.len();
         }
     }
 
@@ -84,10 +120,8 @@ impl<T: Copy> Walk<'_, T> {
         let count = count.min(self.row.numel() - first);
         let start = nth(self.starts, row);
         let (old, end) = (buffer.len(), buffer.len() + count);
-        let (outer, run) = match (self.row.shape().split_last(), self.row.strides().last()) {
-            (Some((&run, outer)), Some(1)) => (outer, run),
-            _ => (self.row.shape(), 1),
-        };
+        let run = self.run();
+        let outer = &self.row.shape()[..self.row.rank().saturating_sub(1)];
         if run == 1 {
             let positions = self.row.positions_from(first).take(count);
             buffer.extend(positions.map(|position| self.data[start + position]));

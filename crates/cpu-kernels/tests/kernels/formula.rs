@@ -1,6 +1,6 @@
 //! Formulas in one pass have the bits of their steps one by one, and refuse what makes no sense.
 
-use samebits_tensor_core::ops::{BinaryKind, CompareKind, Formula, Step, UnaryKind};
+use samebits_tensor_core::ops::{BinaryKind, Bowl, CompareKind, Formula, Step, UnaryKind};
 use samebits_tensor_core::{DType, Tensor, dispatch};
 
 /// Steps on three inputs: every kind, a value that is read late, and truth values of truth values.
@@ -35,6 +35,7 @@ fn drawn(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
             17 => f64::INFINITY * if seed == 2 { -1.0 } else { 1.0 },
             18 if seed == 7 => 0.0,
             19 if seed == 7 => 1.0,
+            20 if seed == 7 => -0.0,
             _ => x * 3.0,
         }
     });
@@ -81,6 +82,18 @@ fn one_pass_has_the_bits_of_the_steps() {
                 by_rows[2] = drawn(&[*columns], dtype, 5);
             }
             let lerp = Formula::LERP.to_vec();
+            let bowls =
+                [(1.5, 0.25, -0.75, 1.0), (0.5, 0.5, -0.25, 1.5), (1e-38, 3e38, 1e-40, 3e38)];
+            let bowls =
+                bowls.map(|(bound, scale, shift, slope)| Bowl { bound, scale, shift, slope });
+            let of_bowls = bowls.iter().flat_map(|bowl| {
+                let losses = (weighed[..2].to_vec(), bowl.steps());
+                let gradient = (weighed.clone(), bowl.gradient_steps());
+                // The gradient of a mean is one number.
+                let of_mean = (inputs.clone(), bowl.gradient_steps());
+                [losses, gradient, of_mean]
+            });
+            let of_bowls: Vec<_> = of_bowls.collect();
             let calls = [
                 (inputs, steps()),
                 (views.clone(), steps()),
@@ -89,7 +102,7 @@ fn one_pass_has_the_bits_of_the_steps() {
                 (views, lerp.clone()),
                 (weighed, lerp),
             ];
-            for (inputs, steps) in calls {
+            for (inputs, steps) in calls.into_iter().chain(of_bowls) {
                 let formula = Formula { inputs, steps };
                 let expected = formula.by_steps().unwrap().to_bytes().unwrap();
                 let found = || dispatch(&formula).unwrap().to_bytes().unwrap();

@@ -144,6 +144,28 @@ fn any_dimensions_of_any_layout_are_rows() {
     }
 }
 
+/// Numbers whose sums in f64 are not exact and finite, so that they show every order.
+#[test]
+fn long_rows_in_runs_keep_their_order() {
+    samebits_cpu_kernels::install();
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0) * (1u64 << (state >> 60)) as f64
+    };
+    for shape in [[3, 2, 700], [9, 2, 40], [30, 3, 301], [3, 2, 9000], [2, 2, 4096], [3, 1, 5000]] {
+        let [a, b, c] = shape;
+        let all: Vec<f64> = (0..a * b * (c + 1)).map(|_| next()).collect();
+        let x = Tensor::from_slice(&all, &[a, b, c + 1]).unwrap().narrow(2, 1, c).unwrap();
+        for dims in [&[0, 2][..], &[1, 2], &[0, 1, 2], &[2]] {
+            let (rows, last) = as_rows(&x, dims);
+            for (found, wanted) in reductions(&x, dims).iter().zip(&reductions(&rows, &last)) {
+                assert!(found == wanted, "{shape:?} {dims:?}: {}", found.0);
+            }
+        }
+    }
+}
+
 #[test]
 fn neither_level_nor_threads_show() {
     samebits_cpu_kernels::install();

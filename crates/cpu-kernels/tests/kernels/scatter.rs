@@ -35,8 +35,8 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 }
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
-/// slabs, slabs of which tasks have whole ones.
-const SHAPES: [([usize; 3], usize); 14] = [
+/// slabs, slabs of which tasks have whole ones, slabs side by side.
+const SHAPES: [([usize; 3], usize); 17] = [
     ([853, 7, 1], 6),
     ([500, 9, 2], 40),
     ([1, 3, 1], 8),
@@ -51,6 +51,9 @@ const SHAPES: [([usize; 3], usize); 14] = [
     ([37, 1500, 1], 700),
     ([60, 33, 40], 25),
     ([3, 20_000, 1], 40_000),
+    ([40, 143, 1], 900),
+    ([7, 90, 3], 200),
+    ([9, 300, 2], 64),
 ];
 
 #[test]

@@ -160,6 +160,138 @@ impl Formula {
     }
 }
 
+/// A loss of the distance `d` of two inputs: `scale · d²` below a bound, and `(d + shift) · slope` from
+/// it on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bowl {
+    /// The distance from which the loss is a line.
+    pub bound: f64,
+    /// The factor of the square.
+    pub scale: f64,
+    /// Added to distances on the line.
+    pub shift: f64,
+    /// The slope of the line; 1 takes no step.
+    pub slope: f64,
+}
+
+impl Bowl {
+    /// Returns the steps of the loss of two inputs.
+    pub fn steps(&self) -> Vec<Step> {
+        use CompareKind::Lt;
+        let mut list = List { inputs: 2, steps: Vec::new() };
+        let difference = list.push(Step::Binary(BinaryKind::Sub, 0, 1));
+        let distance = list.push(Step::Unary(UnaryKind::Abs, difference));
+        let bound = list.push(Step::Number(self.bound));
+        let near = list.push(Step::Compare(Lt, distance, bound));
+        let zero = list.push(Step::Number(0.0));
+        // A square of a far distance could overflow.
+        let inside = list.push(Step::Where { condition: near, a: distance, b: zero });
+        let square = list.push(Step::Unary(UnaryKind::Square, inside));
+        let bowl = list.times(square, self.scale);
+        let shifted = Step::Affine { x: distance, scale: 1.0, shift: self.shift };
+        let mut line = list.push(shifted);
+        if self.slope != 1.0 {
+            line = list.times(line, self.slope);
+        }
+        list.push(Step::Where { condition: near, a: bowl, b: line });
+        list.steps
+    }
+
+    /// Returns the steps of the gradient of the first input, in the order of a backward pass through
+    /// [`steps`](Bowl::steps). The third input is the gradient of the loss.
+    pub fn gradient_steps(&self) -> Vec<Step> {
+        use CompareKind::{Eq, Gt, Lt};
+        let mut list = List { inputs: 3, steps: Vec::new() };
+        let difference = list.push(Step::Binary(BinaryKind::Sub, 0, 1));
+        let distance = list.push(Step::Unary(UnaryKind::Abs, difference));
+        let bound = list.push(Step::Number(self.bound));
+        let near = list.push(Step::Compare(Lt, distance, bound));
+        let zero = list.push(Step::Number(0.0));
+        let inside = list.push(Step::Where { condition: near, a: distance, b: zero });
+        let none = list.push(Step::Number(0.0));
+        let of_bowl = list.push(Step::Where { condition: near, a: 2, b: none });
+        let mut of_line = list.push(Step::Where { condition: near, a: none, b: 2 });
+        if self.slope != 1.0 {
+            of_line = list.times(of_line, self.slope);
+        }
+        let of_line = list.times(of_line, 1.0);
+        let of_square = list.times(of_bowl, self.scale);
+        let twice = list.times(inside, 2.0);
+        let of_inside = list.push(Step::Binary(BinaryKind::Mul, of_square, twice));
+        let none = list.push(Step::Number(0.0));
+        let of_near = list.push(Step::Where { condition: near, a: of_inside, b: none });
+        let of_distance = list.push(Step::Binary(BinaryKind::Add, of_line, of_near));
+        let ordered = list.push(Step::Compare(Eq, difference, difference));
+        let zero = list.push(Step::Number(0.0));
+        let rest = list.push(Step::Where { condition: ordered, a: zero, b: difference });
+        let negative = list.push(Step::Compare(Lt, difference, zero));
+        let minus = list.push(Step::Number(-1.0));
+        let below = list.push(Step::Where { condition: negative, a: minus, b: rest });
+        let positive = list.push(Step::Compare(Gt, difference, zero));
+        let one = list.push(Step::Number(1.0));
+        let sign = list.push(Step::Where { condition: positive, a: one, b: below });
+        list.push(Step::Binary(BinaryKind::Mul, of_distance, sign));
+        list.steps
+    }
+
+    /// Returns the loss whose [`steps`](Bowl::steps) these are.
+    pub fn of_steps(steps: &[Step]) -> Option<Bowl> {
+        let bound = first_number(steps)?;
+        let numbers: Vec<[f64; 2]> = affine_numbers(steps).collect();
+        let bowl = match *numbers {
+            [[scale, _], [_, shift]] => Bowl { bound, scale, shift, slope: 1.0 },
+            [[scale, _], [_, shift], [slope, _]] => Bowl { bound, scale, shift, slope },
+            _ => return None,
+        };
+        (bowl.steps() == steps).then_some(bowl)
+    }
+
+    /// Returns the loss whose [`gradient_steps`](Bowl::gradient_steps) these are; its shift is 0,
+    /// because the gradient does not depend on it.
+    pub fn of_gradient_steps(steps: &[Step]) -> Option<Bowl> {
+        let bound = first_number(steps)?;
+        let scales: Vec<f64> = affine_numbers(steps).map(|[scale, _]| scale).collect();
+        let bowl = match *scales {
+            [_, scale, _] => Bowl { bound, scale, shift: 0.0, slope: 1.0 },
+            [slope, _, scale, _] => Bowl { bound, scale, shift: 0.0, slope },
+            _ => return None,
+        };
+        (bowl.gradient_steps() == steps).then_some(bowl)
+    }
+}
+
+fn first_number(steps: &[Step]) -> Option<f64> {
+    steps.iter().find_map(|step| match *step {
+        Step::Number(x) => Some(x),
+        _ => None,
+    })
+}
+
+fn affine_numbers(steps: &[Step]) -> impl Iterator<Item = [f64; 2]> {
+    steps.iter().filter_map(|step| match *step {
+        Step::Affine { scale, shift, .. } => Some([scale, shift]),
+        _ => None,
+    })
+}
+
+/// Steps after some inputs.
+struct List {
+    inputs: usize,
+    steps: Vec<Step>,
+}
+
+impl List {
+    /// Returns the number of the value of the step.
+    fn push(&mut self, step: Step) -> usize {
+        self.steps.push(step);
+        self.inputs + self.steps.len() - 1
+    }
+
+    fn times(&mut self, x: usize, factor: f64) -> usize {
+        self.push(Step::Affine { x, scale: factor, shift: -0.0 })
+    }
+}
+
 /// Returns which values of a formula, from the inputs on, are truth values.
 ///
 /// # Errors

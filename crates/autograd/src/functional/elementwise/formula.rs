@@ -409,7 +409,23 @@ impl Steps {
 
 #[cfg(test)]
 mod tests {
+    use samebits_tensor_core::ops::Bowl;
+
     use super::*;
+
+    #[test]
+    fn the_gradient_of_a_bowl_is_known() {
+        for slope in [1.0, 1.5] {
+            let bowl = Bowl { bound: 1.5, scale: 0.25, shift: -0.5, slope };
+            let mut steps = Steps { inputs: 2, steps: Vec::new() };
+            steps.known(&bowl.steps());
+            assert_eq!(Bowl::of_steps(&steps.steps), Some(bowl));
+            let gradient = steps.gradient(0, false).unwrap().steps.steps;
+            assert_eq!(gradient, bowl.gradient_steps());
+            let found = Bowl::of_gradient_steps(&gradient);
+            assert_eq!(found, Some(Bowl { shift: 0.0, ..bowl }));
+        }
+    }
 
     #[test]
     fn an_input_that_is_only_compared_has_no_gradient() {

@@ -1,7 +1,7 @@
 //! Elementwise losses, composed of elementwise operations.
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::{CompareKind, LogitLoss, LogitLossGrad, Reduce, ReduceKind};
+use samebits_tensor_core::ops::{Bowl, CompareKind, LogitLoss, LogitLossGrad, Reduce, ReduceKind};
 use samebits_tensor_core::{Error, Result};
 
 use super::{Reduction, expect_shape, reduced};
@@ -70,14 +70,11 @@ pub fn smooth_l1_loss(
         return Err(Error::invalid(OP, format!("beta must be finite and at least 0, got {beta}")));
     }
     expect_shape(OP, "the target", target, input.shape())?;
-    let losses = formula([input, target], |f, inputs| {
-        let d = distance(f, inputs);
-        if beta == 0.0 {
-            return d;
-        }
-        bowl_or(f, d, beta, 0.5 / beta, |f| f.affine(d, 1.0, -0.5 * beta))
-    })?;
-    reduced(&losses, reduction)
+    if beta == 0.0 {
+        return reduced(&formula([input, target], distance)?, reduction);
+    }
+    let bowl = Bowl { bound: beta, scale: 0.5 / beta, shift: -0.5 * beta, slope: 1.0 };
+    reduced(&formula([input, target], |f, _| f.known(&bowl.steps()))?, reduction)
 }
 
 /// Computes `d² / 2` if `d < delta`, else `delta · (d − delta / 2)`, where `d = |input − target|`.
@@ -102,37 +99,14 @@ pub fn huber_loss(
         return Err(Error::invalid(OP, format!("delta must be finite and positive, got {delta}")));
     }
     expect_shape(OP, "the target", target, input.shape())?;
-    let losses = formula([input, target], |f, inputs| {
-        let d = distance(f, inputs);
-        bowl_or(f, d, delta, 0.5, |f| {
-            let line = f.affine(d, 1.0, -0.5 * delta);
-            f.times(line, delta)
-        })
-    })?;
-    reduced(&losses, reduction)
+    let bowl = Bowl { bound: delta, scale: 0.5, shift: -0.5 * delta, slope: delta };
+    reduced(&formula([input, target], |f, _| f.known(&bowl.steps()))?, reduction)
 }
 
 /// Writes `|x − t|`.
 fn distance(f: &mut Steps, [x, t]: [Symbol; 2]) -> Symbol {
     let d = f.sub(x, t);
     f.abs(d)
-}
-
-/// Writes `scale · d²` below a bound, which far distances do not enter, and `line` from it on.
-fn bowl_or(
-    f: &mut Steps,
-    d: Symbol,
-    bound: f64,
-    scale: f64,
-    line: impl FnOnce(&mut Steps) -> Symbol,
-) -> Symbol {
-    let near = f.compare_to(CompareKind::Lt, d, bound);
-    let zero = f.number(0.0);
-    let inside = f.choose(near, d, zero);
-    let square = f.square(inside);
-    let bowl = f.times(square, scale);
-    let line = line(f);
-    f.choose(near, bowl, line)
 }
 
 /// Computes `−weight · (target · log(input) + (1 − target) · log(1 − input))`, with each logarithm

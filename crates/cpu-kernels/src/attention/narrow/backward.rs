@@ -6,13 +6,13 @@ use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::AttentionSizes;
 
-use super::Hidden;
+use super::{Hidden, exponentials, tiles_of_scores};
 use crate::arch::{Finish, TileFns, TileMut};
 use crate::attention::products::{
     InPlace, Pairs, Panels, are_few, block_in_place, columns_of, pack,
 };
 use crate::attention::sums::{Sums, buffer_len};
-use crate::attention::{ATTENTION, Call, Matrices, Number, Upstream, whole};
+use crate::attention::{ATTENTION, Call, Matrices, Number, Upstream, finite, has_negative_zero};
 use crate::error::Result;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, even_parts};
@@ -48,7 +48,7 @@ struct Buffers<'a, T> {
     /// The weights and the gradients of the scores of a block.
     weights: &'a mut [T],
     scores: &'a mut [T],
-    differences: &'a mut [T],
+    buffer: &'a mut [T],
     /// The gradients in whole tiles, where these do not fit into the results.
     of_query: &'a mut [T],
     of_key: &'a mut [T],
@@ -61,7 +61,7 @@ impl<T: Number> Gradients<T> {
         let AttentionSizes { queries, keys, width, features, .. } = sizes;
         let kernels = T::kernels(simd::level());
         let rows = queries.min(K_BLOCK);
-        let scores = kernels.fitting(keys, rows);
+        let scores = tiles_of_scores(kernels, keys, rows, call.causal);
         let of_query = columns_of(kernels, rows, width);
         let of_key = columns_of(kernels, keys, width);
         let of_value = columns_of(kernels, keys, features);
@@ -103,14 +103,14 @@ impl<T: Number> Gradients<T> {
             steps,
             product(&[keys, self.stride]),
             product(&[keys, self.stride]),
-            product(&[keys, self.stride]),
+            product(&[2, keys, self.stride]),
             buffer_len(self.of_query, rows, width),
             buffer_len(self.of_key, keys, width),
             buffer_len(self.of_value, keys, features),
         ];
-        let [columns, steps, weights, scores, differences, of_query, of_key, of_value] =
+        let [columns, steps, weights, scores, buffer, of_query, of_key, of_value] =
             scratch.source.parts(lens)?;
-        Ok(Buffers { columns, steps, weights, scores, differences, of_query, of_key, of_value })
+        Ok(Buffers { columns, steps, weights, scores, buffer, of_query, of_key, of_value })
     }
 
     /// Computes the gradients of one matrix.
@@ -147,6 +147,7 @@ impl<T: Number> Gradients<T> {
         let (begun, last) = (queries.start > 0, queries.end == self.sizes.queries);
         let (first, rows) = (queries.start, queries.len());
         let tile = self.scores.columns();
+        let hidden = Hidden { first, causal: call.causal };
         for (source, rows_of, in_place, total, out) in [
             (&call.query, &call.key, &self.keys, width, &mut *buffers.weights),
             (&upstream.grad, &call.value, &self.values, features, &mut *buffers.scores),
@@ -173,16 +174,19 @@ impl<T: Number> Gradients<T> {
                 let k = K_BLOCK.min(total - step);
                 let a = (&data[step * step_stride..], row_stride, in_place);
                 let finish = Finish { add: step > 0, last: false };
-                block_in_place(self.scores, a, &parts, (panels, step, k), &mut to, finish);
+                let panels = (panels, step);
+                block_in_place(self.scores, a, &parts, panels, &mut to, finish, |keys, query| {
+                    if hidden.hides(keys, query..query + tile) { 0..0 } else { 0..k }
+                });
             }
         }
         let results = matrix * self.sizes.queries + first;
         simd::dispatch(Weigh {
             weights: buffers.weights,
             scores: buffers.scores,
-            differences: buffers.differences,
+            buffer: buffers.buffer,
             stride: self.stride,
-            hidden: Hidden { first, causal: call.causal },
+            hidden,
             largest: &upstream.largest[results..][..rows],
             shared: &upstream.shared[results..][..rows],
         });
@@ -195,14 +199,31 @@ impl<T: Number> Gradients<T> {
             let panels = steps(source, (matrix, first), (rows, columns), tiles, buffers.steps);
             let scores = (scores, self.stride, &self.by_key);
             let sums = Sums { tiles, out, columns, buffer, begun, last };
-            sums.add(scores, (panels, 0, rows));
+            // A sum that begins with +0 is +0 after products of +0 with finite numbers.
+            let most = hidden.before(keys - 1, rows);
+            let from_first = !finite(source, matrix, first..first + most);
+            let before = |keys: &Range<usize>| {
+                if from_first { 0 } else { hidden.before(keys.start, rows) }
+            };
+            sums.add(scores, (panels, 0), |keys| before(keys)..rows);
         }
         let (tiles, columns) = (self.of_query, width);
         let panels = steps(&call.key, (matrix, 0), (keys, columns), tiles, buffers.steps);
         let scores = (&*buffers.scores, 1, &self.by_query);
         let (out, buffer) = (of_query, &mut *buffers.of_query);
-        let sums = Sums { tiles, out, columns, buffer, begun: false, last: true };
-        sums.add(scores, (panels, 0, keys));
+        let mut all = call.causal.is_none() || !finite(&call.key, matrix, call.seen(first)..keys);
+        loop {
+            let (out, buffer) = (&mut *out, &mut *buffer);
+            let sums = Sums { tiles, out, columns, buffer, begun: false, last: true };
+            sums.add(scores, (panels, 0), |rows| {
+                0..if all { keys } else { call.seen(first + rows.end - 1) }
+            });
+            // The products that were left out may turn −0 into +0.
+            if all || !has_negative_zero(out, columns, columns) {
+                return;
+            }
+            all = true;
+        }
     }
 }
 
@@ -229,8 +250,8 @@ fn steps<'a, T: Number>(
 struct Weigh<'a, T> {
     weights: &'a mut [T],
     scores: &'a mut [T],
-    /// As many elements as `weights` has.
-    differences: &'a mut [T],
+    /// Twice as many elements as `weights` has.
+    buffer: &'a mut [T],
     stride: usize,
     hidden: Hidden,
     largest: &'a [T],
@@ -242,28 +263,16 @@ impl<T: Number> Kernel for Weigh<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Weigh { weights, scores, differences, stride, hidden, largest, shared } = self;
+        let Weigh { weights, scores, buffer, stride, hidden, largest, shared } = self;
         let queries = largest.len();
-        // Whole blocks, because what a vector does at once takes many steps one by one.
-        let all = whole::<T>(queries).min(stride);
-        let rows = weights.chunks_exact_mut(stride).zip(differences.chunks_exact_mut(all));
-        for (weights, differences) in rows {
-            let (now, rest) = differences.split_at_mut(queries);
-            for ((difference, &score), &largest) in now.iter_mut().zip(&*weights).zip(largest) {
-                *difference = score - largest;
-            }
-            rest.fill(T::ZERO);
-        }
+        let start = |key| hidden.vectors_before::<T>(key, queries);
+        exponentials(weights, stride, largest, buffer, start);
         let rows = weights.chunks_exact_mut(stride).zip(scores.chunks_exact_mut(stride));
-        for ((key, (weights, scores)), differences) in
-            rows.enumerate().zip(differences.chunks_exact(all))
-        {
-            T::exp_each(differences, &mut weights[..all]);
-            let hidden = hidden.before(key, queries);
+        for (key, (weights, scores)) in rows.enumerate() {
+            let (start, hidden) = (start(key), hidden.before(key, queries));
             weights[..hidden].fill(T::ZERO);
-            for ((score, &weight), &shared) in
-                scores.iter_mut().zip(&weights[..queries]).zip(shared)
-            {
+            let products = scores[start..].iter_mut().zip(&weights[start..queries]);
+            for ((score, &weight), &shared) in products.zip(&shared[start..]) {
                 *score = weight * (*score - shared);
             }
             scores[..hidden].fill(T::ZERO);
