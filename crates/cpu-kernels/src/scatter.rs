@@ -49,7 +49,7 @@ pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, chec
 pub(crate) use exact::Rest;
 
 use crate::error::{Result, expect_len, expect_size};
-use crate::{memory, parallel};
+use crate::memory;
 
 /// Adds `alpha` times each slice of `source` to the slice of `out` that `index` names.
 ///
@@ -108,42 +108,14 @@ pub(crate) fn index_add_to<T: Sums>(
     if out.is_empty() {
         return Ok(());
     }
-    let add_wide = |out: &mut [T], width, destinations: &dyn Destinations, source: &[T]| {
-        if alpha == T::ONE {
-            return T::add_rows(out, fresh, width, destinations, &rows(source, width));
-        }
-        let place = |i: usize| i * width;
-        let addends = Stored { data: source, place, form: |_, x| alpha * x };
-        T::add_rows(out, fresh, width, destinations, &addends)
-    };
     let add = |out: &mut [T], destinations: &dyn Destinations, source: &[T]| {
-        add_wide(out, inner, destinations, source)
+        if alpha == T::ONE {
+            return T::add_rows(out, fresh, inner, destinations, &rows(source, inner));
+        }
+        let place = |i: usize| i * inner;
+        let addends = Stored { data: source, place, form: |_, x| alpha * x };
+        T::add_rows(out, fresh, inner, destinations, &addends)
     };
-    let together = outer.min(ABREAST / inner);
-    let scratch = index.len().max(dim).saturating_mul(together * inner);
-    if together > 1 && together * inner >= ABREAST / 2 && (FEW..=TURNED).contains(&scratch) {
-        let destinations = Rows { op: OP, index, size: dim, base: 0 };
-        let chunks = parallel::chunks_mut(out, together * dim * inner).enumerate();
-        return chunks.try_for_each_with(
-            || {
-                let buffer = |steps: usize| memory::filled(OP, together * inner * steps, T::ZERO);
-                Ok([buffer(dim)?, buffer(index.len())?])
-            },
-            |[sums, addends], (chunk, out)| {
-                let slabs = out.len() / (dim * inner);
-                let (n, width) = (index.len(), slabs * inner);
-                let (sums, addends) = (&mut sums[..dim * width], &mut addends[..n * width]);
-                let first = chunk * together * n * inner;
-                turn(&source[first..][..n * width], [slabs, n, inner], addends);
-                if !fresh {
-                    turn(out, [slabs, dim, inner], sums);
-                }
-                add_wide(sums, width, &destinations, addends)?;
-                turn(sums, [dim, slabs, inner], out);
-                Ok(())
-            },
-        );
-    }
     if outer > 1 && dim * inner <= SMALL_SLAB && !index.is_empty() {
         return add(out, &Slabs { op: OP, index, size: dim, count: outer }, source);
     }
@@ -153,21 +125,6 @@ pub(crate) fn index_add_to<T: Sums>(
         add(out, &destinations, &source[o * slab..(o + 1) * slab])?;
     }
     Ok(())
-}
-
-/// The number of elements of slabs whose sums run side by side, since one index serves them all.
-const ABREAST: usize = 16;
-/// The number of elements from which it pays to turn such slabs, and up to which they are.
-const FEW: usize = 1 << 10;
-const TURNED: usize = 1 << 22;
-
-/// Swaps the first two dimensions of `from`, [a, b, c], in `to`.
-fn turn<T: Copy>(from: &[T], [a, b, c]: [usize; 3], to: &mut [T]) {
-    for (j, to) in to.chunks_exact_mut(a * c).enumerate() {
-        for (i, to) in to.chunks_exact_mut(c).enumerate() {
-            to.copy_from_slice(&from[(i * b + j) * c..][..c]);
-        }
-    }
 }
 
 /// The number of elements up to which slabs of the output share a call.

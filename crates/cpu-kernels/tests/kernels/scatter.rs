@@ -35,7 +35,7 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 }
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
-/// slabs, slabs of which tasks have whole ones, slabs side by side.
+/// slabs, slabs of which tasks have whole ones, more slabs of one index.
 const SHAPES: [([usize; 3], usize); 17] = [
     ([853, 7, 1], 6),
     ([500, 9, 2], 40),
