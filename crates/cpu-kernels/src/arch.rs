@@ -12,6 +12,7 @@ pub(crate) mod along;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod blocks;
 pub(crate) mod columns;
 mod gather;
 pub(crate) mod grid;

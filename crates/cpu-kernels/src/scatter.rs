@@ -49,7 +49,7 @@ pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, chec
 pub(crate) use exact::Rest;
 
 use crate::error::{Result, expect_len, expect_size};
-use crate::memory;
+use crate::{memory, parallel};
 
 /// Adds `alpha` times each slice of `source` to the slice of `out` that `index` names.
 ///
@@ -108,14 +108,43 @@ pub(crate) fn index_add_to<T: Sums>(
     if out.is_empty() {
         return Ok(());
     }
-    let add = |out: &mut [T], destinations: &dyn Destinations, source: &[T]| {
+    let add_wide = |out: &mut [T], width, destinations: &dyn Destinations, source: &[T]| {
         if alpha == T::ONE {
-            return T::add_rows(out, fresh, inner, destinations, &rows(source, inner));
+            return T::add_rows(out, fresh, width, destinations, &rows(source, width));
         }
-        let place = |i: usize| i * inner;
+        let place = |i: usize| i * width;
         let addends = Stored { data: source, place, form: |_, x| alpha * x };
-        T::add_rows(out, fresh, inner, destinations, &addends)
+        T::add_rows(out, fresh, width, destinations, &addends)
     };
+    let add = |out: &mut [T], destinations: &dyn Destinations, source: &[T]| {
+        add_wide(out, inner, destinations, source)
+    };
+    let together = outer.min(ABREAST / inner);
+    let steps = index.len().max(dim) * inner;
+    let turned = steps.saturating_mul(together);
+    if together > 1 && together * inner >= ABREAST / 2 && (FEW..=TURNED).contains(&turned) {
+        let destinations = Rows { op: OP, index, size: dim, base: 0 };
+        let chunks = parallel::chunks_mut(out, together * dim * inner).enumerate();
+        return chunks.try_for_each_with(
+            || {
+                let buffer = |steps: usize| memory::filled(OP, steps * inner * together, T::ZERO);
+                Ok([buffer(dim)?, buffer(index.len())?])
+            },
+            |[sums, addends], (chunk, out)| {
+                let slabs = out.len() / (dim * inner);
+                let (from, to) = (index.len() * inner, dim * inner);
+                let (addends, sums) = (&mut addends[..from * slabs], &mut sums[..to * slabs]);
+                let source = &source[chunk * together * from..][..from * slabs];
+                T::transpose(source, from, (slabs, from), addends, slabs);
+                if !fresh {
+                    T::transpose(out, to, (slabs, to), sums, slabs);
+                }
+                add_wide(sums, slabs * inner, &destinations, addends)?;
+                T::transpose(sums, slabs, (to, slabs), out, to);
+                Ok(())
+            },
+        );
+    }
     if outer > 1 && dim * inner <= SMALL_SLAB && !index.is_empty() {
         return add(out, &Slabs { op: OP, index, size: dim, count: outer }, source);
     }
@@ -126,6 +155,12 @@ pub(crate) fn index_add_to<T: Sums>(
     }
     Ok(())
 }
+
+/// The number of elements of slabs whose sums run side by side, since one index serves them all.
+const ABREAST: usize = 16;
+/// The number of elements from which it pays to turn such slabs, and up to which they are.
+const FEW: usize = 1 << 10;
+const TURNED: usize = 1 << 22;
 
 /// The number of elements up to which slabs of the output share a call.
 const SMALL_SLAB: usize = 1 << 12;

@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 41] = [
+const SHAPES: [(usize, usize, usize); 47] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -143,6 +143,13 @@ const SHAPES: [(usize, usize, usize); 41] = [
     (3, 5, 12345),
     (4, 4, 8704),
     (7, 9, 4200),
+    // One row or column, whose blocks of steps fill vectors, and some more.
+    (20, 1, 4500),
+    (6, 1, 8192),
+    (37, 1, 9900),
+    (1, 2, 4352),
+    (1, 8, 4500),
+    (1, 40, 10_300),
     // A column and a row.
     (5, 37, 1),
     (1200, 130, 1),
@@ -159,9 +166,11 @@ fn products_match_the_oracle<T: Sample>(draw: fn(&mut Xorshift) -> T) {
     let cases: Vec<_> = SHAPES
         .iter()
         .map(|&(m, n, k)| {
-            // Offsets that are not multiples of a vector, rows longer than needed, both orders.
-            let (ra, rb) = (k + rng.below(4), n + rng.below(4));
-            let (ca, cb) = (m + rng.below(4), k + rng.below(4));
+            // Offsets that are not multiples of a vector, rows longer than needed (but for many
+            // steps of a few), both orders.
+            let mut few = |n: usize| n + if k < 4096 || n > 8 { rng.below(4) } else { 0 };
+            let (rb, ca) = (few(n), few(m));
+            let (ra, cb) = (k + rng.below(4), k + rng.below(4));
             let a: Vec<T> = (0..(m * ra).max(k * ca) + 3).map(|_| draw(&mut rng)).collect();
             let b: Vec<T> = (0..(k * rb).max(n * cb) + 3).map(|_| draw(&mut rng)).collect();
             let shift = rng.below(4);

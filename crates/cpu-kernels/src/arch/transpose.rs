@@ -133,7 +133,7 @@ add_products!(add_products_f32, f32, chains_f32, 8);
 add_products!(add_products_f64, f64, chains_f64, 4);
 
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
+pub(super) mod avx2 {
     use super::CHAINS;
     use std::arch::x86_64::*;
 
@@ -144,7 +144,7 @@ mod avx2 {
     /// The CPU must have AVX2; 8 rows of 4 must be valid for reads.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 4] {
+    pub(in super::super) unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 4] {
         // SAFETY: the caller guarantees that rows 0 to 7 are valid.
         unsafe {
             // Row r next to row r + 4.
@@ -315,7 +315,7 @@ mod avx2 {
     /// The CPU must have AVX2; 4 rows of 2 must be valid for reads.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 2] {
+    pub(in super::super) unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 2] {
         // SAFETY: the caller guarantees that rows 0 to 3 are valid.
         unsafe {
             // Row r next to row r + 2.

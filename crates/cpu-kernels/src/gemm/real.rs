@@ -4,6 +4,7 @@
 #![allow(private_bounds, private_interfaces)]
 
 use super::scratch::{Scratch, ScratchCell};
+use crate::arch::blocks::Outputs;
 use crate::arch::{self, Kernels};
 use samebits_numerics::simd::Level;
 
@@ -41,6 +42,7 @@ pub trait Real:
 /// The part of [`Real`] that kernels need and callers do not.
 pub(crate) mod sealed {
     use super::{Kernels, Level, Scratch};
+    use crate::arch::blocks::Outputs;
 
     pub trait Sealed: Sized + 'static {
         fn kernels(level: Level) -> &'static Kernels<Self>;
@@ -60,6 +62,15 @@ pub(crate) mod sealed {
         /// and returns the number of steps that it took.
         fn add_products(factors: &[Self], from: &[Self], stride: usize, sums: &mut [Self])
         -> usize;
+        /// Computes the chains of some blocks of steps, for `count` outputs, as
+        /// [`block_chains_f32`](crate::arch::blocks::block_chains_f32).
+        fn block_chains(
+            shared: &[Self],
+            factors: &[Self],
+            outputs: Outputs,
+            count: usize,
+            sums: &mut [Self],
+        ) -> usize;
         /// Returns the exponent of the last mantissa bit of a finite value, or a large number for
         /// zero.
         fn last_bit_exponent(self) -> i32;
@@ -69,7 +80,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! real {
-    ($elem:ty, $kernels:ident, $transpose:ident, $add_products:ident, $cell:ident, $bias:expr, $mantissa:expr, $mask:expr) => {
+    ($elem:ty, $kernels:ident, $transpose:ident, $add_products:ident, $block_chains:ident, $cell:ident, $bias:expr, $mantissa:expr, $mask:expr) => {
         thread_local! {
             static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
         }
@@ -108,6 +119,16 @@ macro_rules! real {
                 arch::transpose::$add_products(factors, from, stride, sums)
             }
             #[inline(always)]
+            fn block_chains(
+                shared: &[Self],
+                factors: &[Self],
+                outputs: Outputs,
+                count: usize,
+                sums: &mut [Self],
+            ) -> usize {
+                arch::blocks::$block_chains(shared, factors, outputs, count, sums)
+            }
+            #[inline(always)]
             fn last_bit_exponent(self) -> i32 {
                 if self == 0.0 {
                     return i32::MAX / 4;
@@ -134,5 +155,25 @@ macro_rules! real {
         }
     };
 }
-real!(f32, kernels_f32, pack_transposed_f32, add_products_f32, SCRATCH_F32, 127, 23, 0xff);
-real!(f64, kernels_f64, pack_transposed_f64, add_products_f64, SCRATCH_F64, 1023, 52, 0x7ff);
+real!(
+    f32,
+    kernels_f32,
+    pack_transposed_f32,
+    add_products_f32,
+    block_chains_f32,
+    SCRATCH_F32,
+    127,
+    23,
+    0xff
+);
+real!(
+    f64,
+    kernels_f64,
+    pack_transposed_f64,
+    add_products_f64,
+    block_chains_f64,
+    SCRATCH_F64,
+    1023,
+    52,
+    0x7ff
+);

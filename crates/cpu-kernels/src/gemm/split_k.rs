@@ -5,7 +5,8 @@
 //! output then adds the results of its blocks in ascending order.
 
 use super::pack::{Factors, Lanes};
-use super::{K_BLOCK, Real, Source, driver};
+use super::{K_BLOCK, Real, Row, Source, driver};
+use crate::arch::blocks::Outputs;
 use crate::parallel;
 use samebits_numerics::fpenv;
 use samebits_numerics::memory::{self, OutOfMemory, product};
@@ -23,6 +24,9 @@ const MOST_OUTPUTS: usize = 1 << 12;
 
 /// The number of blocks that go through their steps together.
 const LANES: usize = crate::arch::transpose::CHAINS;
+
+/// The most lanes of a vector whose lanes are blocks.
+const MOST_LANES: usize = 8;
 
 /// The number of results of blocks that are kept at a time, if that is enough work for all threads.
 const RESULTS: usize = 1 << 14;
@@ -69,7 +73,7 @@ fn split<'a, T: Real, S: Source<T>>(
         for first in (0..whole).step_by(strip) {
             let blocks = strip.min(whole - first);
             let results = &mut results[..blocks * outputs];
-            if outputs <= OUTPUTS {
+            if outputs <= OUTPUTS || is_apart((rows, columns), at(first)) {
                 parallel::pieces_of(LANES * outputs, results, |start, out| {
                     let Factors { a, b } = at(first + start / outputs);
                     simd::dispatch(Blocks { rows, columns, a, b, out });
@@ -117,6 +121,20 @@ impl<T: Real, S: Source<T>> Kernel for Blocks<'_, T, S> {
     fn run(self) {
         let Blocks { rows, columns, a, b, out } = self;
         let outputs = rows * columns;
+        let done = chains((rows, columns), Factors { a, b }, out);
+        let (a, b) = (from_step(a, done * K_BLOCK), from_step(b, done * K_BLOCK));
+        let out = &mut out[done * outputs..];
+        if out.is_empty() {
+            return;
+        }
+        if outputs > OUTPUTS {
+            let (x, y) = if columns == 1 { (b, a) } else { (a, b) };
+            for (block, out) in out.chunks_exact_mut(outputs).enumerate() {
+                let (a, b) = (from_step(x, block * K_BLOCK), from_step(y, block * K_BLOCK));
+                Row { a, b, k: K_BLOCK, out }.run();
+            }
+            return;
+        }
         let blocks = out.len() / outputs;
         // Longer stretches of each block suit the memory better.
         let steps = match rows + columns {
@@ -149,6 +167,64 @@ impl<T: Real, S: Source<T>> Kernel for Blocks<'_, T, S> {
             }
         }
     }
+}
+
+/// Returns true for the products of one row and many columns, or of many rows and one column, all of
+/// whose steps are neighbours.
+fn is_apart<S>((rows, columns): (usize, usize), Factors { a, b }: Factors<'_, S>) -> bool {
+    (rows == 1 || columns == 1) && a.step_stride == 1 && b.step_stride == 1
+}
+
+/// The number of outputs of [`chains`] at a time.
+const CHAINS: usize = 32;
+
+/// Computes the results of blocks, vector by vector, if the product has one row or one column; returns
+/// how many.
+#[inline(always)]
+fn chains<T: Real, S: Source<T>>(
+    (rows, columns): (usize, usize),
+    Factors { a, b }: Factors<'_, S>,
+    out: &mut [T],
+) -> usize {
+    let (shared, factors, count) = match (rows, columns) {
+        (_, 1) => (b, a, rows),
+        (1, _) => (a, b, columns),
+        _ => return 0,
+    };
+    let (Some(x), Some(y)) = (S::in_place(shared.data), S::in_place(factors.data)) else {
+        return 0;
+    };
+    let layout = match (factors.lane_stride, factors.step_stride) {
+        _ if shared.step_stride != 1 => return 0,
+        (stride, 1) => Outputs::Apart(stride),
+        (1, step) if step == count => Outputs::Beside,
+        _ => return 0,
+    };
+    let at_once = match layout {
+        Outputs::Apart(_) => CHAINS,
+        Outputs::Beside => count,
+    };
+    let mut sums = [T::default(); CHAINS * MOST_LANES];
+    let (mut done, blocks) = (0, out.len() / count);
+    while done < blocks {
+        let (x, y) = (&x[done * K_BLOCK..], &y[done * K_BLOCK * factors.step_stride..]);
+        let mut lanes = 0;
+        for first in (0..count).step_by(at_once) {
+            let some = at_once.min(count - first);
+            let y = &y[first * factors.lane_stride..];
+            lanes = T::block_chains(x, y, layout, some, &mut sums);
+            if lanes == 0 || lanes > blocks - done {
+                return done;
+            }
+            for (lane, out) in out[done * count..].chunks_exact_mut(count).take(lanes).enumerate() {
+                for (output, out) in out[first..first + some].iter_mut().enumerate() {
+                    *out = sums[output * lanes + lane];
+                }
+            }
+        }
+        done += lanes;
+    }
+    done
 }
 
 /// Writes some steps of `count` rows or columns of each block, with the blocks side by side. Returns

@@ -23,6 +23,8 @@ const TABLE: usize = 1 << 15;
 const PIECE: usize = 1 << 16;
 /// The largest number of tables.
 const MAX_TABLES: usize = 32;
+/// The number of output rows for each source from which only rows with a source are summed.
+const SPARSE: usize = 8;
 /// The width of a row from which its sources are gathered before they are added.
 const WIDE: usize = 8;
 /// The number of addends set aside before they are moved to long accumulators.
@@ -59,8 +61,11 @@ fn add(
     // only the speed.
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
     let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
+    let segments = Segments { op, addends, width, fresh };
+    if n <= PIECE && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
+        return segments.sum_sparse(destinations, out);
+    }
     if !few && width >= WIDE {
-        let segments = Segments { op, addends, width, fresh };
         if let Some(ends) = ends_in_order(destinations, out.len() / width)? {
             segments.sum_in_order(&ends, out);
             return Ok(());

@@ -6,6 +6,7 @@ use super::{Addends, Destinations};
 use crate::arch::prefetch;
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 
@@ -136,6 +137,31 @@ impl<A: Addends<f32>> Segments<'_, A> {
         });
     }
 
+    /// Sums sources that are far fewer than the output rows: it looks for the rows that receive any.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destinations::fill`], and then the output is unchanged;
+    /// [`OutOfMemory`](crate::Error::OutOfMemory).
+    pub(super) fn sum_sparse(
+        &self,
+        destinations: &dyn Destinations,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let n = destinations.count();
+        let mut rows = memory::zeroed(self.op, n)?;
+        destinations.fill(0, &mut rows)?;
+        let mut sources = memory::collected(self.op, rows.into_iter().zip(0..n))?;
+        sources.sort_unstable();
+        if self.fresh {
+            parallel::pieces_of(ROUNDED, out, |_, out| out.fill(0.0));
+        } else {
+            parallel::pieces_of(ROUNDED, out, |_, out| simd::dispatch(Rounded(out)));
+        }
+        simd::dispatch(Sparse { segments: self, sources: &sources, out });
+        Ok(())
+    }
+
     /// Sums one row; `sources` lists its sources again for each element.
     #[inline(always)]
     fn sum_row<I>(&self, out: &mut [f32], sources: impl Fn(usize) -> I)
@@ -246,5 +272,39 @@ impl<A: Addends<f32>> Kernel for InOrder<'_, '_, A> {
             segments.sum_row(out, |_| start..end);
             start = end;
         }
+    }
+}
+
+/// Arguments of a kernel: pairs of an output row and a source, in order.
+struct Sparse<'a, 'b, A> {
+    segments: &'a Segments<'b, A>,
+    sources: &'a [(usize, usize)],
+    out: &'a mut [f32],
+}
+
+impl<A: Addends<f32>> Kernel for Sparse<'_, '_, A> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Sparse { segments, sources, out } = self;
+        let width = segments.width;
+        for of_row in sources.chunk_by(|(a, _), (b, _)| a == b) {
+            let row = &mut out[of_row[0].0 * width..][..width];
+            segments.sum_row(row, |_| of_row.iter().map(|&(_, source)| source));
+        }
+    }
+}
+
+/// The number of elements of a task that rounds outputs.
+const ROUNDED: usize = 1 << 18;
+
+/// Makes -0 in outputs +0, and NaN canonical.
+struct Rounded<'a>(&'a mut [f32]);
+
+impl Kernel for Rounded<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.0.iter_mut().for_each(|x| *x = canonical(*x + 0.0));
     }
 }

@@ -120,6 +120,27 @@ fn one_pass_has_the_bits_of_the_steps() {
     }
 }
 
+/// A formula that differs from a known one by the sign of a zero is not taken for it.
+#[test]
+fn the_sign_of_a_zero_is_part_of_a_formula() {
+    samebits_cpu_kernels::install();
+    let bowl = Bowl { bound: 1.5, scale: -0.25, shift: -0.75, slope: -1.5 };
+    let all = [1, 2, 7].map(|seed| drawn(&[2049], DType::F32, seed));
+    let known = [(2, bowl.steps()), (3, bowl.gradient_steps()), (3, Formula::LERP.to_vec())];
+    for (inputs, steps) in known {
+        for i in 0..steps.len() {
+            let mut steps = steps.clone();
+            match &mut steps[i] {
+                Step::Number(x) | Step::Affine { shift: x, .. } if *x == 0.0 => *x = -*x,
+                _ => continue,
+            }
+            let formula = Formula { inputs: all[..inputs].to_vec(), steps };
+            let expected = formula.by_steps().unwrap().to_bytes().unwrap();
+            assert!(dispatch(&formula).unwrap().to_bytes().unwrap() == expected, "step {i}");
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn subnormal_numbers_survive_in_a_thread_that_flushes_them() {

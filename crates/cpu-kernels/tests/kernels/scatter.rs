@@ -35,8 +35,8 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 }
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
-/// slabs, slabs of which tasks have whole ones, more slabs of one index.
-const SHAPES: [([usize; 3], usize); 17] = [
+/// slabs, slabs of which tasks have whole ones, more slabs of one index, few sources of many outputs.
+const SHAPES: [([usize; 3], usize); 20] = [
     ([853, 7, 1], 6),
     ([500, 9, 2], 40),
     ([1, 3, 1], 8),
@@ -54,6 +54,9 @@ const SHAPES: [([usize; 3], usize); 17] = [
     ([40, 143, 1], 900),
     ([7, 90, 3], 200),
     ([9, 300, 2], 64),
+    ([1, 900, 1], 100),
+    ([3, 900, 1], 100),
+    ([1, 3000, 5], 300),
 ];
 
 #[test]

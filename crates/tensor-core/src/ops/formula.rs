@@ -18,8 +18,9 @@ pub struct Formula {
     pub steps: Vec<Step>,
 }
 
-/// A step of a [`Formula`]; a `usize` is the number of an earlier value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A step of a [`Formula`]; a `usize` is the number of an earlier value. Steps are equal if their numbers
+/// have the same bits: −0 is not +0, since sums and products with them differ.
+#[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// A number, rounded to the type of the inputs.
     Number(f64),
@@ -49,6 +50,30 @@ pub enum Step {
         b: usize,
     },
 }
+
+impl PartialEq for Step {
+    fn eq(&self, other: &Step) -> bool {
+        let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
+        match (*self, *other) {
+            (Step::Number(a), Step::Number(b)) => same(a, b),
+            (Step::Unary(kind, x), Step::Unary(other, y)) => (kind, x) == (other, y),
+            (Step::Binary(kind, a, b), Step::Binary(other, c, d)) => (kind, a, b) == (other, c, d),
+            (
+                Step::Affine { x, scale, shift },
+                Step::Affine { x: y, scale: factor, shift: addend },
+            ) => x == y && same(scale, factor) && same(shift, addend),
+            (Step::Compare(kind, a, b), Step::Compare(other, c, d)) => {
+                (kind, a, b) == (other, c, d)
+            }
+            (Step::Where { condition, a, b }, Step::Where { condition: other, a: c, b: d }) => {
+                (condition, a, b) == (other, c, d)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Step {}
 
 impl Step {
     /// Returns the numbers of the values that the step reads.
