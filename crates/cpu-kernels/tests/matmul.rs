@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 47] = [
+const SHAPES: [(usize, usize, usize); 54] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -153,6 +153,14 @@ const SHAPES: [(usize, usize, usize); 47] = [
     // A column and a row.
     (5, 37, 1),
     (1200, 130, 1),
+    // Few steps, of rows that are computed whole: blocks of columns, and some more.
+    (5, 37, 4),
+    (7, 700, 8),
+    (3, 33, 2),
+    (9, 521, 3),
+    (4, 1055, 5),
+    (2, 350, 6),
+    (6, 300, 7),
     // Up to three columns, one block of steps or several.
     (1, 2, 256),
     (1, 3, 513),

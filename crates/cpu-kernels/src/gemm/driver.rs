@@ -44,9 +44,8 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         thin::small((m, n, k), factors, out);
         return Ok(());
     }
-    if thin::are_outer((n, k), factors(0)) {
-        thin::outer((m, n), factors, out);
-        return Ok(());
+    if thin::are_shallow(count, (m, n, k), factors(0)) {
+        return thin::shallow((m, n, k), factors, out);
     }
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();

@@ -3,6 +3,7 @@
 use super::pack::{Factors, Lanes};
 use super::{K_BLOCK, Real, Source};
 use crate::parallel;
+use samebits_numerics::memory::{self, OutOfMemory, product};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 /// The number of multiplications of a task.
@@ -54,7 +55,7 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     fn run(self) {
         let Row { a, b, k, out } = self;
         if out.len() <= FEW && k <= K_BLOCK {
-            return few(a, b, k, out);
+            return few::<FEW, _, _>(a, b, k, out);
         }
         let mut panel = Aligned([T::default(); STEPS * LANES]);
         let mut factors = Aligned([T::default(); K_BLOCK]);
@@ -106,48 +107,131 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     }
 }
 
-/// Returns true for products of a column and a row, which is long enough for vectors.
-pub(crate) fn are_outer<S>(
-    (columns, k): (usize, usize),
+/// The largest number of steps of products that take longer to write than to compute.
+const SHALLOW: usize = 8;
+
+/// Returns true for products over few steps whose rows are long enough for vectors.
+pub(crate) fn are_shallow<S>(
+    count: usize,
+    (rows, columns, k): (usize, usize, usize),
     Factors { b, .. }: Factors<'_, S>,
 ) -> bool {
-    k == 1 && columns >= LANES && b.lane_stride == 1
+    k <= SHALLOW && columns >= LANES && (b.lane_stride == 1 || (count == 1 && rows >= FEW_ROWS))
 }
 
-/// Computes products over one step: each of `rows` numbers times a row of `columns`.
-pub(crate) fn outer<'a, T: Real, S: Source<T>>(
-    (rows, columns): (usize, usize),
+/// The number of rows from which it pays to turn the columns of a product.
+const FEW_ROWS: usize = 4;
+
+/// Computes products over at most [`SHALLOW`] steps, row by row.
+pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
+    (rows, columns, k): (usize, usize, usize),
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
-) {
+) -> Result<(), OutOfMemory> {
     let size = (TASK_WORK / columns).max(1) * columns;
+    let b = factors(0).b;
+    if b.lane_stride != 1 {
+        // A single product, whose steps are turned once.
+        let volume = product(&[k, columns]).ok_or(OutOfMemory { bytes: usize::MAX })?;
+        let mut turned: Vec<T> = memory::zeroed(volume)?;
+        if b.step_stride == 1 {
+            S::pack_transposed(b.data, b.lane_stride, (columns, k), &mut turned, columns);
+        } else {
+            for (step, turned) in turned.chunks_exact_mut(columns).enumerate() {
+                for (lane, to) in turned.iter_mut().enumerate() {
+                    *to = b.data[lane * b.lane_stride + step * b.step_stride].widen();
+                }
+            }
+        }
+        let b = Lanes { data: &turned[..], lane_stride: 1, step_stride: columns };
+        let a = factors(0).a;
+        parallel::pieces_of(size, out, |start, out| {
+            let factors = &|row: usize| (from_lane(a, start / columns + row), b);
+            simd::dispatch(Shallow { columns, k, factors, out });
+        });
+        return Ok(());
+    }
     parallel::pieces_of(size, out, |start, out| {
-        let first = start / columns;
         let factors = &|row: usize| {
-            let (row, product) = ((first + row) % rows, (first + row) / rows);
-            let Factors { a, b } = factors(product);
-            (a.data[row * a.lane_stride], &b.data[..columns])
+            let row = start / columns + row;
+            let Factors { a, b } = factors(row / rows);
+            (from_lane(a, row % rows), b)
         };
-        simd::dispatch(Outer { columns, factors, out });
+        simd::dispatch(Shallow { columns, k, factors, out });
     });
+    Ok(())
 }
 
-struct Outer<'f, 'a, T, S> {
+fn from_lane<S>(lanes: Lanes<'_, S>, lane: usize) -> Lanes<'_, S> {
+    Lanes { data: &lanes.data[lane * lanes.lane_stride..], ..lanes }
+}
+
+/// The numbers of the columns of a block of a [`Shallow`] product fit half of the first cache.
+const BLOCK: usize = 1 << 11;
+
+/// The number of columns of a [`Shallow`] product whose sums stay in registers.
+const BESIDE: usize = 16;
+
+struct Shallow<'f, 'a, T, A, B> {
     columns: usize,
-    /// The number of each row, and what it multiplies.
-    factors: &'f dyn Fn(usize) -> (S, &'a [S]),
+    k: usize,
+    /// The steps of each row, and those of the columns that they multiply.
+    factors: &'f dyn Fn(usize) -> (Lanes<'a, A>, Lanes<'a, B>),
     out: &'f mut [T],
 }
 
-impl<T: Real, S: Source<T>> Kernel for Outer<'_, '_, T, S> {
+impl<T: Real, A: Source<T>, B: Source<T>> Kernel for Shallow<'_, '_, T, A, B> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (row, out) in self.out.chunks_exact_mut(self.columns).enumerate() {
-            let (x, values) = (self.factors)(row);
-            let x = x.widen();
-            for (out, value) in out.iter_mut().zip(values) {
-                *out = x.fma(value.widen(), T::default()).canonical();
+        match self.k {
+            1 => self.over::<1>(),
+            2 => self.over::<2>(),
+            3 => self.over::<3>(),
+            4 => self.over::<4>(),
+            5 => self.over::<5>(),
+            6 => self.over::<6>(),
+            7 => self.over::<7>(),
+            _ => self.over::<SHALLOW>(),
+        }
+    }
+}
+
+impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
+    /// Computes the rows over `K` steps.
+    #[inline(always)]
+    fn over<const K: usize>(self) {
+        let Shallow { columns, k, factors, out } = self;
+        assert_eq!(k, K);
+        let block = BLOCK / K / BESIDE * BESIDE;
+        for first in (0..columns).step_by(block) {
+            let width = block.min(columns - first);
+            for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+                let (a, b) = factors(row);
+                let x: [T; K] = std::array::from_fn(|step| a.data[step * a.step_stride].widen());
+                let steps: [&[B]; K] =
+                    std::array::from_fn(|step| &b.data[step * b.step_stride + first..][..width]);
+                let (parts, rest) = out[first..first + width].as_chunks_mut::<BESIDE>();
+                for (i, part) in parts.iter_mut().enumerate() {
+                    let mut sums = [T::default(); BESIDE];
+                    for (x, step) in x.into_iter().zip(steps) {
+                        let values = &step[i * BESIDE..][..BESIDE];
+                        for j in 0..BESIDE {
+                            sums[j] = x.fma(values[j].widen(), sums[j]);
+                        }
+                    }
+                    for j in 0..BESIDE {
+                        part[j] = sums[j].canonical();
+                    }
+                }
+                let done = width - rest.len();
+                for (j, out) in rest.iter_mut().enumerate() {
+                    let mut sum = T::default();
+                    for (x, step) in x.into_iter().zip(steps) {
+                        sum = x.fma(step[done + j].widen(), sum);
+                    }
+                    *out = sum.canonical();
+                }
             }
         }
     }
@@ -156,13 +240,18 @@ impl<T: Real, S: Source<T>> Kernel for Outer<'_, '_, T, S> {
 /// The number of columns over one block of steps that are not worth a panel.
 const FEW: usize = 3;
 
-/// Computes at most [`FEW`] columns of one row over one block of steps.
+/// Computes at most `N` columns of one row over one block of steps.
 #[inline(always)]
-fn few<T: Real, S: Source<T>>(a: Lanes<'_, S>, b: Lanes<'_, S>, k: usize, out: &mut [T]) {
+fn few<const N: usize, T: Real, S: Source<T>>(
+    a: Lanes<'_, S>,
+    b: Lanes<'_, S>,
+    k: usize,
+    out: &mut [T],
+) {
     let Some(last) = out.len().checked_sub(1) else { return };
     // A missing column repeats the last one.
-    let rows: [&[S]; FEW] = std::array::from_fn(|r| &b.data[r.min(last) * b.lane_stride..][..k]);
-    let mut sums = [T::default(); FEW];
+    let rows: [&[S]; N] = std::array::from_fn(|r| &b.data[r.min(last) * b.lane_stride..][..k]);
+    let mut sums = [T::default(); N];
     for step in 0..k {
         let x = a.data[step * a.step_stride].widen();
         for (sum, row) in sums.iter_mut().zip(rows) {
@@ -239,6 +328,14 @@ impl<const N: usize, const R: usize, T: Real, S: Source<T>> Kernel for Small<'_,
         let mut padded = [[T::default(); N]; SMALL];
         for (index, out) in out.chunks_exact_mut(rows * columns).enumerate() {
             let Factors { a, b } = factors(index);
+            if R == 1 && N <= 16 && b.step_stride == 1 && b.lane_stride != 1 {
+                // Turning the columns would take longer than their chains.
+                for (first, out) in (0..columns).step_by(4).zip(out.chunks_mut(4)) {
+                    let b = Lanes { data: &b.data[first * b.lane_stride..], ..b };
+                    few::<4, _, _>(a, b, k, out);
+                }
+                continue;
+            }
             for (step, padded) in padded[..k].iter_mut().enumerate() {
                 let values = &b.data[step * b.step_stride..];
                 match values.first_chunk::<N>() {

@@ -172,6 +172,9 @@ pub(crate) fn add_rows<T: Float>(
     destinations: &dyn Destinations,
     addends: &impl Addends<T>,
 ) -> Result<()> {
+    if width == 1 && out.len() <= STRETCH {
+        return fpenv::ieee(|| add_singles(out, fresh, destinations, addends));
+    }
     struct Add<'a, A, T>(&'a A, usize, bool, std::marker::PhantomData<fn() -> T>);
     impl<T: Float, A: Addends<T>> Visitor for Add<'_, A, T> {
         type Element = T;
@@ -204,6 +207,28 @@ pub(crate) fn add_rows<T: Float>(
         }
     }
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
+}
+
+/// Computes [`add_rows`] for rows of one element that fit a cache.
+fn add_singles<T: Float>(
+    out: &mut [T],
+    fresh: bool,
+    destinations: &dyn Destinations,
+    addends: &impl Addends<T>,
+) -> Result<()> {
+    let sources = 0..destinations.count();
+    destinations.check(sources.clone())?;
+    if fresh {
+        out.fill(T::ZERO);
+    }
+    Order::batches(destinations, sources, |start, rows| {
+        for (source, &row) in (start..).zip(rows) {
+            out[row] = out[row] + addends.form(source, addends.row(source, 0, 1)[0]);
+        }
+        Ok(())
+    })?;
+    out.iter_mut().for_each(|sum| *sum = sum.canonical());
+    Ok(())
 }
 
 /// The number of sources whose output rows are looked up together.

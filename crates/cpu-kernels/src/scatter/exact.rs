@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 16;
 /// The largest number of tables.
 const MAX_TABLES: usize = 32;
 /// The number of output rows for each source from which only rows with a source are summed.
-const SPARSE: usize = 8;
+const SPARSE: usize = 32;
 /// The width of a row from which its sources are gathered before they are added.
 const WIDE: usize = 8;
 /// The number of addends set aside before they are moved to long accumulators.
@@ -73,6 +73,13 @@ fn add(
         return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { op, addends, width, fresh };
+    if out.len() <= TABLE && !few && width > 0 {
+        // Nothing is written before all sources are seen.
+        let mut table = sum.start(out)?;
+        sum.add_to(&mut table, destinations, 0..n)?;
+        table.finish(out);
+        return Ok(());
+    }
     if !few {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
@@ -283,11 +290,21 @@ impl<A: Addends<f32>> Sum<'_, A> {
         sources: std::ops::Range<usize>,
     ) -> Result<Table> {
         let mut table = Table::zero(self.op, len)?;
-        Order::batches(destinations, sources, |start, rows| {
-            simd::dispatch(AddBatch { sum: self, table: &mut table, start, rows });
-            Ok(())
-        })?;
+        self.add_to(&mut table, destinations, sources)?;
         Ok(table)
+    }
+
+    /// Adds the sources of one piece to a table.
+    fn add_to(
+        &self,
+        table: &mut Table,
+        destinations: &dyn Destinations,
+        sources: std::ops::Range<usize>,
+    ) -> Result<()> {
+        Order::batches(destinations, sources, |start, rows| {
+            simd::dispatch(AddBatch { sum: self, table, start, rows });
+            Ok(())
+        })
     }
 }
 
