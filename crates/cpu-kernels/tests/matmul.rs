@@ -269,6 +269,11 @@ fn batches_match_single_products() {
         // Several per task: with ragged edges, and with the operands exchanged.
         (61, 7, 5, 9),
         (20, 50, 3, 33),
+        // A row or a column, of up to 32.
+        (33, 1, 4, 4),
+        (40, 1, 29, 11),
+        (40, 29, 1, 11),
+        (64, 6, 1, 16),
         // More rows than a task of a single product has; tasks that share packed columns.
         (17, 130, 20, 40),
         (5, 131, 300, 70),

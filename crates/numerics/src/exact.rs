@@ -26,7 +26,7 @@
 mod limbs;
 mod slice;
 
-pub use slice::{sum_f32, sum_f64, two_sum};
+pub use slice::{sum_f32, sum_f64, tested_sum, two_sum};
 
 use crate::nan::CANONICAL_F32;
 use limbs::{Flags, Limbs, Value};

@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, Sign};
 use proptest::prelude::*;
-use samebits_numerics::exact::{ExactSum, ExactSum64, sum_f32, sum_f64};
+use samebits_numerics::exact::{ExactSum, ExactSum64, sum_f32, sum_f64, tested_sum};
 use samebits_numerics::simd::{self, Kernel, Level};
 
 /// Returns the sum of `values` in units of 2^-1074, by a library that shares no code with ours.
@@ -428,5 +428,40 @@ proptest! {
         let sum: ExactSum64 = values.iter().copied().collect();
         prop_assert_eq!(sum.to_f64().to_bits(), oracle64(&values));
         prop_assert_eq!(sum_f64(&values).to_bits(), oracle64(&values));
+    }
+}
+
+#[test]
+fn a_tested_sum_knows_if_it_is_exact() {
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 20
+    };
+    let (mut exact, mut inexact) = (0, 0);
+    for i in 0..200_000 {
+        // Few bits or all, exponents that are near each other or at the lower end.
+        let mut number = |near: u64| {
+            let fraction = (draw() << 8 & ((1 << 52) - 1)) >> (draw() % 53) << (draw() % 40);
+            let fraction = fraction & ((1 << 52) - 1);
+            let exponent = if near < 60 { near + draw() % 60 } else { 1023 + draw() % 60 };
+            f64::from_bits(draw() << 63 | exponent << 52 | fraction)
+        };
+        let near = if i % 3 == 0 { i / 3 % 60 } else { 100 };
+        let (a, b) = (number(near), number(near));
+        for (a, b) in [(a, b), (b, a), (a, -a), (a, 0.0), (-0.0, a), (0.0, -0.0)] {
+            let (sum, lost) = tested_sum(a, b);
+            assert_eq!(sum.to_bits(), (a + b).to_bits());
+            let is_exact = big_sum(&[a, b]) == big_sum(&[sum]);
+            assert_eq!(lost << 1 == 0, is_exact, "{a:e} + {b:e}");
+            if is_exact { exact += 1 } else { inexact += 1 }
+        }
+    }
+    assert!(exact > 100_000 && inexact > 100_000, "{exact} exact sums, {inexact} others");
+    for x in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        for y in [0.0, -0.0, 1.5, f64::MAX, f64::INFINITY] {
+            assert_ne!(tested_sum(x, y).1 << 1, 0, "{x} + {y}");
+            assert_ne!(tested_sum(y, x).1 << 1, 0, "{y} + {x}");
+        }
     }
 }

@@ -328,7 +328,7 @@ impl<const N: usize, const R: usize, T: Real, S: Source<T>> Kernel for Small<'_,
         let mut padded = [[T::default(); N]; SMALL];
         for (index, out) in out.chunks_exact_mut(rows * columns).enumerate() {
             let Factors { a, b } = factors(index);
-            if R == 1 && N <= 16 && b.step_stride == 1 && b.lane_stride != 1 {
+            if R == 1 && !S::IS_NARROW && b.step_stride == 1 && b.lane_stride != 1 {
                 // Turning the columns would take longer than their chains.
                 for (first, out) in (0..columns).step_by(4).zip(out.chunks_mut(4)) {
                     let b = Lanes { data: &b.data[first * b.lane_stride..], ..b };

@@ -1,6 +1,6 @@
 //! Exact sums of f32 rows, rounded once: the algorithms behind the definition.
 //!
-//! The accumulator of an output is one f64. A two-sum checks each addition for exactness, and
+//! The accumulator of an output is one f64. Each addition is tested for exactness, and
 //! almost all additions of f32 numbers to an f64 are exact. If one is not, its error, which is
 //! itself a number, is set aside as a further addend of that output. At the end, the few outputs
 //! with addends set aside get their value from a long accumulator. So every schedule computes the
@@ -10,7 +10,7 @@ use super::ascending::{self, Entry, Order, Visitor};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
-use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::exact::{ExactSum, tested_sum, two_sum};
 use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Aligned, Kernel};
@@ -152,9 +152,9 @@ impl Sums<'_> {
     /// Adds `x` to one output.
     #[inline(always)]
     fn add(&mut self, at: usize, x: f64) {
-        let (sum, error) = two_sum(self.sums[at], x);
-        // Also true if `x` is not finite, because the error is NaN then.
-        if error != 0.0 {
+        let (sum, lost) = tested_sum(self.sums[at], x);
+        // Also true if `x` is not finite.
+        if lost << 1 != 0 {
             self.rest.add(&mut self.sums[at], at, x);
         } else {
             self.sums[at] = sum;
@@ -169,11 +169,11 @@ impl Sums<'_> {
         let mut new = [0.0; GROUP];
         let mut inexact = 0;
         for j in 0..GROUP {
-            let (sum, error) = two_sum(old[j], addends[j].into());
+            let (sum, lost) = tested_sum(old[j], addends[j].into());
             new[j] = sum;
-            inexact |= u64::from(error != 0.0);
+            inexact |= lost;
         }
-        if inexact == 0 {
+        if inexact << 1 == 0 {
             *old = new;
         } else {
             for j in 0..GROUP {

@@ -5,7 +5,7 @@ use super::ascending::{Entry, Visitor};
 use super::{Addends, Destinations};
 use crate::arch::prefetch;
 use crate::{Result, memory, parallel};
-use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::exact::{ExactSum, tested_sum};
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
@@ -183,14 +183,14 @@ impl<A: Addends<f32>> Segments<'_, A> {
         }
         for (j, x) in groups.into_remainder().iter_mut().enumerate() {
             let mut sum = f64::from(*x);
-            let mut lost = false;
+            let mut lost = 0;
             for source in sources(first + j) {
-                let (new, error) = two_sum(sum, self.addend(source, first + j).into());
+                let (new, bits) = tested_sum(sum, self.addend(source, first + j).into());
                 sum = new;
-                lost |= error != 0.0;
+                lost |= bits;
             }
-            // If `x` was not finite, the sum is not finite, although the errors may not show it.
-            *x = if lost || !sum.is_finite() {
+            // If `x` was not finite, the sum is not finite, although the bits may not show it.
+            *x = if lost << 1 != 0 || !sum.is_finite() {
                 self.sum_exactly(*x, first + j, sources(first + j))
             } else {
                 (sum + 0.0) as f32
@@ -214,16 +214,15 @@ impl<A: Addends<f32>> Segments<'_, A> {
                 .try_into()
                 .expect("the row has as many elements as were asked for");
             for j in 0..GROUP {
-                let (sum, error) = two_sum(sums[j], self.addends.form(source, row[j]).into());
+                let (sum, bits) = tested_sum(sums[j], self.addends.form(source, row[j]).into());
                 sums[j] = sum;
-                // Ignores the sign bit: an error of either zero is no error.
-                lost[j] |= error.to_bits() << 1;
+                lost[j] |= bits;
             }
         }
         // One test for all elements, because almost always all are exact.
         let mut doubt = false;
         for j in 0..GROUP {
-            doubt |= (lost[j] != 0) | !sums[j].is_finite();
+            doubt |= (lost[j] << 1 != 0) | !sums[j].is_finite();
         }
         let old = *group;
         for j in 0..GROUP {
@@ -231,7 +230,7 @@ impl<A: Addends<f32>> Segments<'_, A> {
         }
         if doubt {
             for j in 0..GROUP {
-                if lost[j] != 0 || !sums[j].is_finite() {
+                if lost[j] << 1 != 0 || !sums[j].is_finite() {
                     group[j] = self.sum_exactly(old[j], first + j, sources.clone());
                 }
             }

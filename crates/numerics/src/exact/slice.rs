@@ -30,6 +30,34 @@ pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - a_part) + (b - b_part))
 }
 
+/// Returns the sum of `a` and `b` rounded to nearest, and bits that tell if it is exact: apart from the
+/// sign bit, which means nothing, they are zeros exactly if `a + b == sum`.
+///
+/// Half as many additions as a [`two_sum`] tell no more. The difference of a sum and the larger of its two
+/// numbers is exact (Dekker, *A floating-point technique for extending the available precision*, 1971),
+/// so it is the other number only if nothing was lost.
+///
+/// If an operand is not finite, the bits are not zeros; if both are NaN, they mean nothing.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::exact::tested_sum;
+///
+/// let (sum, lost) = tested_sum(1e16, 2.0);
+/// assert_eq!((sum, lost << 1), (1e16 + 2.0, 0));
+/// let (sum, lost) = tested_sum(1.0, 1e16);
+/// assert_eq!(sum, 1e16);
+/// assert_ne!(lost << 1, 0);
+/// ```
+#[inline(always)]
+pub fn tested_sum(a: f64, b: f64) -> (f64, u64) {
+    let sum = a + b;
+    let without_a = (sum - a).to_bits() ^ b.to_bits();
+    let without_b = (sum - b).to_bits() ^ a.to_bits();
+    (sum, without_a | without_b)
+}
+
 /// Returns the exact sum of `values`, rounded once. The result is that of [`ExactSum`], but limited
 /// by memory speed if the values are of similar size.
 ///
