@@ -60,6 +60,18 @@ const SHAPES: [([usize; 3], usize); 20] = [
 ];
 
 #[test]
+fn outputs_without_sources_are_rounded_too() {
+    let mut out = vec![-0.0f32; 4000];
+    out[7] = f32::from_bits(0xffc1_2345);
+    out[8] = f32::from_bits(0x7fa0_0001);
+    let mut expected = vec![0.0f32; 4000];
+    expected[7..9].fill(canonical(f32::NAN));
+    // So few that only their outputs are summed.
+    index_add(&mut out, [1, 4000, 1], &[5, 7], &[-0.0, 1.0], 1.0).unwrap();
+    assert_eq!(bits(&out), bits(&expected));
+}
+
+#[test]
 fn index_add_is_the_exact_sum_everywhere() {
     for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
         let [outer, dim, inner] = shape;
