@@ -28,7 +28,7 @@ macro_rules! block_chains {
         ///
         /// # Panics
         ///
-        /// If `sums` does not have `count` vectors.
+        /// If `sums` has fewer than `count` vectors.
         pub(crate) fn $name(
             shared: &[$elem],
             factors: &[$elem],
@@ -49,15 +49,14 @@ macro_rules! block_chains {
             }
             #[cfg(target_arch = "x86_64")]
             if simd::level().min(simd::supported()) >= Level::Avx2 {
-                // SAFETY: the CPU has AVX2 and FMA. Both slices were checked for the steps of all
-                // blocks, of the outputs of each call also those that it starts from.
+                let sums = &mut sums[..count * $side];
+                // SAFETY: the CPU has AVX2 and FMA. The checks above found the steps of all blocks in
+                // `shared`, and those of all `count` outputs in `factors`, so those of a part too.
                 unsafe {
                     let (x, y) = (shared.as_ptr(), factors.as_ptr());
                     match outputs {
                         Outputs::Apart(stride) => {
-                            for (part, sums) in
-                                sums[..count * $side].chunks_mut(4 * $side).enumerate()
-                            {
+                            for (part, sums) in sums.chunks_mut(4 * $side).enumerate() {
                                 let y = y.add(part * 4 * stride);
                                 match sums.len() / $side {
                                     1 => avx2::$apart::<1>(x, y, stride, sums),
@@ -143,14 +142,14 @@ mod avx2 {
             ///
             /// # Panics
             ///
-            /// If `sums` has fewer than `N` vectors.
+            /// If `sums` does not have `N` vectors.
             #[target_feature(enable = "avx2,fma")]
             pub(super) unsafe fn $beside<const N: usize>(
                 x: *const $elem,
                 y: *const $elem,
                 sums: &mut [$elem],
             ) {
-                assert!(sums.len() >= N * $side);
+                assert_eq!(sums.len(), N * $side);
                 let mut chains = [$zero(); N];
                 for step in (0..STEPS).step_by($steps) {
                     // SAFETY: these are steps of the blocks that the caller guarantees.

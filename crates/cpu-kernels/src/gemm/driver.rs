@@ -270,7 +270,7 @@ impl<T: Real> Plan<T> {
             if self.transpose { (out.columns, out.rows) } else { (out.rows, out.columns) };
         let Scratch { a: packed_a, b: packed_b, tile: spare, .. } = scratch;
         let spare = spare.slice(&[self.tiles.max_rows(), width])?;
-        let a = Lanes { data: &a.data[row * a.lane_stride..], ..a };
+        let a = a.lanes_from(row);
         let a_direct = S::in_place(a.data).filter(|_| !tables.rows.is_empty());
         let mut block = steps.start;
         while block < steps.end {

@@ -15,6 +15,20 @@ pub(crate) struct Lanes<'a, T> {
     pub(crate) step_stride: usize,
 }
 
+impl<'a, T> Lanes<'a, T> {
+    /// Returns the lanes from number `lane` on.
+    #[inline(always)]
+    pub(crate) fn lanes_from(self, lane: usize) -> Lanes<'a, T> {
+        Lanes { data: &self.data[lane * self.lane_stride..], ..self }
+    }
+
+    /// Returns the lanes from a step on.
+    #[inline(always)]
+    pub(crate) fn steps_from(self, step: usize) -> Lanes<'a, T> {
+        Lanes { data: &self.data[step * self.step_stride..], ..self }
+    }
+}
+
 /// One product: lanes of `a` are output rows, lanes of `b` are output columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factors<'a, T> {

@@ -68,7 +68,7 @@ fn split<'a, T: Real, S: Source<T>>(
     for (index, out) in out.chunks_exact_mut(outputs).take(count).enumerate() {
         let at = |block: usize| {
             let Factors { a, b } = factors(index);
-            Factors { a: from_step(a, block * K_BLOCK), b: from_step(b, block * K_BLOCK) }
+            Factors { a: a.steps_from(block * K_BLOCK), b: b.steps_from(block * K_BLOCK) }
         };
         for first in (0..whole).step_by(strip) {
             let blocks = strip.min(whole - first);
@@ -101,11 +101,6 @@ fn add<T: Real>(out: &mut [T], block: &[T]) {
     out.iter_mut().zip(block).for_each(|(out, &sum)| *out = out.plus(sum));
 }
 
-/// Returns the lanes from a step on.
-fn from_step<S>(lanes: Lanes<'_, S>, step: usize) -> Lanes<'_, S> {
-    Lanes { data: &lanes.data[step * lanes.step_stride..], ..lanes }
-}
-
 /// Computes the results of up to [`LANES`] whole blocks of one product, `[block][row][column]`.
 struct Blocks<'a, T, S> {
     rows: usize,
@@ -122,7 +117,7 @@ impl<T: Real, S: Source<T>> Kernel for Blocks<'_, T, S> {
         let Blocks { rows, columns, a, b, out } = self;
         let outputs = rows * columns;
         let done = chains((rows, columns), Factors { a, b }, out);
-        let (a, b) = (from_step(a, done * K_BLOCK), from_step(b, done * K_BLOCK));
+        let (a, b) = (a.steps_from(done * K_BLOCK), b.steps_from(done * K_BLOCK));
         let out = &mut out[done * outputs..];
         if out.is_empty() {
             return;
@@ -130,7 +125,7 @@ impl<T: Real, S: Source<T>> Kernel for Blocks<'_, T, S> {
         if outputs > OUTPUTS {
             let (x, y) = if columns == 1 { (b, a) } else { (a, b) };
             for (block, out) in out.chunks_exact_mut(outputs).enumerate() {
-                let (a, b) = (from_step(x, block * K_BLOCK), from_step(y, block * K_BLOCK));
+                let (a, b) = (x.steps_from(block * K_BLOCK), y.steps_from(block * K_BLOCK));
                 Row { a, b, k: K_BLOCK, out }.run();
             }
             return;
@@ -146,8 +141,8 @@ impl<T: Real, S: Source<T>> Kernel for Blocks<'_, T, S> {
         let mut sums = [[T::default(); LANES]; OUTPUTS];
         for first in (0..K_BLOCK).step_by(steps) {
             let (of_a, of_b) = panel.split_at_mut(rows * steps);
-            let (a_lane, a_step) = pack(from_step(a, first), (rows, steps, blocks), of_a);
-            let (b_lane, b_step) = pack(from_step(b, first), (columns, steps, blocks), of_b);
+            let (a_lane, a_step) = pack(a.steps_from(first), (rows, steps, blocks), of_a);
+            let (b_lane, b_step) = pack(b.steps_from(first), (columns, steps, blocks), of_b);
             for (at, sums) in sums[..outputs].iter_mut().enumerate() {
                 let of_a = &of_a[at / columns * a_lane..];
                 let of_b = &of_b[at % columns * b_lane..];

@@ -1,6 +1,6 @@
 //! Products that no register tile fits: of a matrix and a vector, and of many small matrices.
 
-use super::pack::{Factors, Lanes};
+use super::pack::{Factors, Lanes, pack_all};
 use super::{K_BLOCK, Real, Source};
 use crate::parallel;
 use samebits_numerics::memory::{self, OutOfMemory, product};
@@ -33,7 +33,7 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
             let column = at % columns;
             let (now, later) = out.split_at_mut(out.len().min(columns - column));
             let Factors { a, b } = factors(at / columns);
-            let b = Lanes { data: &b.data[column * b.lane_stride..], ..b };
+            let b = b.lanes_from(column);
             at += now.len();
             simd::dispatch(Row { a, b, k, out: now });
             out = later;
@@ -134,19 +134,11 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
         // A single product, whose steps are turned once.
         let volume = product(&[k, columns]).ok_or(OutOfMemory { bytes: usize::MAX })?;
         let mut turned: Vec<T> = memory::zeroed(volume)?;
-        if b.step_stride == 1 {
-            S::pack_transposed(b.data, b.lane_stride, (columns, k), &mut turned, columns);
-        } else {
-            for (step, turned) in turned.chunks_exact_mut(columns).enumerate() {
-                for (lane, to) in turned.iter_mut().enumerate() {
-                    *to = b.data[lane * b.lane_stride + step * b.step_stride].widen();
-                }
-            }
-        }
+        pack_all(b, columns, 0..k, columns, &mut turned);
         let b = Lanes { data: &turned[..], lane_stride: 1, step_stride: columns };
         let a = factors(0).a;
         parallel::pieces_of(size, out, |start, out| {
-            let factors = &|row: usize| (from_lane(a, start / columns + row), b);
+            let factors = &|row: usize| (a.lanes_from(start / columns + row), b);
             simd::dispatch(Shallow { columns, k, factors, out });
         });
         return Ok(());
@@ -155,15 +147,11 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
         let factors = &|row: usize| {
             let row = start / columns + row;
             let Factors { a, b } = factors(row / rows);
-            (from_lane(a, row % rows), b)
+            (a.lanes_from(row % rows), b)
         };
         simd::dispatch(Shallow { columns, k, factors, out });
     });
     Ok(())
-}
-
-fn from_lane<S>(lanes: Lanes<'_, S>, lane: usize) -> Lanes<'_, S> {
-    Lanes { data: &lanes.data[lane * lanes.lane_stride..], ..lanes }
 }
 
 /// The numbers of the columns of a block of a [`Shallow`] product fit half of the first cache.
@@ -331,8 +319,7 @@ impl<const N: usize, const R: usize, T: Real, S: Source<T>> Kernel for Small<'_,
             if R == 1 && !S::IS_NARROW && b.step_stride == 1 && b.lane_stride != 1 {
                 // Turning the columns would take longer than their chains.
                 for (first, out) in (0..columns).step_by(4).zip(out.chunks_mut(4)) {
-                    let b = Lanes { data: &b.data[first * b.lane_stride..], ..b };
-                    few::<4, _, _>(a, b, k, out);
+                    few::<4, _, _>(a, b.lanes_from(first), k, out);
                 }
                 continue;
             }

@@ -73,15 +73,15 @@ fn add(
         return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { op, addends, width, fresh };
-    if out.len() <= TABLE && !few && width > 0 {
-        // Nothing is written before all sources are seen.
-        let mut table = sum.start(out)?;
-        sum.add_to(&mut table, destinations, 0..n)?;
-        table.finish(out);
-        return Ok(());
-    }
-    if !few {
+    if out.len() > TABLE || width == 0 {
         return ascending::visit_rows(out, width, destinations, &sum);
+    }
+    // Nothing is written before all sources are seen.
+    if !few {
+        let mut total = sum.start(out)?;
+        sum.add_to(&mut total, destinations, 0..n)?;
+        total.finish(out);
+        return Ok(());
     }
     let length = n.div_ceil(pieces);
     let tables = parallel::items(0..pieces).try_collect(op, |piece| {

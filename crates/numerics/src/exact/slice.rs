@@ -33,8 +33,8 @@ pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
 /// Returns the sum of `a` and `b` rounded to nearest, and bits that tell if it is exact: apart from the
 /// sign bit, which means nothing, they are zeros exactly if `a + b == sum`.
 ///
-/// Half as many additions as a [`two_sum`] tell no more. The difference of a sum and the larger of its two
-/// numbers is exact (Dekker, *A floating-point technique for extending the available precision*, 1971),
+/// It takes half the additions of [`two_sum`], which also tells what was lost. The difference of a sum and
+/// the larger of its two numbers is exact (Dekker, *A floating-point technique for extending the available precision*, 1971),
 /// so it is the other number only if nothing was lost.
 ///
 /// If an operand is not finite, the bits are not zeros; if both are NaN, they mean nothing.
