@@ -6,10 +6,14 @@
 //! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact; this keeps `expm1`, `tanh`
 //! and related functions accurate near zero.
 
-use crate::simd::Aligned;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
+
+use crate::simd::{self, Aligned, Level};
 
 use super::blocks::in_blocks;
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
+use super::unary::{Exp, Map};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The leading 40 bits of ln 2.
@@ -37,6 +41,17 @@ pub fn exp(x: f32) -> f32 {
     nan_if(x.is_nan(), exp_wide(x as f64) as f32)
 }
 
+/// Computes [`exp`] of each element with the instructions of `level`, or of the best level of this
+/// machine if that is lower.
+#[inline(always)]
+pub(super) fn exp_at(level: Level, input: &[f32], output: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if level.min(simd::supported()) == Level::Avx2 {
+        return crate::fpenv::ieee(|| pairs::exp_each(input, output));
+    }
+    simd::dispatch_at(level, Map(Exp, input, output));
+}
+
 /// Computes [`exp`] of each element. Each step runs over a block of elements, so that their chains
 /// of operations overlap.
 #[inline(always)]
@@ -47,15 +62,15 @@ pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
 const EXP_BLOCK: usize = 32;
 
 #[inline(always)]
-fn exp_block(x: &[f32; EXP_BLOCK], y: &mut [f32; EXP_BLOCK]) {
-    let [mut powers, mut rests] = [[0.0; EXP_BLOCK]; 2];
-    for i in 0..EXP_BLOCK {
+fn exp_block<const N: usize>(x: &[f32; N], y: &mut [f32; N]) {
+    let [mut powers, mut rests] = [[0.0; N]; 2];
+    for i in 0..N {
         (powers[i], rests[i]) = reduce(exp_bounds(x[i] as f64));
     }
-    for i in 0..EXP_BLOCK {
+    for i in 0..N {
         rests[i] = exp_reduced(rests[i]);
     }
-    for i in 0..EXP_BLOCK {
+    for i in 0..N {
         y[i] = nan_if(x[i].is_nan(), scale(rests[i], powers[i]) as f32);
     }
 }

@@ -66,11 +66,18 @@ pub trait UnaryF32: Copy + Send + Sync {
             "math::{}: input and output must be equally long",
             Self::NAME
         );
+        self.map_equally_long(level, input, output);
+    }
+
+    /// Computes [`map_at`](UnaryF32::map_at) of slices of equal lengths.
+    #[doc(hidden)]
+    #[inline]
+    fn map_equally_long(self, level: Level, input: &[f32], output: &mut [f32]) {
         simd::dispatch_at(level, Map(self, input, output));
     }
 }
 
-struct Map<'a, F>(F, &'a [f32], &'a mut [f32]);
+pub(super) struct Map<'a, F>(pub F, pub &'a [f32], pub &'a mut [f32]);
 
 impl<F: UnaryF32> simd::Kernel for Map<'_, F> {
     type Output = ();
@@ -105,7 +112,7 @@ fn each_angle(
 }
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)? $(, each $each:path)?;)*) => {
+    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)? $(, each $each:path)? $(, at $at:path)?;)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +134,12 @@ macro_rules! functions {
                     #[inline(always)]
                     fn each(self, input: &[f32], output: &mut [f32]) {
                         $each(input, output);
+                    }
+                )?
+                $(
+                    #[inline]
+                    fn map_equally_long(self, level: Level, input: &[f32], output: &mut [f32]) {
+                        $at(level, input, output);
                     }
                 )?
             }
@@ -156,7 +169,7 @@ macro_rules! functions {
 
 functions! {
     /// [`exp`](super::exp()).
-    Exp = exp, each exp::exp_each;
+    Exp = exp, each exp::exp_each, at exp::exp_at;
     /// [`exp2`](super::exp2()).
     Exp2 = exp2;
     /// [`expm1`](super::expm1()).

@@ -99,6 +99,52 @@ fn check_alone(function: &Function, level: Level, inputs: &[f32]) {
     }
 }
 
+/// A slice of exponentials is first computed with a smaller precision, and again where its error could
+/// matter.
+#[test]
+fn the_error_bound_of_exponentials_on_slices_holds() {
+    let inputs: Vec<f32> = (0..1 << 23).map(|i| (i as f32 + 0.5) * -2.4e-6).collect();
+    let want: Vec<u32> = inputs.iter().map(|&x| math::exp(x).to_bits()).collect();
+    for level in Level::ALL {
+        let mut y = vec![0.0; inputs.len()];
+        math::Exp.map_at(level, &inputs, &mut y);
+        assert!(y.iter().map(|y| y.to_bits()).eq(want.iter().copied()), "{level:?}");
+    }
+}
+
+/// A special value may have its vector computed in another way.
+#[test]
+fn special_values_leave_their_neighbours_as_they_are() {
+    let ordinary: Vec<f32> = (0..40).map(|i| i as f32 * 0.0493 - 0.97).collect();
+    let special = [
+        f32::NEG_INFINITY,
+        -104.1,
+        -103.9,
+        -88.0,
+        -87.1,
+        -0.0,
+        1e-42,
+        87.1,
+        88.8,
+        f32::MAX,
+        f32::INFINITY,
+        f32::NAN,
+    ];
+    for function in functions() {
+        for level in Level::ALL {
+            for place in 0..ordinary.len() {
+                for (i, &special) in special.iter().enumerate() {
+                    let mut inputs = ordinary.clone();
+                    inputs[place] = special;
+                    // Also two of them.
+                    inputs[(place + 1 + i) % ordinary.len()] = f32::NEG_INFINITY;
+                    assert_eq!(function.check(level, &inputs), [], "{} {level:?}", function.name);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn hard_cases_name_functions() {
     for (name, inputs) in hard::HARD {
