@@ -23,7 +23,7 @@ const BLOCK: usize = 1024;
 const LANES: usize = 32;
 
 /// A floating-point type with the order of this module.
-pub trait Ordered: Canonical + PartialOrd + Default {
+pub trait Ordered: Canonical + PartialOrd + Default + core::ops::Add<Output = Self> {
     /// An unsigned integer as wide as the type.
     type Key: Copy + Ord + Default + core::fmt::Debug;
     /// Negative infinity.
@@ -231,11 +231,12 @@ fn arg_extremum<T: Ordered>(
 #[inline(always)]
 fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T) -> (T, bool) {
     let mut lanes = [worst; LANES];
-    let mut nans = [false; LANES];
+    // A comparison drops a NaN, a sum keeps it.
+    let mut sums = [T::default(); LANES];
     let mut take = |group: &[T; LANES]| {
         for l in 0..LANES {
             lanes[l] = better(lanes[l], group[l]);
-            nans[l] |= group[l].is_nan();
+            sums[l] = sums[l] + group[l];
         }
     };
     let (groups, rest) = block.as_chunks();
@@ -254,7 +255,9 @@ fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T)
             lanes[l] = better(lanes[l], lanes[l + w]);
         }
     }
-    (lanes[0], nans.iter().fold(false, |any, &nan| any | nan))
+    // The sum of infinities of both signs is NaN, too.
+    let suspect = sums.iter().fold(false, |any, sum| any | sum.is_nan());
+    (lanes[0], suspect && block.iter().any(|x| x.is_nan()))
 }
 
 /// Returns the position of the first element for which `is` holds; there must be one.
