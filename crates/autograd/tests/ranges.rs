@@ -308,6 +308,11 @@ fn scales_change_no_bit_of_ordinary_numbers() {
             assert_eq!(graded(leaf(), |[x]| f::rms_norm(x, &[33], None, Some(1e-5))), rms);
             let std = graded(leaf(), |[x]| f::sqrt(&f::var(x, 1, 1.0, false)?));
             assert_eq!(graded(leaf(), |[x]| f::std(x, 1, 1.0, false)), std);
+            // One row for which a power is a factor: then it is for all.
+            let one_tiny = |x: &Tensor| f::cat(&[x, &Tensor::full(&[1, 33], size, dtype)?], 0);
+            let (values, [gradient]) = graded(leaf(), |[x]| f::std(&one_tiny(x)?, 1, 1.0, false));
+            assert_eq!((&values[..40], values[40]), (&std.0[..], 0.0));
+            assert_eq!(gradient, std.1[0]);
             let ones = Tensor::ones(&[40], dtype).unwrap();
             let losses = |cos: Tensor| f::affine(&cos, -1.0, 1.0);
             let cosine = graded([x.detach(), x.detach().flip(0).unwrap()], |[a, b]| {

@@ -2,7 +2,7 @@
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Unary, UnaryKind};
-use samebits_tensor_core::{DType, Error, Result};
+use samebits_tensor_core::{DType, Device, Error, Result};
 
 use super::arrange::diagonal;
 use super::broadcast::{sum, with_keepdim};
@@ -43,8 +43,15 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
     if let Some(x) = lifted_over(x, dims)? {
         return std(&x, dims, correction, false);
     }
-    let (x, scale) = scaled(x, dims, 0.0)?;
-    let variance = var(&x, dims, correction, true)?;
+    let plain =
+        if x.device() == Device::Cpu { Some(var(x, dims, correction, true)?) } else { None };
+    let (variance, scale) = match plain {
+        Some(variance) if is_moderate(&variance)? => (variance, None),
+        _ => {
+            let (x, scale) = scaled(x, dims, 0.0)?;
+            (var(&x, dims, correction, true)?, Some(scale))
+        }
+    };
     let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
     let saved = variance.clone();
     let value = Tensor::computed(run(&op)?, &[&variance], move |grad| {
@@ -53,8 +60,26 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
         let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
         Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
     });
-    let value = mul(&value, &scale)?;
+    let value = match scale {
+        Some(scale) => mul(&value, &scale)?,
+        None => value,
+    };
     with_keepdim(value, dims, keepdim)
+}
+
+/// Tells if all variances, which are on the CPU, are so far from the ends of their type's range that a
+/// power of two as a factor of their elements would change no bit.
+fn is_moderate(variance: &Tensor) -> Result<bool> {
+    fn all<T: Copy + Into<f64>>(variances: &[T], reach: i32) -> bool {
+        let range = 2f64.powi(-reach)..=2f64.powi(reach);
+        variances.iter().all(|&variance| range.contains(&variance.into()))
+    }
+    let value = variance.value().contiguous()?;
+    match variance.dtype() {
+        DType::F32 => Ok(all(value.as_slice::<f32>()?, 80)),
+        DType::F64 => Ok(all(value.as_slice::<f64>()?, 700)),
+        _ => Ok(false),
+    }
 }
 
 /// Counts the elements over `dims` that are neither 0 nor false, as i64.
