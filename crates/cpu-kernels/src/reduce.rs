@@ -28,7 +28,7 @@ pub(crate) use integers::integer;
 pub use integers::integer_rows;
 pub use kernels::Extreme;
 use kernels::{
-    ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Power, Products, Sums,
+    Added, ColumnBlock, Columns, Extremes, Lane, Logarithms, Most, Places, Power, Products, Sums,
 };
 pub(crate) use kernels::{maxima_of_rows, sums_of_rows};
 pub(crate) use rows::{Rows, Walk};
@@ -435,6 +435,10 @@ fn few_and_long(n: usize, rows: usize) -> bool {
     rows < 16 && n > CHUNK
 }
 
+/// The length of a run from which it is reduced in place: a shorter one is sooner gathered with its
+/// neighbours.
+const LONG_RUN: usize = 512;
+
 /// Computes `out[i] = Σ term(i)(x)` in f64 over the elements of each row of a piece. `SAME`
 /// promises that `term` is one function for all rows.
 fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
@@ -465,6 +469,25 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
                 *out = combine(&partials);
             }
         }
+        // Runs that end with whole groups of lanes, in place.
+        Rows::Walked { walk, first }
+            if walk.map.is_none() && walk.run() >= LONG_RUN && walk.run() % LANES == 0 =>
+        {
+            for (row, out) in out.iter_mut().enumerate() {
+                let mut partials = memory::zeroed(op, x.width().div_ceil(BLOCK))?;
+                chunks_mut(&mut partials, 4).enumerate().for_each(|(i, partials)| {
+                    let term = term(row);
+                    for (block, partial) in (4 * i..).zip(partials) {
+                        let mut sum = Accumulator::new();
+                        walk.stretch(first + row, block * BLOCK, BLOCK, |x| {
+                            simd::dispatch(Added { x, term: &term, sum: &mut sum });
+                        });
+                        *partial = sum.finish();
+                    }
+                });
+                *out = combine(&partials);
+            }
+        }
         Rows::Walked { walk, first } if out.len() == 1 && x.width() > CHUNK => {
             let mut partials = memory::zeroed(op, x.width().div_ceil(BLOCK))?;
             chunks_mut(&mut partials, 4).enumerate().try_for_each_with(
@@ -485,9 +508,7 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
             let mut buffer = memory::with_capacity(op, n * together.min(out.len()))?;
             for (row, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
                 buffer.clear();
-                for row in row..row + out.len() {
-                    walk.append(first + row, 0, n, &mut buffer);
-                }
+                walk.append_rows(first + row, out.len(), &mut buffer);
                 simd::dispatch(Sums { x: &buffer, n, first: row, term, out });
             }
         }
@@ -553,10 +574,20 @@ fn extremes_of<T: Float>(
                 *out = extreme_of(which, &extremes_of_pieces(op, which, row)?);
             }
         }
+        // Several rows at a time.
+        Rows::Walked { walk, first } if (1..=BLOCK / 2).contains(&x.width()) => {
+            let (n, together) = (x.width(), BLOCK / x.width());
+            let mut buffer = memory::with_capacity(op, n * together.min(out.len()))?;
+            for (row, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
+                buffer.clear();
+                walk.append_rows(first + row, out.len(), &mut buffer);
+                simd::dispatch(Extremes { which, x: &buffer, n, out });
+            }
+        }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
             // Shorter runs are sooner gathered.
-            let in_place = walk.map.is_none() && walk.run() >= LANES;
+            let in_place = walk.map.is_none() && walk.run() >= LONG_RUN;
             let pieces = x.width().div_ceil(if in_place { walk.run() } else { BLOCK });
             let mut extremes = memory::with_capacity(op, pieces)?;
             for (i, out) in out.iter_mut().enumerate() {

@@ -244,6 +244,9 @@ const TOGETHER: usize = 1024;
 /// The largest number of runs that are computed together.
 const MOST_RUNS: usize = TOGETHER / SHORT;
 
+/// The number of elements that repeat one at a time.
+const FILLED: usize = 16;
+
 /// Reads runs of an operand.
 #[derive(Clone)]
 struct Reader<'a, T> {
@@ -268,12 +271,18 @@ impl<T: Element> Reader<'_, T> {
             return Ok(Operand::Splat(data[first]));
         }
         if self.copies.is_empty() {
-            self.copies = memory::filled(self.op, TOGETHER, data[first])?;
+            self.copies = memory::filled(self.op, TOGETHER + FILLED, data[first])?;
         }
-        for (copy, &start) in self.copies.chunks_exact_mut(length).zip(starts) {
+        for (at, &start) in (0..).step_by(length).zip(starts) {
+            let copy = &mut self.copies[at..];
             match self.is_dense {
-                true => copy.copy_from_slice(&data[start..start + length]),
-                false => copy.fill(data[start]),
+                true => copy[..length].copy_from_slice(&data[start..start + length]),
+                // Whole groups, over the beginning of the next run.
+                false => copy[..length.next_multiple_of(FILLED)]
+                    .as_chunks_mut::<FILLED>()
+                    .0
+                    .iter_mut()
+                    .for_each(|group| *group = [data[start]; FILLED]),
             }
         }
         Ok(Operand::Each(&self.copies[..starts.len() * length]))

@@ -2,7 +2,7 @@
 
 use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{self, LANES};
+use samebits_numerics::reduce::{self, Accumulator, LANES};
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::float::Float;
@@ -21,6 +21,22 @@ impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for Sums<'_, T, F> {
     #[inline(always)]
     fn run(self) {
         reduce::rows(self.x, self.n, |row| (self.term)(self.first + row), self.out);
+    }
+}
+
+/// Arguments of a kernel: adds the terms of elements to a sum.
+pub(super) struct Added<'a, T, F> {
+    pub(super) x: &'a [T],
+    pub(super) term: &'a F,
+    pub(super) sum: &'a mut Accumulator,
+}
+
+impl<T: Float, F: Fn(T) -> f64> Kernel for Added<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let term = self.term;
+        self.sum.push_slice(self.x, |x| term(x));
     }
 }
 

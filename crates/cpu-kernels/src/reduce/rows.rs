@@ -81,9 +81,48 @@ impl<T: Copy> Walk<'_, T> {
     }
 
     /// Calls `f` with one run of a row after the other.
-    pub(super) fn runs(&self, row: usize, mut f: impl FnMut(&[T])) {
-        for first in (0..self.row.numel()).step_by(self.run().max(1)) {
-            f(self.rest_of_run(row, first));
+    pub(super) fn runs(&self, row: usize, f: impl FnMut(&[T])) {
+        self.stretch(row, 0, self.row.numel(), f);
+    }
+
+    /// Calls `f` with what at most `count` elements of a row, from element `first` on, have of each run.
+    pub(super) fn stretch(
+        &self,
+        row: usize,
+        mut first: usize,
+        count: usize,
+        mut f: impl FnMut(&[T]),
+    ) {
+        let (start, run) = (nth(self.starts, row), self.run());
+        let end = self.row.numel().min(first + count);
+        while first < end {
+            let length = (run - first % run).min(end - first);
+            f(&self.data[start + nth(self.row, first)..][..length]);
+            first += length;
+        }
+    }
+
+    /// Appends `count` whole rows from row `first` on to the buffer.
+    pub(super) fn append_rows(&self, first: usize, count: usize, buffer: &mut Vec<T>) {
+        let old = buffer.len();
+        let starts = self.starts.positions_from(first).take(count);
+        let (run, row) = (self.run(), self.row.shape());
+        match (row, self.row.strides()) {
+            (&[_], &[1]) => starts.for_each(|start| {
+                buffer.extend_from_slice(&self.data[start..][..run]);
+            }),
+            (&[runs, _], &[stride, 1]) => starts.for_each(|start| {
+                for number in 0..runs {
+                    buffer.extend_from_slice(&self.data[start + number * stride..][..run]);
+                }
+            }),
+            _ => {
+                let n = self.row.numel();
+                return (first..first + count).for_each(|row| self.append(row, 0, n, buffer));
+            }
+        }
+        if let Some(map) = self.map {
+            buffer[old..].iter_mut().for_each(|x| *x = map(*x));
         }
     }
 
@@ -116,7 +155,7 @@ impl<T: Copy> Walk<'_, T> {
     }
 
     /// Appends at most `count` elements of a row to the buffer, from element `first` on.
-    pub(crate) fn append(&self, row: usize, first: usize, count: usize, buffer: &mut Vec<T>) {
+    fn append(&self, row: usize, first: usize, count: usize, buffer: &mut Vec<T>) {
         let count = count.min(self.row.numel() - first);
         let start = nth(self.starts, row);
         let (old, end) = (buffer.len(), buffer.len() + count);

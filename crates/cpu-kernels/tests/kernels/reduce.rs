@@ -153,7 +153,19 @@ fn long_rows_in_runs_keep_their_order() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0) * (1u64 << (state >> 60)) as f64
     };
-    for shape in [[3, 2, 700], [9, 2, 40], [30, 3, 301], [3, 2, 9000], [2, 2, 4096], [3, 1, 5000]] {
+    let shapes = [
+        [3, 2, 700],
+        [9, 2, 40],
+        [30, 3, 301],
+        [3, 2, 9000],
+        [2, 2, 4096],
+        [3, 1, 5000],
+        [9, 3, 544],
+        [40, 2, 512],
+        [3, 70, 71],
+        [5, 40, 170],
+    ];
+    for shape in shapes {
         let [a, b, c] = shape;
         let all: Vec<f64> = (0..a * b * (c + 1)).map(|_| next()).collect();
         let x = Tensor::from_slice(&all, &[a, b, c + 1]).unwrap().narrow(2, 1, c).unwrap();

@@ -9,14 +9,17 @@ const SHORT: usize = 64;
 /// The number of rows side by side: a vector of f32 at the widest level.
 const ROWS: usize = 16;
 
-/// Writes `$long` of each row and returns if rows are long.
+/// Fewer rows are searched one by one: side by side, they take as long as [`ROWS`] rows.
+const FEW: usize = 4;
+
+/// Writes `$long` of each row and returns if rows are long or few.
 ///
 /// A macro: what is not inlined into a kernel has no vectors, and a long closure is not inlined.
 macro_rules! each_long {
     ($values:ident, $n:ident, $out:ident, $long:ident) => {
         assert!($n > 0, "rows: no elements to choose from");
         assert_eq!($values.len(), $out.len() * $n, "rows: wrong number of elements");
-        if $n >= SHORT {
+        if $n >= SHORT || $out.len() < FEW {
             for (row, out) in $values.chunks_exact($n).zip($out) {
                 *out = $long(row).expect("a row has elements");
             }

@@ -1,6 +1,6 @@
 //! The tree of the parent module along many rows.
 
-use super::tree::{Join, Product, Sum, block_of, halve, sum_of};
+use super::tree::{Join, Product, Sum, halve, start_of, sum_of};
 use super::{BLOCK, LANES};
 use crate::simd::Aligned;
 
@@ -46,6 +46,12 @@ pub fn rows<T: Copy, F: Fn(T) -> f64>(
     if n <= LANES {
         return short_rows(values, n, &term, Sum, out);
     }
+    if n <= BLOCK {
+        for (r, out) in out.iter_mut().enumerate() {
+            *out = start_of(&values[r * n..], n, &term(r), Sum);
+        }
+        return;
+    }
     for (r, (row, out)) in values.chunks_exact(n).zip(out).enumerate() {
         *out = sum_of(row, term(r));
     }
@@ -79,8 +85,8 @@ pub fn product_rows<T: Copy + Into<f64>>(values: &[T], n: usize, out: &mut [f64]
     if n <= LANES {
         return short_rows(values, n, &|_| |x: T| x.into(), Product, out);
     }
-    for (row, out) in values.chunks_exact(n).zip(out) {
-        *out = block_of(row, &|x: T| x.into(), Product);
+    for (r, out) in out.iter_mut().enumerate() {
+        *out = start_of(&values[r * n..], n, &|x: T| x.into(), Product);
     }
 }
 

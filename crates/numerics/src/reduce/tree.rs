@@ -346,16 +346,38 @@ impl Join for Product {
 /// loop would then not vectorise.
 #[inline(always)]
 pub(super) fn block_of<T: Copy, F: Fn(T) -> f64, J: Join>(block: &[T], term: &F, join: J) -> f64 {
-    assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
+    start_of(block, block.len(), term, join)
+}
+
+/// Computes [`block_of`] the first `n` elements of a slice. Those that follow may be read.
+#[inline(always)]
+pub(super) fn start_of<T: Copy, F: Fn(T) -> f64, J: Join>(
+    values: &[T],
+    n: usize,
+    term: &F,
+    join: J,
+) -> f64 {
+    assert!(n <= BLOCK, "block_partial: {n} terms, at most {BLOCK}");
     let mut lanes = [J::IDENTITY; LANES];
-    let mut groups = block.chunks_exact(LANES);
+    let mut groups = values[..n].chunks_exact(LANES);
     for group in &mut groups {
         for l in 0..LANES {
             lanes[l] = join.join(lanes[l], term(group[l]));
         }
     }
-    for (l, &x) in groups.remainder().iter().enumerate() {
-        lanes[l] = join.join(lanes[l], term(x));
+    let rest = groups.remainder();
+    if let Some(&first) = rest.first() {
+        // Whole vectors: single lanes would pass through memory before they are halved. The identity
+        // changes no lane, since none is −0.
+        let mut copy = [first; LANES];
+        let last = values[n - rest.len()..].first_chunk().unwrap_or_else(|| {
+            copy[..rest.len()].copy_from_slice(rest);
+            &copy
+        });
+        for l in 0..LANES {
+            let term = term(last[l]);
+            lanes[l] = join.join(lanes[l], if l < rest.len() { term } else { J::IDENTITY });
+        }
     }
     halve_apart(lanes, join)
 }
