@@ -601,10 +601,7 @@ fn extremes_of<T: Float>(
                 *out = extreme_of(which, &extremes);
             }
         }
-        Rows::Slabs(part) => {
-            let mut places = memory::zeroed(op, out.len())?;
-            part.extremes(op, which, out, &mut places)?;
-        }
+        Rows::Slabs(part) => part.extreme_values(op, which, out)?,
     }
     Ok(())
 }

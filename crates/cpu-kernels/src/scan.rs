@@ -38,6 +38,7 @@ use crate::{Float, memory, short};
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Aligned, Kernel};
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 const RUN: usize = 32;
@@ -281,22 +282,19 @@ impl Operation for LogSum {
     }
     #[inline(always)]
     fn apply((m, s): (f64, f64), (n, t): (f64, f64)) -> (f64, f64) {
-        if m == f64::NEG_INFINITY {
-            (n, t)
-        } else if n == f64::NEG_INFINITY {
-            (m, s)
-        } else if m > n {
-            (m, s + t * exp(n - m))
-        } else if m == n {
-            (m, s + t)
-        } else {
-            // This branch is also taken if one is NaN; then both become NaN.
-            (n, s * exp(m - n) + t)
-        }
+        // Without branches, so that several pairs fill a vector. Adding `0 · t`, or multiplying with
+        // exp(0) = 1, changes no bit; if m or n is NaN, both become NaN.
+        let is_before = m > n;
+        let distance = select_unpredictable(is_before, n - m, m - n);
+        let share = exp(select_unpredictable(m == n, 0.0, distance));
+        (
+            select_unpredictable(is_before, m, n),
+            select_unpredictable(is_before, s + t * share, s * share + t),
+        )
     }
     #[inline(always)]
     fn result((m, s): (f64, f64)) -> f64 {
-        if m.is_infinite() && !s.is_nan() { m } else { m + log(s) }
+        select_unpredictable(m.is_infinite() & !s.is_nan(), m, m + log(s))
     }
 }
 

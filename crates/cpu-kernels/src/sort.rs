@@ -15,7 +15,7 @@ mod lines;
 
 use crate::error::{Error, Result, expect_size};
 use crate::{Float, memory, parallel};
-use lines::{Pair, Wanted, arrange, is_narrow, select};
+use lines::{Pair, Wanted, arrange, select, sort_pairs};
 use samebits_numerics::extrema::Ordered;
 use samebits_numerics::fpenv;
 
@@ -238,32 +238,36 @@ pub struct Unique<T> {
 ///
 /// `torch.unique`.
 pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
-    if let Some(unique) = counted(input)? {
-        return Ok(unique);
+    const OP: &str = "unique";
+    let (least, most) = fpenv::ieee(|| {
+        let keys = input.iter().map(|x| x.key());
+        keys.fold((u64::MAX, 0), |(least, most), key| (u64::min(least, key), u64::max(most, key)))
+    });
+    let range = most.wrapping_sub(least);
+    if T::of_key(least).is_some() && range / SPARSE < input.len() as u64 {
+        return counted(input, least, most);
     }
-    let all = Wanted::First { count: input.len(), descending: false };
-    fpenv::ieee(|| match is_narrow::<T>(input.len()) {
-        true => {
-            let mut pairs: Vec<u64> = Vec::new();
-            arrange("unique", input, all, &mut pairs)?;
-            group("unique", input, pairs.into_iter().map(Pair::index))
-        }
-        false => {
+    fpenv::ieee(|| {
+        if range > u64::from(u32::MAX) || input.len() > 1 << 32 {
             let mut pairs: Vec<u128> = Vec::new();
-            arrange("unique", input, all, &mut pairs)?;
-            group("unique", input, pairs.into_iter().map(Pair::index))
+            let all = Wanted::First { count: input.len(), descending: false };
+            arrange(OP, input, all, &mut pairs)?;
+            return group(OP, input, pairs.into_iter().map(|pair| (pair.key(), pair.index())));
         }
+        // Differences of keys fit half of a pair of half the size.
+        let pairs = input.iter().enumerate().map(|(i, x)| Pair::new(x.key() - least, i));
+        let mut pairs: Vec<u64> = memory::collected(OP, pairs)?;
+        sort_pairs(&mut pairs);
+        group(OP, input, pairs.into_iter().map(|pair| (pair.key(), pair.index())))
     })
 }
 
-/// Computes [`unique`] by counting each key, if the keys are close together and each has one value.
-fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
+/// How many times as many places as elements a table of counts has at most.
+const SPARSE: u64 = 8;
+
+/// Computes [`unique`] by counting each key from `least` to `most`, if each has one value.
+fn counted<T: Sortable>(input: &[T], least: u64, most: u64) -> Result<Unique<T>> {
     const OP: &str = "unique";
-    let least_and_most = |(least, most): (u64, u64), key: u64| (least.min(key), most.max(key));
-    let (least, most) = input.iter().map(|x| x.key()).fold((u64::MAX, 0), least_and_most);
-    if T::of_key(least).is_none() || most.wrapping_sub(least) >= input.len() as u64 {
-        return Ok(None);
-    }
     let mut table: Vec<i64> = memory::zeroed(OP, (most - least) as usize + 1)?;
     input.iter().for_each(|x| table[(x.key() - least) as usize] += 1);
     let distinct = table.iter().filter(|&&count| count > 0).count();
@@ -281,7 +285,7 @@ fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
             *place = table[(x.key() - least) as usize];
         }
     });
-    Ok(Some(Unique { values, inverse, counts }))
+    Ok(Unique { values, inverse, counts })
 }
 
 /// Returns the elements of `input` that differ from the one before.
@@ -307,7 +311,8 @@ fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
 ///
 /// `torch.unique_consecutive`.
 pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
-    fpenv::ieee(|| group("unique_consecutive", input, 0..input.len()))
+    let order = input.iter().enumerate().map(|(i, x)| (x.key(), i));
+    fpenv::ieee(|| group("unique_consecutive", input, order))
 }
 
 /// The distinct rows of a matrix.
@@ -398,21 +403,26 @@ fn group_rows<'a, T: Sortable + 'a>(
     Ok(unique)
 }
 
+/// Groups the elements of `input` in an order, given by the key and the position of each. Elements are
+/// compared by their keys, which lie in this order, while the elements may lie anywhere.
 fn group<T: Sortable>(
     op: &'static str,
     input: &[T],
-    order: impl Iterator<Item = usize>,
+    order: impl Iterator<Item = (u64, usize)>,
 ) -> Result<Unique<T>> {
     let inverse = memory::zeroed(op, input.len())?;
     let mut unique: Unique<T> = Unique { values: Vec::new(), inverse, counts: Vec::new() };
-    for i in order {
+    let mut last_key = 0;
+    for (key, i) in order {
         match (unique.values.last(), unique.counts.last_mut()) {
-            (Some(last), Some(count)) if last.same(input[i]) => *count += 1,
+            // Only a NaN is not the same as itself.
+            (Some(last), Some(count)) if key == last_key && last.same(*last) => *count += 1,
             _ => {
                 memory::reserve(op, &mut unique.values, 1)?;
                 memory::reserve(op, &mut unique.counts, 1)?;
                 unique.values.push(input[i]);
                 unique.counts.push(1);
+                last_key = key;
             }
         }
         unique.inverse[i] = unique.values.len() as i64 - 1;

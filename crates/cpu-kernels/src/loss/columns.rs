@@ -1,5 +1,6 @@
 //! Softmax along a dimension that others follow: its columns side by side, where they lie.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use samebits_numerics::extrema::replaces_max;
@@ -338,7 +339,7 @@ fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
         best.copy_from_slice(row(0));
         for r in 1..rows {
             for (best, &x) in best.iter_mut().zip(row(r)) {
-                *best = if replaces_max(*best, x) { x } else { *best };
+                *best = select_unpredictable(replaces_max(*best, x), x, *best);
             }
         }
         return;
@@ -351,13 +352,13 @@ fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
     side_by_side.copy_from_slice(groups.next().unwrap_or_default());
     for group in groups {
         for (best, &x) in side_by_side.iter_mut().zip(group) {
-            *best = if replaces_max(*best, x) { x } else { *best };
+            *best = select_unpredictable(replaces_max(*best, x), x, *best);
         }
     }
     best.copy_from_slice(&side_by_side[..width]);
     for later in side_by_side[width..].chunks_exact(width) {
         for (best, &x) in best.iter_mut().zip(later) {
-            *best = if replaces_max(*best, x) { x } else { *best };
+            *best = select_unpredictable(replaces_max(*best, x), x, *best);
         }
     }
     for (c, best) in best.iter_mut().enumerate().filter(|(_, best)| **best == T::ZERO) {

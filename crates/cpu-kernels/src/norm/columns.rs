@@ -20,19 +20,13 @@ pub(super) fn statistics<T: Float>(
     let count = n as f64;
     let mut means = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut means, |column, block, out| {
-        simd::dispatch(ColumnSums { x, channels, column, block, term: |_| |x: T| x.into(), out });
+        simd::dispatch(ColumnSums { x, channels, column, block, out });
     })?;
     means.iter_mut().for_each(|mean| *mean /= count);
     let mut squares = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut squares, |column, block, out| {
-        let term = |column: usize| {
-            let mean: f64 = means[column];
-            move |x: T| {
-                let deviation = x.into() - mean;
-                deviation * deviation
-            }
-        };
-        simd::dispatch(ColumnSums { x, channels, column, block, term, out });
+        let means = &means[column..][..out.len()];
+        simd::dispatch(ColumnSquares { x, channels, means, column, block, out });
     })?;
     let columns = means.iter().zip(&squares).enumerate();
     memory::collected(
@@ -44,27 +38,63 @@ pub(super) fn statistics<T: Float>(
     )
 }
 
-/// Sums `term(column)(x)` down some columns of a block, from column `column` on.
-struct ColumnSums<'a, T, F> {
+/// Sums down some columns of a block, from column `column` on.
+struct ColumnSums<'a, T> {
     x: &'a [T],
     channels: usize,
     column: usize,
     block: usize,
-    term: F,
     out: &'a mut [f64],
 }
 
-impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for ColumnSums<'_, T, F> {
+impl<T: Float> Kernel for ColumnSums<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ColumnSums { x, channels, column, block, term, out } = self;
+        let ColumnSums { x, channels, column, block, out } = self;
         let x = block_of(x, channels, block);
         let mut lanes = Lanes::new();
         for (first, count) in tiles(out.len()) {
             let start = column + first;
             let rows = x.chunks_exact(channels).map(|row| &row[start..]);
-            lanes.sums(rows, |c| term(start + c), &mut out[first..first + count]);
+            lanes.sums(rows, |_| |x: T| x.into(), &mut out[first..first + count]);
+        }
+    }
+}
+
+/// Sums the squared deviations from the means down some columns of a block, from column `column` on.
+struct ColumnSquares<'a, T> {
+    x: &'a [T],
+    channels: usize,
+    means: &'a [f64],
+    column: usize,
+    block: usize,
+    out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for ColumnSquares<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ColumnSquares { x, channels, means, column, block, out } = self;
+        let x = block_of(x, channels, block);
+        let rows = x.len() / channels;
+        let mut lanes = Lanes::new();
+        let mut made = [0.0; Lanes::MADE];
+        for (first, count) in tiles(out.len()) {
+            let means = &means[first..first + count];
+            for (row, several) in Lanes::made(rows, count) {
+                let made = &mut made[..several * count];
+                for (r, made) in made.chunks_exact_mut(count).enumerate() {
+                    let x = &x[(row + r) * channels + column + first..][..count];
+                    for c in 0..count {
+                        let deviation = x[c].into() - means[c];
+                        made[c] = deviation * deviation;
+                    }
+                }
+                lanes.add_made(row, count, made);
+            }
+            lanes.finish_made(rows, &mut out[first..first + count]);
         }
     }
 }
@@ -146,8 +176,7 @@ pub(super) fn gradients<T: Float>(
     let channels = statistics.len();
     let mut sums = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut sums, |column, block, out| {
-        let term = |_| |x: T| x.into();
-        simd::dispatch(ColumnSums { x: grad, channels, column, block, term, out });
+        simd::dispatch(ColumnSums { x: grad, channels, column, block, out });
     })?;
     let fields = &Fields::new(statistics.iter().copied())?;
     let mut dots = memory::zeroed(BATCH, channels)?;

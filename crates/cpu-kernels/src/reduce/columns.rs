@@ -6,6 +6,9 @@ use crate::error::Result;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks_mut};
 
+/// The columns of a piece whose blocks of rows are shared by threads.
+const WIDE: usize = 256;
+
 /// Calls `f(column, blocks, piece)` for pieces of the columns of a slab of `size` rows, with the
 /// number of blocks of terms.
 pub(crate) fn by_columns<R: Send>(
@@ -16,7 +19,9 @@ pub(crate) fn by_columns<R: Send>(
     if out.is_empty() {
         return Ok(());
     }
-    let columns = CHUNK.div_ceil(size.max(1)).next_multiple_of(16);
+    // Of narrow pieces each would read a part of every row.
+    let wide = if size > BLOCK { WIDE } else { TILE.min(out.len().div_ceil(parallel::threads())) };
+    let columns = CHUNK.div_ceil(size.max(1)).max(wide).next_multiple_of(16);
     let even = out.len().div_ceil(out.len().div_ceil(columns)).next_multiple_of(16);
     parallel::try_pieces_of(even, out, |column, out| f(column, size.div_ceil(BLOCK), out))
 }

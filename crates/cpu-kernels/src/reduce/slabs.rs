@@ -1,6 +1,8 @@
 //! Reductions whose neighbouring results have neighbouring terms.
 
-use samebits_numerics::extrema::{replaces_max, replaces_min};
+use std::hint::select_unpredictable;
+
+use samebits_numerics::extrema::{max2, min2, replaces_max, replaces_min};
 use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::Layout;
@@ -163,6 +165,34 @@ impl<T: Float> Part<'_, T> {
         simd::dispatch(SlabProducts { part: self, out });
     }
 
+    /// Finds the extremum of each column.
+    pub(crate) fn extreme_values(
+        self,
+        op: &'static str,
+        which: Extreme,
+        values: &mut [T],
+    ) -> Result<()> {
+        let columns = values.len();
+        simd::dispatch(SlabValues { part: self, block: 0, which, values });
+        let more = self.terms().div_ceil(BLOCK) - 1;
+        if more > 0 {
+            let mut later = memory::filled(op, memory::volume(op, &[more, columns])?, T::ZERO)?;
+            chunks_mut(&mut later, columns).enumerate().for_each(|(i, values)| {
+                simd::dispatch(SlabValues { part: self, block: i + 1, which, values });
+            });
+            for new in later.chunks_exact(columns) {
+                for (value, &new) in values.iter_mut().zip(new) {
+                    *value = match which {
+                        Extreme::Max => max2(*value, new),
+                        Extreme::Min => min2(*value, new),
+                    };
+                }
+            }
+        }
+        values.iter_mut().for_each(|value| *value = value.canonical());
+        Ok(())
+    }
+
     /// Finds the extremum of each column, and its place.
     pub(crate) fn extremes(
         self,
@@ -313,7 +343,13 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64, const SAME: bool
                     None => lanes.sums(part.rows_ahead(start, block), |_| &term, out),
                 }
             } else {
-                lanes.sums(part.rows(start, block), |c| term(column + c), out);
+                // Side by side, so that those of neighbouring columns fill vectors.
+                let terms: [G; TILE] = std::array::from_fn(|c| term(column + c.min(count - 1)));
+                let term = |c: usize| {
+                    let term = &terms[c];
+                    move |x| term(x)
+                };
+                lanes.sums(part.rows(start, block), term, out);
             }
         }
     }
@@ -369,14 +405,63 @@ impl<T: Float> SlabExtremes<'_, T> {
                 }
                 for ((best, at), &x) in best.iter_mut().zip(&mut *at).zip(row) {
                     let better = replaces(*best, x);
-                    *best = if better { x } else { *best };
-                    *at = if better { k } else { *at };
+                    *best = select_unpredictable(better, x, *best);
+                    *at = select_unpredictable(better, k, *at);
                 }
             }
             self.values[column..column + count].copy_from_slice(&best[..count]);
             for (place, &at) in self.places[column..column + count].iter_mut().zip(&*at) {
                 *place = at.into();
             }
+        }
+    }
+}
+
+/// The extremes of a block of terms, without their places.
+struct SlabValues<'a, T> {
+    part: Part<'a, T>,
+    block: usize,
+    which: Extreme,
+    values: &'a mut [T],
+}
+
+impl<T: Float> Kernel for SlabValues<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.which {
+            Extreme::Max => self.search(|old, new| new > old),
+            Extreme::Min => self.search(|old, new| new < old),
+        }
+    }
+}
+
+impl<T: Float> SlabValues<'_, T> {
+    /// Compares without a look at NaN, which a sum keeps, and again if a sum is NaN.
+    #[inline(always)]
+    fn search(self, replaces: impl Fn(T, T) -> bool) {
+        let (mut best, mut sums) = (Aligned([T::ZERO; TILE]), Aligned([T::ZERO; TILE]));
+        for (start, column, count) in self.part.tiles(self.values.len()) {
+            let mut rows = self.part.rows(start, self.block);
+            if let Some(row) = rows.next() {
+                best[..count].copy_from_slice(&row[..count]);
+                sums[..count].copy_from_slice(&row[..count]);
+            }
+            for row in rows {
+                for ((best, sum), &x) in best.iter_mut().zip(&mut *sums).zip(&row[..count]) {
+                    // Of an `if` the compiler would make a masked store, which later loads wait for.
+                    *best = select_unpredictable(replaces(*best, x), x, *best);
+                    *sum = *sum + x;
+                }
+            }
+            if sums[..count].iter().any(|sum| sum.is_nan()) {
+                for row in self.part.rows(start, self.block) {
+                    for (best, &x) in best.iter_mut().zip(&row[..count]) {
+                        *best = if x.is_nan() { x } else { *best };
+                    }
+                }
+            }
+            self.values[column..column + count].copy_from_slice(&best[..count]);
         }
     }
 }

@@ -69,6 +69,8 @@ pub(super) trait Pair: Ord + Copy + Send {
 
     fn new(key: u64, index: usize) -> Self;
 
+    fn key(self) -> u64;
+
     fn index(self) -> usize;
 }
 
@@ -79,6 +81,10 @@ impl Pair for u64 {
 
     fn new(key: u64, index: usize) -> u64 {
         key << 32 | index as u64
+    }
+
+    fn key(self) -> u64 {
+        self >> 32
     }
 
     fn index(self) -> usize {
@@ -92,6 +98,10 @@ impl Pair for u128 {
 
     fn new(key: u64, index: usize) -> u128 {
         u128::from(key) << 64 | index as u128
+    }
+
+    fn key(self) -> u64 {
+        (self >> 64) as u64
     }
 
     fn index(self) -> usize {
@@ -111,6 +121,14 @@ pub(super) enum Wanted {
     First { count: usize, descending: bool },
     /// The element at this place of the ascending order.
     Place(usize),
+}
+
+/// Sorts pairs, on several threads if there are many.
+pub(super) fn sort_pairs<P: Pair>(pairs: &mut [P]) {
+    match pairs.len() {
+        LONG.. => parallel::sort_unstable(pairs),
+        _ => pairs.sort_unstable(),
+    }
 }
 
 /// Puts the wanted elements of a line into `pairs`, in order.
@@ -134,10 +152,7 @@ pub(super) fn arrange<T: Sortable, P: Pair>(
         Wanted::First { .. } => {
             memory::reserve(op, pairs, line.len())?;
             pairs.extend(all);
-            match pairs.len() {
-                LONG.. => parallel::sort_unstable(pairs),
-                _ => pairs.sort_unstable(),
-            }
+            sort_pairs(pairs);
         }
         Wanted::Place(place) => {
             memory::reserve(op, pairs, line.len())?;

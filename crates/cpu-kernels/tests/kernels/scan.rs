@@ -2,7 +2,10 @@
 
 use crate::invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::scan::{cumextreme, cumprod, cumprod_backward, cumsum, cumsum_backward};
+use samebits_cpu_kernels::scan::{
+    cumextreme, cumprod, cumprod_backward, cumsum, cumsum_backward, logcumsumexp,
+};
+use samebits_numerics::math::f64::{exp, log};
 
 /// Computes the module's pseudocode, step by step.
 fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
@@ -94,6 +97,100 @@ fn check<T: Float>(seed: u64) {
 fn scans_follow_the_written_order_everywhere() {
     check::<f32>(1);
     check::<f64>(2);
+}
+
+/// Combines pairs (m, s) that represent `s · exp(m)`, case by case as documented.
+fn log_add((m, s): (f64, f64), (n, t): (f64, f64)) -> (f64, f64) {
+    if m == f64::NEG_INFINITY {
+        (n, t)
+    } else if n == f64::NEG_INFINITY {
+        (m, s)
+    } else if m == n {
+        (m, s + t)
+    } else if m > n {
+        (m, s + t * exp(n - m))
+    } else {
+        (n, s * exp(m - n) + t)
+    }
+}
+
+/// Computes the logarithms of running sums of exponentials in the module's order.
+fn log_oracle<T: Float>(x: &[T]) -> Vec<T> {
+    let identity = (f64::NEG_INFINITY, 1.0);
+    let mut y = Vec::new();
+    let mut carry = identity;
+    for tile in x.chunks(1024) {
+        let mut before = identity;
+        for run in tile.chunks(32) {
+            let mut local = identity;
+            for &x in run {
+                local = log_add(local, (x.into(), 1.0));
+                let (m, s) = log_add(carry, log_add(before, local));
+                let sum = if m.is_infinite() && !s.is_nan() { m } else { m + log(s) };
+                y.push(if sum.is_nan() { T::from_f64(f64::NAN) } else { T::from_f64(sum) });
+            }
+            before = log_add(before, local);
+        }
+        carry = log_add(carry, before);
+    }
+    y
+}
+
+fn check_logarithms<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    for shape in [[3, 7, 1], [5, 33, 1], [9, 127, 1], [2, 300, 1], [1, 5000, 1], [1, 70_000, 1]]
+        .into_iter()
+        .chain([[2, 33, 5], [3, 40, 2], [2, 40, 15], [1, 2050, 3], [3, 1030, 16], [2, 70, 37]])
+    {
+        let [outer, dim, inner] = shape;
+        for special in 0..4 {
+            // Equal elements, distances at which one of two vanishes, infinities, and one NaN.
+            let mut x: Vec<T> = random
+                .units::<f64>(outer * dim * inner)
+                .iter()
+                .enumerate()
+                .map(|(i, x)| match (i / 3 % 7, special) {
+                    (0, _) => T::from_f64(2.0),
+                    (1, _) => T::from_f64(x * 800.0),
+                    (2, 1..) => T::from_f64(f64::NEG_INFINITY),
+                    _ => T::from_f64(x * 4.0),
+                })
+                .collect();
+            let all = x.len();
+            if special == 1 {
+                x[..all / 3].fill(T::from_f64(f64::NEG_INFINITY));
+            }
+            if special == 2 {
+                x[all / 2] = T::from_f64(f64::INFINITY);
+                x[all / 2 + 1] = T::from_f64(f64::INFINITY);
+            }
+            if special == 3 {
+                x[all / 2] = T::from_f64(f64::NAN);
+            }
+            let mut expected = x.clone();
+            for o in 0..outer {
+                for j in 0..inner {
+                    let at = |k: usize| (o * dim + k) * inner + j;
+                    let line: Vec<T> = (0..dim).map(|k| x[at(k)]).collect();
+                    for (k, y) in log_oracle(&line).into_iter().enumerate() {
+                        expected[at(k)] = y;
+                    }
+                }
+            }
+            let got = everywhere(|| {
+                let mut out = x.clone();
+                logcumsumexp(&x, shape, &mut out).unwrap();
+                bits(&out)
+            });
+            assert!(got == bits(&expected), "{shape:?}, kind {special}");
+        }
+    }
+}
+
+#[test]
+fn logarithms_of_running_sums_follow_the_written_order() {
+    check_logarithms::<f32>(5);
+    check_logarithms::<f64>(6);
 }
 
 /// Computes running extrema and their indices, element by element.

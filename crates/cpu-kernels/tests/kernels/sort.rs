@@ -126,7 +126,8 @@ fn distinct_values() {
     assert_eq!(everywhere.values, (0..1000).collect::<Vec<i64>>());
     assert_eq!(everywhere.counts.iter().sum::<i64>(), 300_000);
     // Close integers are counted, others sorted; also at the limits of the type.
-    for (first, step) in [(i64::MIN, 1), (-70, 3), (i64::MAX - 199, 1), (-5, 1 << 40)] {
+    let spread = [(-9, 39), (7, 1 << 20), (-5, 1 << 40)];
+    for (first, step) in [(i64::MIN, 1), (-70, 3), (i64::MAX - 199, 1)].into_iter().chain(spread) {
         let input: Vec<i64> = random.indices(1000, 200).iter().map(|i| first + i * step).collect();
         let mut values = input.clone();
         values.sort_unstable();
