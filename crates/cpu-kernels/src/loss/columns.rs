@@ -337,9 +337,12 @@ fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
     let row = |r: usize| &x[r * stride..][..width];
     if width != stride || width > NARROW / 2 {
         best.copy_from_slice(row(0));
-        for r in 1..rows {
-            for (best, &x) in best.iter_mut().zip(row(r)) {
-                *best = select_unpredictable(replaces_max(*best, x), x, *best);
+        // Two rows at a time: one alone would be stored under a mask, for which later loads wait.
+        for r in (1..rows).step_by(2) {
+            let both = row(r).iter().zip(row((r + 1).min(rows - 1)));
+            for (best, (&x, &y)) in best.iter_mut().zip(both) {
+                let first = select_unpredictable(replaces_max(*best, x), x, *best);
+                *best = select_unpredictable(replaces_max(first, y), y, first);
             }
         }
         return;

@@ -371,6 +371,17 @@ impl<T: Float> Kernel for SlabProducts<'_, T> {
     }
 }
 
+/// Returns two rows at a time; the last one of an odd number twice, which changes no extremum.
+///
+/// One alone would be compared and then stored under a mask, for which later loads wait.
+#[inline(always)]
+fn pairs<'a, T: 'a>(mut rows: impl Iterator<Item = &'a [T]>) -> impl Iterator<Item = [&'a [T]; 2]> {
+    std::iter::from_fn(move || {
+        let row = rows.next()?;
+        Some([row, rows.next().unwrap_or(row)])
+    })
+}
+
 /// The extremes of a block of terms, not canonical yet.
 struct SlabExtremes<'a, T> {
     part: Part<'a, T>,
@@ -396,17 +407,22 @@ impl<T: Float> SlabExtremes<'_, T> {
     fn search(self, replaces: impl Fn(T, T) -> bool) {
         let (mut best, mut at) = (Aligned([T::ZERO; TILE]), Aligned([0u32; TILE]));
         for (start, column, count) in self.part.tiles(self.values.len()) {
-            for (row, k) in self.part.rows(start, self.block).zip(0u32..) {
-                let row = &row[..count];
-                if k == 0 {
-                    best[..count].copy_from_slice(row);
-                    at[..count].fill(0);
-                    continue;
-                }
-                for ((best, at), &x) in best.iter_mut().zip(&mut *at).zip(row) {
+            let mut rows = self.part.rows(start, self.block);
+            if let Some(row) = rows.next() {
+                best[..count].copy_from_slice(&row[..count]);
+                at[..count].fill(0);
+            }
+            for (k, [row, next]) in (1u32..).step_by(2).zip(pairs(rows)) {
+                let found = best.iter_mut().zip(&mut *at);
+                for ((best, at), (&x, &y)) in found.zip(row[..count].iter().zip(&next[..count])) {
                     let better = replaces(*best, x);
-                    *best = select_unpredictable(better, x, *best);
-                    *at = select_unpredictable(better, k, *at);
+                    let (first, first_at) = (
+                        select_unpredictable(better, x, *best),
+                        select_unpredictable(better, k, *at),
+                    );
+                    let better = replaces(first, y);
+                    *best = select_unpredictable(better, y, first);
+                    *at = select_unpredictable(better, k + 1, first_at);
                 }
             }
             self.values[column..column + count].copy_from_slice(&best[..count]);
@@ -447,11 +463,12 @@ impl<T: Float> SlabValues<'_, T> {
                 best[..count].copy_from_slice(&row[..count]);
                 sums[..count].copy_from_slice(&row[..count]);
             }
-            for row in rows {
-                for ((best, sum), &x) in best.iter_mut().zip(&mut *sums).zip(&row[..count]) {
-                    // Of an `if` the compiler would make a masked store, which later loads wait for.
-                    *best = select_unpredictable(replaces(*best, x), x, *best);
-                    *sum = *sum + x;
+            for [row, next] in pairs(rows) {
+                let found = best.iter_mut().zip(&mut *sums);
+                for ((best, sum), (&x, &y)) in found.zip(row[..count].iter().zip(&next[..count])) {
+                    let first = select_unpredictable(replaces(*best, x), x, *best);
+                    *best = select_unpredictable(replaces(first, y), y, first);
+                    *sum = *sum + (x + y);
                 }
             }
             if sums[..count].iter().any(|sum| sum.is_nan()) {
