@@ -504,13 +504,9 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
         }
         // Several rows at a time.
         Rows::Walked { walk, first } if (1..=BLOCK / 2).contains(&x.width()) => {
-            let (n, together) = (x.width(), BLOCK / x.width());
-            let mut buffer = memory::with_capacity(op, n * together.min(out.len()))?;
-            for (row, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
-                buffer.clear();
-                walk.append_rows(first + row, out.len(), &mut buffer);
-                simd::dispatch(Sums { x: &buffer, n, first: row, term, out });
-            }
+            walk.several_rows(op, first, out, |row, x, out| {
+                simd::dispatch(Sums { x, n: walk.row.numel(), first: row, term, out });
+            })?;
         }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
@@ -576,13 +572,9 @@ fn extremes_of<T: Float>(
         }
         // Several rows at a time.
         Rows::Walked { walk, first } if (1..=BLOCK / 2).contains(&x.width()) => {
-            let (n, together) = (x.width(), BLOCK / x.width());
-            let mut buffer = memory::with_capacity(op, n * together.min(out.len()))?;
-            for (row, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
-                buffer.clear();
-                walk.append_rows(first + row, out.len(), &mut buffer);
-                simd::dispatch(Extremes { which, x: &buffer, n, out });
-            }
+            walk.several_rows(op, first, out, |_, x, out| {
+                simd::dispatch(Extremes { which, x, n: walk.row.numel(), out });
+            })?;
         }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;

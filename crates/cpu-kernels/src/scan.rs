@@ -294,7 +294,8 @@ impl Operation for LogSum {
     }
     #[inline(always)]
     fn result((m, s): (f64, f64)) -> f64 {
-        select_unpredictable(m.is_infinite() & !s.is_nan(), m, m + log(s))
+        // The logarithm of s is finite, so an infinite m is the result.
+        m + log(s)
     }
 }
 

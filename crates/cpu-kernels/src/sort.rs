@@ -244,7 +244,9 @@ pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
         keys.fold((u64::MAX, 0), |(least, most), key| (u64::min(least, key), u64::max(most, key)))
     });
     let range = most.wrapping_sub(least);
-    if T::of_key(least).is_some() && range / SPARSE < input.len() as u64 {
+    let elements = input.len() as u64;
+    let places = elements.saturating_mul(SPARSE).min(SPARSE_PLACES).max(elements);
+    if T::of_key(least).is_some() && range < places {
         return counted(input, least, most);
     }
     fpenv::ieee(|| {
@@ -262,8 +264,10 @@ pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
     })
 }
 
-/// How many times as many places as elements a table of counts has at most.
+/// How many times as many places as elements a table of counts has at most, and how many places if these
+/// are more than elements: 64 MiB.
 const SPARSE: u64 = 8;
+const SPARSE_PLACES: u64 = 1 << 23;
 
 /// Computes [`unique`] by counting each key from `least` to `most`, if each has one value.
 fn counted<T: Sortable>(input: &[T], least: u64, most: u64) -> Result<Unique<T>> {

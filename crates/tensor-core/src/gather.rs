@@ -37,8 +37,7 @@ fn parts<'a, T>(layout: &Layout, to: &'a mut [T], wanted: usize) -> Vec<(Layout,
         let pieces = wanted.div_ceil(all.len());
         // Neighbours in storage are read together, and a transposition takes whole tiles.
         let step = match size.div_ceil(pieces) {
-            step if stride == 1 => step.next_multiple_of(SIDE),
-            1 => 1,
+            1 if stride != 1 => 1,
             step => step.next_multiple_of(SIDE),
         };
         let cut = |(layout, mut to): (Layout, &'a mut [T])| {

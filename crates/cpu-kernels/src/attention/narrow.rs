@@ -6,7 +6,6 @@
 
 mod backward;
 
-use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use samebits_numerics::reduce::LANES;
@@ -239,7 +238,7 @@ impl<T: Number> Kernel for Weigh<'_, T> {
             for (best, &score) in largest.iter_mut().zip(&*scores) {
                 // NaN wins, and the first of equal scores.
                 let replaces = (score > *best) | score.is_nan();
-                *best = select_unpredictable(replaces, score, *best);
+                *best = if replaces { score } else { *best };
             }
         }
         largest.iter_mut().for_each(|best| *best = Real::canonical(*best));

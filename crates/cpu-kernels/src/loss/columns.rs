@@ -355,13 +355,13 @@ fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
     side_by_side.copy_from_slice(groups.next().unwrap_or_default());
     for group in groups {
         for (best, &x) in side_by_side.iter_mut().zip(group) {
-            *best = select_unpredictable(replaces_max(*best, x), x, *best);
+            *best = if replaces_max(*best, x) { x } else { *best };
         }
     }
     best.copy_from_slice(&side_by_side[..width]);
     for later in side_by_side[width..].chunks_exact(width) {
         for (best, &x) in best.iter_mut().zip(later) {
-            *best = select_unpredictable(replaces_max(*best, x), x, *best);
+            *best = if replaces_max(*best, x) { x } else { *best };
         }
     }
     for (c, best) in best.iter_mut().enumerate().filter(|(_, best)| **best == T::ZERO) {

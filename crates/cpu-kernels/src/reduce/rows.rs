@@ -102,8 +102,28 @@ impl<T: Copy> Walk<'_, T> {
         }
     }
 
+    /// Calls `f(number, rows, out)` for each group of `out.len()` rows from row `first` on, gathered one
+    /// after the other, of which the first has this number among them. A row has elements, at most half
+    /// a block of them.
+    pub(super) fn several_rows<R>(
+        &self,
+        op: &'static str,
+        first: usize,
+        out: &mut [R],
+        mut f: impl FnMut(usize, &[T], &mut [R]),
+    ) -> Result<()> {
+        let together = BLOCK / self.row.numel();
+        let mut buffer = memory::with_capacity(op, self.row.numel() * together.min(out.len()))?;
+        for (number, out) in (0..).step_by(together).zip(out.chunks_mut(together)) {
+            buffer.clear();
+            self.append_rows(first + number, out.len(), &mut buffer);
+            f(number, &buffer, out);
+        }
+        Ok(())
+    }
+
     /// Appends `count` whole rows from row `first` on to the buffer.
-    pub(super) fn append_rows(&self, first: usize, count: usize, buffer: &mut Vec<T>) {
+    fn append_rows(&self, first: usize, count: usize, buffer: &mut Vec<T>) {
         let old = buffer.len();
         let starts = self.starts.positions_from(first).take(count);
         let (run, row) = (self.run(), self.row.shape());

@@ -8,9 +8,13 @@ use samebits_cpu_kernels::scan::{
 use samebits_numerics::math::f64::{exp, log};
 
 /// Computes the module's pseudocode, step by step.
-fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
-    let identity = if product { 1.0 } else { 0.0 };
-    let apply = |a: f64, b: f64| if product { a * b } else { a + b };
+fn in_order<T: Float, S: Copy>(
+    x: &[T],
+    identity: S,
+    element: impl Fn(f64) -> S,
+    apply: impl Fn(S, S) -> S,
+    result: impl Fn(S) -> f64,
+) -> Vec<T> {
     let mut y = Vec::new();
     let mut carry = identity;
     for tile in x.chunks(1024) {
@@ -18,8 +22,8 @@ fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
         for run in tile.chunks(32) {
             let mut local = identity;
             for &x in run {
-                local = apply(local, x.into());
-                let sum: f64 = apply(carry, apply(before, local));
+                local = apply(local, element(x.into()));
+                let sum = result(apply(carry, apply(before, local)));
                 y.push(if sum.is_nan() { T::from_f64(f64::NAN) } else { T::from_f64(sum) });
             }
             before = apply(before, local);
@@ -27,6 +31,14 @@ fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
         carry = apply(carry, before);
     }
     y
+}
+
+/// Computes running sums or products in the module's order.
+fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
+    if product {
+        return in_order(x, 1.0, |x| x, |a, b| a * b, |y| y);
+    }
+    in_order(x, 0.0, |x| x, |a, b| a + b, |y| y)
 }
 
 fn check<T: Float>(seed: u64) {
@@ -116,24 +128,10 @@ fn log_add((m, s): (f64, f64), (n, t): (f64, f64)) -> (f64, f64) {
 
 /// Computes the logarithms of running sums of exponentials in the module's order.
 fn log_oracle<T: Float>(x: &[T]) -> Vec<T> {
-    let identity = (f64::NEG_INFINITY, 1.0);
-    let mut y = Vec::new();
-    let mut carry = identity;
-    for tile in x.chunks(1024) {
-        let mut before = identity;
-        for run in tile.chunks(32) {
-            let mut local = identity;
-            for &x in run {
-                local = log_add(local, (x.into(), 1.0));
-                let (m, s) = log_add(carry, log_add(before, local));
-                let sum = if m.is_infinite() && !s.is_nan() { m } else { m + log(s) };
-                y.push(if sum.is_nan() { T::from_f64(f64::NAN) } else { T::from_f64(sum) });
-            }
-            before = log_add(before, local);
-        }
-        carry = log_add(carry, before);
-    }
-    y
+    let result = |(m, s): (f64, f64)| {
+        if m.is_infinite() && !s.is_nan() { m } else { m + log(s) }
+    };
+    in_order(x, (f64::NEG_INFINITY, 1.0), |x| (x, 1.0), log_add, result)
 }
 
 fn check_logarithms<T: Float>(seed: u64) {
