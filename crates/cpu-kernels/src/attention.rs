@@ -19,6 +19,7 @@ mod weigh;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use samebits_numerics::simd::{self, Kernel};
 use samebits_rng::Draw;
 use samebits_tensor_core::geometry::AttentionSizes;
 
@@ -317,22 +318,42 @@ const fn whole<T>(length: usize) -> usize {
 
 /// Returns true if no element of some rows of a matrix is infinite or NaN.
 fn finite<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, rows: Range<usize>) -> bool {
-    rows.into_iter().all(|i| finite_row(matrices, matrix, i))
+    match matrices.strides[1] {
+        1 => simd::dispatch(Finite { matrices, matrix, rows }),
+        _ => rows.into_iter().all(|row| {
+            (0..matrices.sizes[1]).all(|column| matrices.at(matrix, row, column).finite())
+        }),
+    }
 }
 
-fn finite_row<T: Number>(matrices: &Matrices<'_, T>, matrix: usize, row: usize) -> bool {
-    let columns = matrices.sizes[1];
-    if columns == 0 {
-        return true;
-    }
-    match matrices.strides[1] {
-        // Blocks have no early exit, so the compiler can vectorise them.
-        1 => {
-            let row = &matrices.from(matrix, row)[..columns];
-            let block = |block: &[T]| block.iter().fold(true, |all, &x| all & x.finite());
-            row.chunks(256).all(block)
+/// [`finite`] of rows whose elements are neighbours.
+struct Finite<'a, T> {
+    matrices: &'a Matrices<'a, T>,
+    matrix: usize,
+    rows: Range<usize>,
+}
+
+impl<T: Number> Kernel for Finite<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        const LANES: usize = 8;
+        let Finite { matrices, matrix, rows } = self;
+        let columns = matrices.sizes[1];
+        // Zero times a number is zero, unless it is infinite or NaN.
+        let mut sums = [T::ZERO; LANES];
+        let mut add = |elements: &[T]| {
+            for (sum, &x) in sums.iter_mut().zip(elements) {
+                *sum = *sum + x * T::ZERO;
+            }
+        };
+        for row in rows.take_while(|_| columns > 0) {
+            let (blocks, rest) = matrices.from(matrix, row)[..columns].as_chunks::<LANES>();
+            blocks.iter().for_each(|block| add(block));
+            add(rest);
         }
-        _ => (0..columns).all(|j| matrices.at(matrix, row, j).finite()),
+        sums.iter().all(|&sum| sum == T::ZERO)
     }
 }
 

@@ -11,7 +11,7 @@ use super::products::{
 };
 use super::strips::{Divide, Strip, in_parallel, strips};
 use super::weigh::{self, rows_together};
-use super::{ATTENTION, Call, Groups, Number, finite_row, has_negative_zero, narrow, single, thin};
+use super::{ATTENTION, Call, Groups, Number, finite, has_negative_zero, narrow, single, thin};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::error::{Result, expect_size};
 use crate::gemm::scratch::Scratch;
@@ -175,7 +175,10 @@ fn groups_together<T>(packed: usize) -> usize {
 /// Returns the number of the first keys after which all values are finite.
 fn finite_from<T: Number>(call: &Call<'_, T>, matrix: usize) -> usize {
     let (keys, value) = (call.sizes.keys, &call.value);
-    (0..keys).rev().find(|&key| !finite_row(value, matrix, key)).map_or(0, |key| key + 1)
+    if finite(value, matrix, 0..keys) {
+        return 0;
+    }
+    (0..keys).rev().find(|&key| !finite(value, matrix, key..key + 1)).map_or(0, |key| key + 1)
 }
 
 struct Plan<T: 'static> {

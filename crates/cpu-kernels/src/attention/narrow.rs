@@ -226,35 +226,29 @@ impl<T: Number> Kernel for Weigh<'_, T> {
     fn run(self) {
         let Weigh { scores, buffer, stride, hidden, largest, sums } = self;
         let queries = largest.len();
-        let start = |key| hidden.vectors_before::<T>(key, queries);
-        for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-            let start = start(key);
-            let (scores, largest) = (&mut scores[start..], &mut largest[start..]);
-            scores[..hidden.before(key, queries) - start].fill(T::LOWEST);
-            if key == 0 {
-                largest.copy_from_slice(&scores[..largest.len()]);
-                continue;
+        for (at, largest) in (0..).step_by(SUMS).zip(largest.chunks_mut(SUMS)) {
+            let mut best = [T::LOWEST; SUMS];
+            for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
+                let scores = some(scores, at);
+                overwrite(scores, hidden.before(key, at + SUMS).saturating_sub(at), T::LOWEST);
+                for (best, &score) in best.iter_mut().zip(&*scores) {
+                    // NaN wins, and the first of equal scores.
+                    let replaces = (score > *best) | score.is_nan();
+                    *best = if replaces { score } else { *best };
+                }
             }
-            for (best, &score) in largest.iter_mut().zip(&*scores) {
-                // NaN wins, and the first of equal scores.
-                let replaces = (score > *best) | score.is_nan();
-                *best = if replaces { score } else { *best };
-            }
+            largest.copy_from_slice(&best.map(Real::canonical)[..largest.len()]);
         }
-        largest.iter_mut().for_each(|best| *best = Real::canonical(*best));
         let keys = scores.len() / stride;
+        let start = |key| hidden.vectors_before::<T>(key, queries);
         exponentials(scores, stride, largest, buffer, start);
-        for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-            scores[..hidden.before(key, queries)].fill(T::ZERO);
-        }
         for (at, sums) in (0..).step_by(SUMS).zip(sums.chunks_mut(SUMS)) {
             // Lane `l` of the tree of each query. Exponentials are no −0, so +0 need not be added.
             let mut lanes = [[0.0f64; SUMS]; LANES];
-            let seen = |key| hidden.before(key, at + SUMS) < at + SUMS;
-            for (key, scores) in
-                scores.chunks_exact(stride).enumerate().take_while(|&(key, _)| seen(key))
-            {
-                for (lane, &score) in lanes[key % LANES].iter_mut().zip(&scores[at..at + SUMS]) {
+            for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
+                let scores = some(scores, at);
+                overwrite(scores, hidden.before(key, at + SUMS).saturating_sub(at), T::ZERO);
+                for (lane, &score) in lanes[key % LANES].iter_mut().zip(&*scores) {
                     let term: f64 = score.into();
                     *lane += term;
                 }
@@ -271,6 +265,22 @@ impl<T: Number> Kernel for Weigh<'_, T> {
                 let total = T::from_f64(total);
                 *sum = if total == T::ZERO { T::ONE } else { Real::canonical(total) };
             }
+        }
+    }
+}
+
+/// Returns the scores of some queries from number `at` on.
+#[inline(always)]
+fn some<T>(scores: &mut [T], at: usize) -> &mut [T; SUMS] {
+    scores[at..].first_chunk_mut().expect("the distance between keys is a multiple")
+}
+
+/// Replaces the first scores with a value.
+#[inline(always)]
+fn overwrite<T: Copy>(scores: &mut [T; SUMS], count: usize, value: T) {
+    if count > 0 {
+        for (i, score) in scores.iter_mut().enumerate() {
+            *score = if i < count { value } else { *score };
         }
     }
 }
@@ -295,20 +305,32 @@ fn exponentials<T: Number>(
         let differences = &mut differences[end..][..length(key)];
         end += differences.len();
         let (now, rest) = differences.split_at_mut(queries - start);
-        let rows = scores[start..].iter().zip(&largest[start..]);
-        for (difference, (&score, &best)) in now.iter_mut().zip(rows) {
-            *difference = score - best;
+        let subtract = |differences: &mut [T], scores: &[T], largest: &[T]| {
+            for ((difference, &score), &best) in differences.iter_mut().zip(scores).zip(largest) {
+                *difference = score - best;
+            }
+        };
+        let (blocks, end) = now.as_chunks_mut::<SUMS>();
+        let (scores, last_scores) = scores[start..queries].as_chunks::<SUMS>();
+        let (largest, last) = largest[start..].as_chunks::<SUMS>();
+        for ((differences, scores), largest) in blocks.iter_mut().zip(scores).zip(largest) {
+            subtract(differences, scores, largest);
         }
+        subtract(end, last_scores, last);
         rest.fill(T::ZERO);
     }
     if end == scores.len() {
         return T::exp_each(differences, scores);
     }
-    let mut found = &mut found[..end];
+    let found = &mut found[..end];
     T::exp_each(&differences[..end], found);
+    let (mut found, _) = found.as_chunks::<SUMS>();
     for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-        let (now, later) = found.split_at_mut(length(key));
-        scores[start(key)..][..now.len()].copy_from_slice(now);
+        let (now, later) = found.split_at(length(key) / SUMS);
+        let (scores, _) = scores[start(key)..].as_chunks_mut::<SUMS>();
+        for (score, &found) in scores.iter_mut().zip(now) {
+            *score = found;
+        }
         found = later;
     }
 }

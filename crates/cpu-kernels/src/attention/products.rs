@@ -47,7 +47,7 @@ impl<'a, T> Panels<'a, T> {
 }
 
 /// Returns tiles for a product with this number of rows and columns. Vectors that the columns do not
-/// fill cost more than tiles of one vector, if there are enough rows to keep chains in flight.
+/// fill cost more than tiles of one vector, if those have enough rows to keep chains in flight.
 pub(super) fn columns_of<T: Real>(
     kernels: &Kernels<T>,
     rows: usize,
@@ -57,7 +57,7 @@ pub(super) fn columns_of<T: Real>(
     let single = kernels.with_vectors(1);
     let wasted =
         columns.next_multiple_of(tiles.columns()) > columns.next_multiple_of(single.columns());
-    if wasted && rows >= 8 { single } else { tiles }
+    if wasted && rows.min(single.max_rows()) >= 8 { single } else { tiles }
 }
 
 /// Packs `lanes` lanes of `steps` steps for tiles of `width` columns.

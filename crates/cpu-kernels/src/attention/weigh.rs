@@ -93,8 +93,11 @@ impl<T: Number> Kernel for Forward<'_, T> {
 /// the blocks of that function; and the most elements of a row.
 pub(super) fn rows_together<T>(keys: usize) -> (usize, usize) {
     const TOGETHER: usize = 512;
-    let longest = whole::<T>(keys);
-    ((TOGETHER / longest.max(1)).max(1), longest)
+    /// A multiple of the elements of a block.
+    const BLOCKS: usize = 128;
+    let longest = whole::<T>(keys).max(1);
+    let whole_blocks = longest.is_multiple_of(BLOCKS);
+    (if whole_blocks { 1 } else { (TOGETHER / longest).max(1) }, longest)
 }
 
 /// Turns the scores of a block into weights, and the gradients of the weights into those of the
