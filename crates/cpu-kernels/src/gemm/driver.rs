@@ -20,6 +20,10 @@ const MANY: usize = 16;
 const TASK_WORK: usize = 1 << 17;
 /// The number of multiplications from which packing shared columns pays.
 const SHARED_WORK: usize = 1 << 23;
+/// The number of steps up to which writing a tile takes as long as its products.
+const SHALLOW: usize = 64;
+/// The number of bytes of B that stay in the second cache while all rows of A pass.
+const NEAR: usize = 1 << 17;
 
 /// Computes `count` products of one shape, each `m` by `n` over `k`, into consecutive matrices of
 /// `out`, which has exactly their size.
@@ -285,61 +289,70 @@ impl<T: Real> Plan<T> {
                 simd::dispatch(PackPanels { source: a, panels, steps, width: 0, out: rows });
                 rows
             };
-            for first in (0..task_columns).step_by(width) {
-                let count = width.min(task_columns - first);
-                let (panel, table): (&[T], &StepTable) = match columns {
+            // The elements and the steps of a panel of B, unless it must be packed first.
+            let ready = |first: usize| -> Option<(&[T], &StepTable)> {
+                match columns {
                     Columns::Packed { panels, steps: packed_steps } => {
                         let panel = (column + first) / width;
                         let at = (panel * packed_steps + block - steps.start) * width;
-                        (&panels[at..at + k * width], &tables.packed)
+                        Some((&panels[at..at + k * width], &tables.packed))
                     }
                     Columns::Operand(b) => {
-                        match self.columns_in_place(b).filter(|_| count == width) {
-                            Some(data) => {
-                                let from = block * b.step_stride + column + first;
-                                (&data[from..], &tables.operand)
-                            }
-                            None => {
-                                let out = packed_b.slice(&[k, width])?;
-                                let lanes = column + first..column + first + count;
-                                let steps = block..block + k;
-                                let panels = &[lanes];
-                                simd::dispatch(PackPanels { source: b, panels, steps, width, out });
-                                (out, &tables.packed)
-                            }
-                        }
+                        let whole = task_columns - first >= width;
+                        let data = self.columns_in_place(b).filter(|_| whole)?;
+                        let from = block * b.step_stride + column + first;
+                        Some((&data[from..], &tables.operand))
+                    }
+                }
+            };
+            let mut tile = |lanes: &Range<usize>, first: usize, panel: &[T], table: &StepTable| {
+                let (r, count) = (lanes.len(), width.min(task_columns - first));
+                let at = (lanes.start, first);
+                let run = |to: &mut TileMut<'_, T>, place, how| {
+                    let tiles = self.tiles;
+                    if let Some(data) = a_direct {
+                        let values = &data[lanes.start * a.lane_stride + block..];
+                        let (rows, steps) = (&tables.rows[r - 1], (&tables.unit, 0, k));
+                        tiles.run_strided(values, rows, steps, panel, table.step, to, place, how);
+                    } else {
+                        let values = &rows[lanes.start * k..][..r * k];
+                        tiles.run_packed(r, values, panel, (&table.offsets, 0, k), to, place, how);
                     }
                 };
-                let mut packed = rows;
+                if count == width && !self.transpose {
+                    run(&mut out, at, finish);
+                } else {
+                    let mut aside = TileMut::from_slice(&mut *spare, r, width);
+                    run(&mut aside, (0, 0), Finish { add: false, last: false });
+                    merge(spare, width, (r, count), self.transpose, &mut out, at, finish);
+                }
+            };
+            let firsts = (0..task_columns).step_by(width);
+            let near = k <= SHALLOW && task_columns.saturating_mul(k * size_of::<T>()) <= NEAR;
+            let last = task_columns.saturating_sub(1) / width * width;
+            if near && !self.transpose && ready(last).is_some() {
+                // Along the rows of the output, in whose order memory is written fastest.
                 for lanes in row_panels {
-                    let r = lanes.len();
-                    let at = (lanes.start, first);
-                    let whole = count == width && !self.transpose;
-                    let values = if let Some(data) = a_direct {
-                        &data[lanes.start * a.lane_stride + block..]
-                    } else {
-                        let (values, rest) = packed.split_at(r * k);
-                        packed = rest;
-                        values
-                    };
-                    let run = |to: &mut TileMut<'_, T>, place, how| {
-                        let tiles = self.tiles;
-                        if a_direct.is_some() {
-                            let (rows, steps) = (&tables.rows[r - 1], (&tables.unit, 0, k));
-                            tiles.run_strided(
-                                values, rows, steps, panel, table.step, to, place, how,
-                            );
-                        } else {
-                            let steps = (&table.offsets, 0, k);
-                            tiles.run_packed(r, values, panel, steps, to, place, how);
+                    for first in firsts.clone() {
+                        if let Some((panel, table)) = ready(first) {
+                            tile(lanes, first, panel, table);
                         }
-                    };
-                    if whole {
-                        run(&mut out, at, finish);
+                    }
+                }
+            } else {
+                for first in firsts {
+                    let (panel, table) = if let Some(ready) = ready(first) {
+                        ready
                     } else {
-                        let mut aside = TileMut::from_slice(&mut *spare, r, width);
-                        run(&mut aside, (0, 0), Finish { add: false, last: false });
-                        merge(spare, width, (r, count), self.transpose, &mut out, at, finish);
+                        let Columns::Operand(b) = columns else { continue };
+                        let out = packed_b.slice(&[k, width])?;
+                        let lanes = column + first..column + task_columns.min(first + width);
+                        let (steps, panels) = (block..block + k, &[lanes]);
+                        simd::dispatch(PackPanels { source: b, panels, steps, width, out });
+                        (&*out, &tables.packed)
+                    };
+                    for lanes in row_panels {
+                        tile(lanes, first, panel, table);
                     }
                 }
             }

@@ -11,6 +11,8 @@ const TASK_WORK: usize = 1 << 17;
 
 /// The number of lanes that go through the steps together.
 const LANES: usize = crate::arch::transpose::CHAINS;
+/// The number of bytes from the first row to the last from which rows are read from far caches.
+const FAR: usize = 1 << 18;
 
 /// The number of steps that are transposed at a time.
 const STEPS: usize = 32;
@@ -59,11 +61,14 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
         }
         let mut panel = Aligned([T::default(); STEPS * LANES]);
         let mut factors = Aligned([T::default(); K_BLOCK]);
+        // From far caches, half as many rows at a time arrive faster.
+        let far = b.lane_stride.saturating_mul(LANES * size_of::<S>()) > FAR;
+        let most = if far { LANES / 2 } else { LANES };
         let mut from = 0;
         while from < out.len() {
             // Fewer lanes than all are whole vectors, or the last ones.
             let left = out.len() - from;
-            let lanes = if left < 8 { left } else { (left / 8 * 8).min(LANES) };
+            let lanes = if left < 8 { left } else { (left / 8 * 8).min(most) };
             let rows = &b.data[from * b.lane_stride..];
             let mut total = [T::default(); LANES];
             for block in (0..k).step_by(K_BLOCK) {
