@@ -153,12 +153,54 @@ pub(super) fn to_slices<T: Element>(
     index: &Tensor,
     source: &Tensor,
     fresh: bool,
-    f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
+    f: impl Fn(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let (index, source) = (index.contiguous()?, source.contiguous()?);
+    let index = index.contiguous()?;
     let mut out = start(input, fresh)?;
-    f(out.as_mut_slice()?, split.into(), index.as_slice()?, source.as_slice()?)?;
+    let (whole, index) = (out.as_mut_slice()?, index.as_slice()?);
+    let pieces = if split.size > 0 { pieces(source, split.outer)? } else { None };
+    if let Some(Pieces { len, starts }) = pieces {
+        let shape = [split.outer / starts.numel(), split.size, split.inner];
+        let data = source.storage_slice::<T>()?;
+        let outs = whole.chunks_exact_mut(shape.iter().product());
+        for (out, start) in outs.zip(starts.positions()) {
+            f(out, shape, index, &data[start..][..len])?;
+        }
+    } else {
+        f(whole, split.into(), index, source.contiguous()?.as_slice()?)?;
+    }
     Ok(out)
+}
+
+/// Long contiguous pieces of a tensor.
+struct Pieces {
+    /// The number of elements of a piece.
+    len: usize,
+    /// Where the pieces start.
+    starts: Layout,
+}
+
+/// Returns the long pieces of a tensor that is not contiguous, so that they need not be copied. Each
+/// is a part of a product of leading dimensions of `outer`.
+fn pieces(x: &Tensor, outer: usize) -> Result<Option<Pieces>> {
+    const LONG: usize = 1 << 16;
+    let (layout, mut len) = (x.layout(), 1);
+    let dims = layout.shape().iter().zip(layout.strides()).rev();
+    let dense = dims
+        .take_while(|&(&size, &stride)| {
+            let dense = size == 1 || stride == len;
+            len *= if dense { size } else { 1 };
+            dense
+        })
+        .count();
+    let leading = layout.shape().len() - dense;
+    let count: usize = layout.shape()[..leading].iter().product();
+    if leading == 0 || len < LONG || count == 0 || !outer.is_multiple_of(count) {
+        return Ok(None);
+    }
+    let [shape, strides] = [layout.shape(), layout.strides()].map(|list| &list[..leading]);
+    let starts = Layout::strided(shape, strides, layout.offset())?;
+    Ok(Some(Pieces { len, starts }))
 }
 
 /// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index of

@@ -7,6 +7,8 @@ use samebits_cpu_kernels::index::{
     gather, gather_backward, index_copy, index_select, index_select_backward, linear_index, put,
     repeat_interleave_index, scatter, take,
 };
+use samebits_tensor_core::ops::IndexAdd;
+use samebits_tensor_core::{Tensor, dispatch};
 
 const SHAPES: [([usize; 3], usize); 12] = [
     ([1, 3, 1], 8),
@@ -187,4 +189,54 @@ fn bad_indices_and_lengths_are_refused() {
     assert!(gather(&mut out, &input, shape, &[0]).is_err());
     index_select::<f32>("x", &mut [], &[], [0, 3, 1], &[0]).unwrap();
     index_select::<f32>("x", &mut [], &input, shape, &[]).unwrap();
+}
+
+#[test]
+fn long_pieces_of_sources_are_read_in_place() {
+    samebits_cpu_kernels::install();
+    let tensor = |shape: &[usize], seed| {
+        let len: usize = shape.iter().product();
+        let mut random = Random(seed);
+        let values: Vec<i64> = (0..len).map(|_| random.next() as i64).collect();
+        Tensor::from_slice(&values, shape).unwrap()
+    };
+    let indices =
+        |n: usize, size: usize| Tensor::from_slice(&Random(9).indices(n, size), &[n]).unwrap();
+    // (Input, dimension, source before it is narrowed, the dimension that is narrowed).
+    for (shape, dim, wide, narrowed) in [
+        (&[3, 5, 7][..], 2, &[3, 6, 30_000][..], 1),
+        (&[3, 5, 7], 1, &[4, 20_000, 7], 0),
+        (&[2, 3, 5, 7], 2, &[2, 4, 20_000, 7], 1),
+        (&[2, 3, 5, 7], 3, &[2, 3, 6, 30_000], 2),
+        (&[4, 5], 1, &[5, 70_000], 0),
+        (&[4, 5], 0, &[70_000, 6], 1),
+        (&[5, 3], 0, &[1, 70_000], 1),
+        (&[2, 0, 70_000], 0, &[1, 0, 70_001], 2),
+    ] {
+        let input = tensor(shape, 1);
+        let source = tensor(wide, 2);
+        let size = if narrowed == dim { wide[narrowed] - 1 } else { shape[narrowed] };
+        let source = source.narrow(narrowed, 1.min(wide[narrowed] - size), size).unwrap();
+        let index = indices(source.shape()[dim], shape[dim]);
+        let add = |source: Tensor| {
+            let (input, index) = (input.clone(), index.clone());
+            let sum = dispatch(&IndexAdd { input, dim, index, source, alpha: 1.0 }).unwrap();
+            sum.to_vec::<i64>().unwrap()
+        };
+        assert!(add(source.clone()) == add(source.contiguous().unwrap()), "{shape:?} {wide:?}");
+    }
+    // Leading dimensions that repeat one piece.
+    let source = tensor(&[1, 1, 70_000], 3).expand(&[3, 2, 70_000]).unwrap();
+    let (input, index) = (tensor(&[3, 2, 4], 4), indices(70_000, 4));
+    let add = |source| {
+        let (input, index) = (input.clone(), index.clone());
+        let op = IndexAdd { input, dim: 2, index, source, alpha: 1.0 };
+        dispatch(&op).unwrap().to_vec::<i64>().unwrap()
+    };
+    assert!(add(source.clone()) == add(source.contiguous().unwrap()));
+    // Nothing can be added to a dimension without elements.
+    let source = tensor(&[3, 2, 70_000], 5).narrow(1, 0, 1).unwrap();
+    let (input, index) = (tensor(&[3, 1, 0], 6), indices(70_000, 4));
+    let refused = dispatch(&IndexAdd { input, dim: 2, index, source, alpha: 1.0 });
+    assert!(refused.unwrap_err().to_string().starts_with("index_add: "));
 }
