@@ -338,7 +338,7 @@ fn flips_reverse_dimensions() {
     assert_f32(x.flip(0), &[2, 3], &[4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
     assert_f32(x.flip([-1]), &[2, 3], &[3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);
     assert_f32(x.flip(()), &[2, 3], &[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
-    // Neighbours are reversed as one, long rows alone.
+    // Neighbours are reversed as one.
     for shape in [&[2, 3, 1, 4][..], &[3, 1, 2, 33], &[1, 2, 1, 35], &[2, 3, 4, 1]] {
         let x = Tensor::arange(shape.iter().product()).unwrap().reshape(shape).unwrap();
         for chosen in 0..1 << shape.len() {

@@ -60,7 +60,6 @@ pub fn index_select<T: Copy + Send + Sync>(
         return Ok(());
     }
     let n = index.len();
-    let backwards = inner == 1 && index.windows(2).all(|pair| pair[0] - 1 == pair[1]);
     parallel::rows(inner, out, |start, mut out| {
         let (mut o, mut k) = (start / inner / n, start / inner % n);
         while !out.is_empty() {
@@ -68,10 +67,6 @@ pub fn index_select<T: Copy + Send + Sync>(
             let (now, later) = out.split_at_mut(count * inner);
             let (slab, index) = (&input[o * dim * inner..][..dim * inner], &index[k..k + count]);
             match inner {
-                1 if backwards => {
-                    let values = slab[index[count - 1] as usize..=index[0] as usize].iter().rev();
-                    now.iter_mut().zip(values).for_each(|(out, &value)| *out = value);
-                }
                 1 => select::<1, _>(now, slab, index),
                 2 => select::<2, _>(now, slab, index),
                 3 => select::<3, _>(now, slab, index),

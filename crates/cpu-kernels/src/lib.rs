@@ -13,6 +13,7 @@ pub mod ctc;
 pub mod elementwise;
 pub mod embedding;
 mod error;
+pub mod flip;
 mod float;
 mod gemm;
 pub mod grid_sample;

@@ -77,7 +77,7 @@ pub use scan::{
     Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
 };
 pub use scatter::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};
-pub use shape::Cat;
+pub use shape::{Cat, Flip, FlipGroup};
 pub use sort::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 pub use sparse::{SampledProduct, SparseMm};
 

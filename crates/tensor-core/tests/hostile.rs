@@ -236,6 +236,8 @@ fn operands_of_any_size() {
         assert!(cat.is_none_or(|op| op.plan().is_err() || numel("cat", &[a + c, b]).is_ok()));
         check(floats(&[a, b]).map(|x| Qr { x, mode: QrMode::Complete }));
         check(floats(&[a, b]).map(|x| Svd { x }));
+        check(floats(&[a, 0, b]).map(|x| Flip { x, dims: vec![0, 2] }));
+        check(floats(&[a, b]).map(|x| Flip { x, dims: vec![c] }));
         check(floats(&[a, 0]).zip(indices(&[b])).map(|(x, index)| IndexSelect {
             x,
             dim: c,

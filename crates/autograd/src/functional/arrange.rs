@@ -1,7 +1,7 @@
 //! Rearrangements of elements.
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::{CompareKind, PadMode};
+use samebits_tensor_core::ops::{CompareKind, Flip, PadMode};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{relation, scalar_like};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::dims::{Dim, Dims};
 use crate::memory::room;
-use crate::{Tensor, no_grad};
+use crate::{Tensor, no_grad, run};
 
 /// Splits `x` along `dim` into at most `chunks` parts of equal size; the last may be smaller.
 ///
@@ -164,9 +164,6 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
     where_(&kept, x, &scalar_like(x, 0.0)?)
 }
 
-/// The number of elements from which a row is long.
-const LONG_ROW: usize = 32;
-
 /// Reverses the order of the elements along each of `dims`.
 ///
 /// # Errors
@@ -187,39 +184,8 @@ const LONG_ROW: usize = 32;
 #[track_caller]
 pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     let dims = dims.dims("flip", x.rank())?;
-    // One element is its own reverse.
-    let mut is_flipped: Vec<bool> = x.shape().iter().map(|&size| size == 1).collect();
-    for (position, &dim) in dims.iter().enumerate() {
-        x.value().size("flip", dim)?;
-        if dims[..position].contains(&dim) {
-            let message = format!("dimension {dim} is listed twice in {dims:?}");
-            return Err(Error::invalid("flip", message));
-        }
-        is_flipped[dim] = true;
-    }
-    let mut flipped = x.detach();
-    // Neighbouring dimensions are reversed as one, but for long rows: their elements would be selected
-    // one by one.
-    let alone = x.rank() - usize::from(x.shape().last() >= Some(&LONG_ROW));
-    let all: Vec<usize> = (0..x.rank()).collect();
-    for group in all.chunk_by(|&a, &b| is_flipped[a] == is_flipped[b] && b != alone) {
-        let (first, last) = (group[0], group[group.len() - 1]);
-        let size: usize = x.shape()[first..=last].iter().product();
-        if !is_flipped[first] || size == 1 {
-            continue;
-        }
-        let mut order = Value::arange(size)?;
-        order.as_mut_slice::<i64>()?.reverse();
-        let order = Tensor::from(order).to(x.device())?;
-        if first == last {
-            flipped = index_select(&flipped, first, &order)?;
-        } else {
-            let [before, after] = [&x.shape()[..first], &x.shape()[last + 1..]];
-            let merged = reshape(&flipped, [before, &[size], after].concat())?;
-            flipped = reshape(&index_select(&merged, first, &order)?, x.shape())?;
-        }
-    }
-    Ok(Tensor::computed(flipped.into(), &[x], move |grad| Ok(vec![Some(flip(grad, &dims)?)])))
+    let flipped = run(&Flip { x: x.value().clone(), dims: dims.to_vec() })?;
+    Ok(Tensor::computed(flipped, &[x], move |grad| Ok(vec![Some(flip(grad, &dims)?)])))
 }
 
 /// Rolls the elements by `shifts[i]` positions along `dims[i]`; elements that leave at one end

@@ -1,7 +1,7 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    CompareKind, Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect,
-    Logcumsumexp, LogcumsumexpGrad, Unary, UnaryKind,
+    CompareKind, Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Flip, Logcumsumexp,
+    LogcumsumexpGrad, Unary, UnaryKind,
 };
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
@@ -258,7 +258,5 @@ impl Line {
 /// Returns the elements along `dim` in reverse order.
 #[track_caller]
 fn flipped(x: &Value, dim: usize) -> Result<Value> {
-    let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();
-    let index = Value::from_slice(&places, &[places.len()])?.to(x.device())?;
-    run(&IndexSelect { x: x.clone(), dim, index })
+    run(&Flip { x: x.clone(), dims: vec![dim] })
 }

@@ -1,18 +1,25 @@
 use samebits_tensor_core::geometry::Split;
-use samebits_tensor_core::ops::Cat;
+use samebits_tensor_core::ops::{Cat, Flip};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
 use super::with_bits;
-use crate::parallel;
+use crate::{flip, parallel};
 
 pub(super) fn register_all() {
+    const COPY: &str = "each element is copied";
     register(Kernel::portable(
         "copy",
         &DType::ALL,
-        "each element is copied",
+        COPY,
         |op: &Cat, (split, shape)| with_bits!(op.dtype(), T => cat::<T>(op, *split, shape)),
     ));
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Flip, groups| {
+        let x = op.x.contiguous()?;
+        let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+        with_bits!(x.dtype(), T => flip::flip::<T>(out.as_mut_slice()?, x.as_slice()?, groups)?);
+        Ok(out)
+    }));
 }
 
 fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {

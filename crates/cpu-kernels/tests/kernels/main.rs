@@ -6,6 +6,7 @@ mod blocks;
 mod embedding;
 mod environment;
 mod exact;
+mod flip;
 mod flushed;
 mod formula;
 mod grid_sample;

@@ -3,8 +3,8 @@
 
 use crate::data::Source;
 use samebits_tensor_core::ops::{
-    AdamParams, AdamStep, Affine, Binary, BinaryKind, Cast, Cat, Compare, CompareKind, SgdParams,
-    SgdStep, Unary, UnaryKind, Where,
+    AdamParams, AdamStep, Affine, Binary, BinaryKind, Cast, Cat, Compare, CompareKind, Flip,
+    SgdParams, SgdStep, Unary, UnaryKind, Where,
 };
 use samebits_tensor_core::registry::dispatch_all;
 use samebits_tensor_core::{DType, Device, Tensor, dispatch};
@@ -243,6 +243,44 @@ fn rows_are_repeated_copied_and_joined() {
                 }
                 let second = table.stepped(1, 0, 2).unwrap().contiguous().unwrap();
                 assert!(second.to_bytes().unwrap() == column(0, 2), "every second of {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn flips_move_bytes() {
+    let Ok(1..) = samebits_cuda_kernels::install() else {
+        return;
+    };
+    let shapes: [&[usize]; 8] =
+        [&[], &[1], &[2001], &[7, 300], &[5, 1, 9, 6], &[2, 3, 5, 7, 2], &[2; 11], &[3, 0, 2]];
+    for shape in shapes {
+        let numel: usize = shape.iter().product();
+        let values = Tensor::arange(numel).unwrap().reshape(shape).unwrap();
+        let values = values.to(Device::Cuda(0)).unwrap();
+        for dtype in DType::ALL {
+            let x = dispatch(&Cast { x: values.clone(), to: dtype }).unwrap();
+            let bytes = x.to_bytes().unwrap();
+            let all: Vec<usize> = (0..shape.len()).collect();
+            let even = all.iter().copied().filter(|dim| dim % 2 == 0).collect();
+            let odd = all.iter().copied().filter(|dim| dim % 2 == 1).collect();
+            for dims in [vec![], even, odd, all] {
+                let from = |mut at: usize| {
+                    let (mut from, mut stride) = (0, 1);
+                    for (dim, &size) in shape.iter().enumerate().rev() {
+                        let i = at % size;
+                        from += stride * if dims.contains(&dim) { size - 1 - i } else { i };
+                        (at, stride) = (at / size, stride * size);
+                    }
+                    from
+                };
+                let size = dtype.size();
+                let expected: Vec<u8> =
+                    (0..numel).flat_map(|at| bytes[from(at) * size..][..size].to_vec()).collect();
+                let flipped = dispatch(&Flip { x: x.clone(), dims: dims.clone() }).unwrap();
+                assert_eq!(flipped.shape(), shape, "{dtype} {dims:?}");
+                assert!(flipped.to_bytes().unwrap() == expected, "{dtype} {shape:?} {dims:?}");
             }
         }
     }

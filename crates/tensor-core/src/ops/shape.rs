@@ -56,3 +56,54 @@ impl Op for Cat {
         Ok((Split::new(Self::NAME, &shape, self.dim)?, shape))
     }
 }
+
+/// A tensor with the elements in reverse order along some dimensions.
+#[derive(Clone, Debug)]
+pub struct Flip {
+    /// The tensor.
+    pub x: Tensor,
+    /// The dimensions, each once.
+    pub dims: Vec<usize>,
+}
+
+/// Neighbouring dimensions that are in reverse order together, or none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlipGroup {
+    /// The number of their elements.
+    pub size: usize,
+    /// True if they are in reverse order.
+    pub is_flipped: bool,
+}
+
+impl Op for Flip {
+    const NAME: &'static str = "flip";
+    /// The dimensions of more than one element, merged so that neighbours differ.
+    type Plan = Vec<FlipGroup>;
+    type Output = Tensor;
+
+    crate::inputs![x];
+    crate::parameters![dims];
+
+    fn plan(&self) -> Result<Vec<FlipGroup>> {
+        for (position, &dim) in self.dims.iter().enumerate() {
+            self.x.size(Self::NAME, dim)?;
+            if self.dims[..position].contains(&dim) {
+                let message = format!("dimension {dim} is listed twice in {:?}", self.dims);
+                return Err(Error::invalid(Self::NAME, message));
+            }
+        }
+        if self.x.numel() == 0 {
+            // The product of some sizes may exceed the range.
+            return Ok(vec![FlipGroup { size: 0, is_flipped: false }]);
+        }
+        let mut groups: Vec<FlipGroup> = Vec::new();
+        for (dim, &size) in self.x.shape().iter().enumerate().filter(|&(_, &size)| size != 1) {
+            let is_flipped = self.dims.contains(&dim);
+            match groups.last_mut() {
+                Some(last) if last.is_flipped == is_flipped => last.size *= size,
+                _ => groups.push(FlipGroup { size, is_flipped }),
+            }
+        }
+        Ok(groups)
+    }
+}

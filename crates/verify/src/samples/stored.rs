@@ -34,6 +34,10 @@ fn moves(cases: &mut Cases, make: Make, dtype: DType) {
         cases.add(format!("compare {kind:?} {dtype}"), Compare { kind, a, b });
     }
     cases.add(format!("cat {dtype}"), Cat { inputs: vec![x.clone(), y.clone()], dim: 1 });
+    let many = of(&[7, 3, 5, 11, 2], 14);
+    for dims in [vec![0, 1, 2, 3, 4], vec![4], vec![0, 3], vec![1, 4], vec![2, 3]] {
+        cases.add(format!("flip {dtype} {dims:?}"), Flip { x: many.clone(), dims });
+    }
     let index = make.indices(300, 177, 11);
     cases.add(
         format!("index_select {dtype}"),

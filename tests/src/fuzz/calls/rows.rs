@@ -172,6 +172,11 @@ fn elementwise(calls: &mut Calls) {
         });
         Ok(Cat { inputs: inputs.collect(), dim: d.count(at) })
     });
+    calls.op("flip", |d| {
+        let (x, rank) = anything(d);
+        let dims = (0..rank + 1).filter(|_| d.flag()).collect();
+        Ok(Flip { x, dims })
+    });
     calls.function("arithmetic", |d| {
         type Two = fn(&Tensor, &Tensor) -> samebits::Result<Tensor>;
         let all: [Two; 8] =
