@@ -71,14 +71,16 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
             slabs(&x[start..][..out.len()], inner, out)
         });
     }
-    if size <= TILED {
+    // Tiles save reading the elements again, and computing the exponentials of softmax twice.
+    if size <= if exp { 4 * TILED } else { TILED } {
         return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
     fpenv::ieee(|| large(x, split, exp, out))
 }
 
-/// The largest number of rows of a slab whose columns are computed in tiles.
-const TILED: usize = 1024;
+/// The largest number of rows of a slab whose columns are computed in tiles: of more rows, a tile has
+/// so few columns that memory is read in short pieces.
+const TILED: usize = 64;
 
 /// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and
 /// out of a cache.
