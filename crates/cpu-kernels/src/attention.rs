@@ -341,6 +341,7 @@ impl<T: Number> Kernel for Finite<'_, T> {
         const LANES: usize = 8;
         let Finite { matrices, matrix, rows } = self;
         let columns = matrices.sizes[1];
+        let rows = if columns > 0 { rows } else { 0..0 };
         // Zero times a number is zero, unless it is infinite or NaN.
         let mut sums = [T::ZERO; LANES];
         let mut add = |elements: &[T]| {
@@ -348,7 +349,7 @@ impl<T: Number> Kernel for Finite<'_, T> {
                 *sum = *sum + x * T::ZERO;
             }
         };
-        for row in rows.take_while(|_| columns > 0) {
+        for row in rows {
             let (blocks, rest) = matrices.from(matrix, row)[..columns].as_chunks::<LANES>();
             blocks.iter().for_each(|block| add(block));
             add(rest);

@@ -175,6 +175,7 @@ fn groups_together<T>(packed: usize) -> usize {
 /// Returns the number of the first keys after which all values are finite.
 fn finite_from<T: Number>(call: &Call<'_, T>, matrix: usize) -> usize {
     let (keys, value) = (call.sizes.keys, &call.value);
+    // All at once, since most values are finite.
     if finite(value, matrix, 0..keys) {
         return 0;
     }

@@ -187,6 +187,12 @@ impl Hidden {
         before - before % vector::<T>()
     }
 
+    /// Returns how many of [`SUMS`] queries from number `at` on do not see a key: the first ones.
+    #[inline(always)]
+    fn among(self, key: usize, at: usize) -> usize {
+        self.before(key, at + SUMS).saturating_sub(at)
+    }
+
     /// Returns true if none of some queries, counted from the first one, sees one of some keys.
     fn hides(self, keys: &Range<usize>, queries: Range<usize>) -> bool {
         self.before(keys.start, queries.end) == queries.end
@@ -229,8 +235,8 @@ impl<T: Number> Kernel for Weigh<'_, T> {
         for (at, largest) in (0..).step_by(SUMS).zip(largest.chunks_mut(SUMS)) {
             let mut best = [T::LOWEST; SUMS];
             for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                let scores = some(scores, at);
-                overwrite(scores, hidden.before(key, at + SUMS).saturating_sub(at), T::LOWEST);
+                let scores = lanes_from(scores, at);
+                overwrite(scores, hidden.among(key, at), T::LOWEST);
                 for (best, &score) in best.iter_mut().zip(&*scores) {
                     // NaN wins, and the first of equal scores.
                     let replaces = (score > *best) | score.is_nan();
@@ -246,8 +252,8 @@ impl<T: Number> Kernel for Weigh<'_, T> {
             // Lane `l` of the tree of each query. Exponentials are no −0, so +0 need not be added.
             let mut lanes = [[0.0f64; SUMS]; LANES];
             for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                let scores = some(scores, at);
-                overwrite(scores, hidden.before(key, at + SUMS).saturating_sub(at), T::ZERO);
+                let scores = lanes_from(scores, at);
+                overwrite(scores, hidden.among(key, at), T::ZERO);
                 for (lane, &score) in lanes[key % LANES].iter_mut().zip(&*scores) {
                     let term: f64 = score.into();
                     *lane += term;
@@ -271,7 +277,7 @@ impl<T: Number> Kernel for Weigh<'_, T> {
 
 /// Returns the scores of some queries from number `at` on.
 #[inline(always)]
-fn some<T>(scores: &mut [T], at: usize) -> &mut [T; SUMS] {
+fn lanes_from<T>(scores: &mut [T], at: usize) -> &mut [T; SUMS] {
     scores[at..].first_chunk_mut().expect("the distance between keys is a multiple")
 }
 

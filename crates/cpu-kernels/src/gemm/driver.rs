@@ -289,19 +289,19 @@ impl<T: Real> Plan<T> {
                 simd::dispatch(PackPanels { source: a, panels, steps, width: 0, out: rows });
                 rows
             };
-            // The elements and the steps of a panel of B, unless it must be packed first.
-            let ready = |first: usize| -> Option<(&[T], &StepTable)> {
+            // The elements and the steps of a panel of B, or what must be packed first.
+            let ready = |first: usize| -> Result<(&[T], &StepTable), Lanes<'_, S>> {
                 match columns {
                     Columns::Packed { panels, steps: packed_steps } => {
                         let panel = (column + first) / width;
                         let at = (panel * packed_steps + block - steps.start) * width;
-                        Some((&panels[at..at + k * width], &tables.packed))
+                        Ok((&panels[at..at + k * width], &tables.packed))
                     }
                     Columns::Operand(b) => {
                         let whole = task_columns - first >= width;
-                        let data = self.columns_in_place(b).filter(|_| whole)?;
+                        let data = self.columns_in_place(b).filter(|_| whole).ok_or(b)?;
                         let from = block * b.step_stride + column + first;
-                        Some((&data[from..], &tables.operand))
+                        Ok((&data[from..], &tables.operand))
                     }
                 }
             };
@@ -330,26 +330,26 @@ impl<T: Real> Plan<T> {
             let firsts = (0..task_columns).step_by(width);
             let near = k <= SHALLOW && task_columns.saturating_mul(k * size_of::<T>()) <= NEAR;
             let last = task_columns.saturating_sub(1) / width * width;
-            if near && !self.transpose && ready(last).is_some() {
+            if near && !self.transpose && ready(last).is_ok() {
                 // Along the rows of the output, in whose order memory is written fastest.
                 for lanes in row_panels {
                     for first in firsts.clone() {
-                        if let Some((panel, table)) = ready(first) {
+                        if let Ok((panel, table)) = ready(first) {
                             tile(lanes, first, panel, table);
                         }
                     }
                 }
             } else {
                 for first in firsts {
-                    let (panel, table) = if let Some(ready) = ready(first) {
-                        ready
-                    } else {
-                        let Columns::Operand(b) = columns else { continue };
-                        let out = packed_b.slice(&[k, width])?;
-                        let lanes = column + first..column + task_columns.min(first + width);
-                        let (steps, panels) = (block..block + k, &[lanes]);
-                        simd::dispatch(PackPanels { source: b, panels, steps, width, out });
-                        (&*out, &tables.packed)
+                    let (panel, table) = match ready(first) {
+                        Ok(ready) => ready,
+                        Err(source) => {
+                            let out = packed_b.slice(&[k, width])?;
+                            let lanes = column + first..column + task_columns.min(first + width);
+                            let (steps, panels) = (block..block + k, &[lanes]);
+                            simd::dispatch(PackPanels { source, panels, steps, width, out });
+                            (&*out, &tables.packed)
+                        }
                     };
                     for lanes in row_panels {
                         tile(lanes, first, panel, table);

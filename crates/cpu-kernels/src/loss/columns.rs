@@ -72,7 +72,8 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         });
     }
     // Tiles save reading the elements again, and computing the exponentials of softmax twice.
-    if size <= if exp { 4 * TILED } else { TILED } {
+    let tiled = if exp { 4 * TILED } else { TILED };
+    if size <= tiled {
         return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
     fpenv::ieee(|| large(x, split, exp, out))

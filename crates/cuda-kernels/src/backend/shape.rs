@@ -48,17 +48,18 @@ fn flip(op: &Flip, groups: &[FlipGroup]) -> Tensors<Tensor> {
 
 /// Copies the elements of a dense tensor in reverse order along some groups of dimensions.
 fn flip_groups(gpu: &Gpu<'_>, x: &Tensor, groups: &[FlipGroup]) -> Result<Tensor, Failure> {
-    let mut view = (Vec::new(), 0);
+    let shape: Vec<usize> = groups.iter().map(|group| group.size).collect();
+    let (mut strides, mut offset) = (vec![0; groups.len()], 0);
     let mut stride = 1;
-    for group in groups.iter().rev() {
+    for (to, group) in strides.iter_mut().zip(groups).rev() {
+        *to = stride as isize;
         if group.is_flipped {
-            view.1 += group.size.saturating_sub(1) * stride;
+            offset += group.size.saturating_sub(1) * stride;
+            *to = -*to;
         }
-        view.0.insert(0, if group.is_flipped { -(stride as isize) } else { stride as isize });
         stride *= group.size;
     }
-    let shape: Vec<usize> = groups.iter().map(|group| group.size).collect();
-    let view = View { strides: &view.0, offset: view.1 };
+    let view = View { strides: &strides, offset };
     with_word!(x.dtype(), T => {
         let source = gpu.input::<T>(x)?;
         gpu.typed(elementwise::copy(gpu.device, &source, &shape, view)?, x.shape(), x.dtype())
