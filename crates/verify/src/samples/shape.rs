@@ -59,6 +59,10 @@ pub(super) fn samples(samples: &mut Samples) {
         .batch([each(&[5, 12, 35])])
         .twice([normal(&[1, 4, 35]).squared()]);
     samples
+        .add("flip", |x| f::flip(&x[0], [-1, 1]))
+        .batch([each(&[5, 7, 9])])
+        .twice([normal(&[2, 3, 4]).squared()]);
+    samples
         .add("roll", |x| f::roll(&x[0], &[2, -1], [1, 2]))
         .batch([each(&[5, 7, 9])])
         .twice([normal(&[2, 3, 4]).squared()]);
