@@ -21,7 +21,7 @@ use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::parallel::pieces;
 
-pub use activation::{ramp, ramp_backward, silu_backward};
+pub use activation::{ramp, ramp_backward, silu, silu_backward};
 pub(crate) use formula::Prepared;
 pub use formula::formula;
 pub use gelu::{gelu, gelu_backward};

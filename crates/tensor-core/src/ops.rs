@@ -40,7 +40,7 @@ pub use conv::{Conv, ConvInputGrad, ConvWeightGrad};
 pub use ctc::{CtcBatch, CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Ramp,
-    RampGrad, RampKind, SiluGrad, Unary, UnaryKind, Where,
+    RampGrad, RampKind, Silu, SiluGrad, Unary, UnaryKind, Where,
 };
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,

@@ -1,7 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Formula, Gelu, GeluGrad, LogitLoss,
-    LogitLossGrad, Ramp, RampGrad, SiluGrad, Unary, Where,
+    LogitLossGrad, Ramp, RampGrad, Silu, SiluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
@@ -49,13 +49,19 @@ pub(super) fn register_all() {
             Ok(elementwise::gelu_backward(op.form, grad, x, found, out)?)
         }))
     }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Silu, ()| {
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            Ok(elementwise::silu::<T>(x.as_slice()?, out)?)
+        }))
+    }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &SiluGrad, ()| {
-        let [grad, x, gate] = try_each(&[&op.grad, &op.x, &op.gate], |x| x.contiguous())?;
+        let (grad, x) = (op.grad.contiguous()?, op.x.contiguous()?);
         let found = op.found.as_ref().map(Tensor::contiguous).transpose()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
             let found = found.as_ref().map(Tensor::as_slice).transpose()?;
-            let (grad, x, gate) = (grad.as_slice::<T>()?, x.as_slice()?, gate.as_slice()?);
-            Ok(elementwise::silu_backward(grad, x, gate, found, out)?)
+            let (grad, x) = (grad.as_slice::<T>()?, x.as_slice()?);
+            Ok(elementwise::silu_backward(grad, x, found, out)?)
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Ramp, ()| {

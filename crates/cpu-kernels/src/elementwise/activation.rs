@@ -3,7 +3,7 @@
 use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::ops::RampKind;
 
-use super::{Elementary, within};
+use super::{Elementary, weighed, within};
 use crate::error::{Result, expect_len};
 use crate::parallel::pieces;
 
@@ -12,6 +12,35 @@ const BLOCK: usize = 256;
 
 /// The bound beyond which the slope of a gate is 0.
 const STEADY: f64 = 1024.0;
+
+/// Computes `out[i] = x[i] · sigmoid(x[i])`; see [`Silu`](samebits_tensor_core::ops::Silu).
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+pub fn silu<T: Elementary>(x: &[T], out: &mut [T]) -> Result<()> {
+    expect_len("silu", "x", x.len(), out.len())?;
+    pieces(out, |start, out| simd::dispatch(Silu { x: &x[start..][..out.len()], out }));
+    Ok(())
+}
+
+struct Silu<'a, T> {
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Silu<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
+            T::sigmoid_each(x, out);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = weighed(x, *out).canonical();
+            }
+        }
+    }
+}
 
 /// Computes `out[i] = found[i] + …`: the terms of the gradient in the order that
 /// [`SiluGrad`](samebits_tensor_core::ops::SiluGrad) states.
@@ -22,19 +51,15 @@ const STEADY: f64 = 1024.0;
 pub fn silu_backward<T: Elementary>(
     grad: &[T],
     x: &[T],
-    gate: &[T],
     found: Option<&[T]>,
     out: &mut [T],
 ) -> Result<()> {
-    for (what, slice) in
-        [("grad", Some(grad)), ("x", Some(x)), ("gate", Some(gate)), ("found", found)]
-    {
+    for (what, slice) in [("grad", Some(grad)), ("x", Some(x)), ("found", found)] {
         expect_len("silu", what, slice.map_or(out.len(), <[T]>::len), out.len())?;
     }
     pieces(out, |start, out| {
         let part = |all| -> &[T] { &<[T]>::as_ref(all)[start..][..out.len()] };
-        let (grad, x, gate) = (part(grad), part(x), part(gate));
-        simd::dispatch(SiluBackward { grad, x, gate, found: found.map(part), out });
+        simd::dispatch(SiluBackward { grad: part(grad), x: part(x), found: found.map(part), out });
     });
     Ok(())
 }
@@ -42,7 +67,6 @@ pub fn silu_backward<T: Elementary>(
 struct SiluBackward<'a, T> {
     grad: &'a [T],
     x: &'a [T],
-    gate: &'a [T],
     found: Option<&'a [T]>,
     out: &'a mut [T],
 }
@@ -51,20 +75,26 @@ impl<T: Elementary> Kernel for SiluBackward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let SiluBackward { grad, x, gate, found, out } = self;
         let slope = |grad: T, x: T, gate: T| {
             grad * within(x, T::from_f64(STEADY)) * ((T::ONE - gate) * gate)
         };
-        let inputs = grad.iter().zip(x).zip(gate);
-        match found {
-            Some(found) => {
-                for ((out, &found), ((&grad, &x), &gate)) in out.iter_mut().zip(found).zip(inputs) {
-                    *out = (found + grad * gate + slope(grad, x, gate)).canonical();
+        let pieces = self.grad.chunks(BLOCK).zip(self.x.chunks(BLOCK));
+        for (number, (out, (grad, x))) in self.out.chunks_mut(BLOCK).zip(pieces).enumerate() {
+            T::sigmoid_each(x, out);
+            let inputs = grad.iter().zip(x);
+            match self.found {
+                Some(found) => {
+                    let found = &found[number * BLOCK..];
+                    for ((out, &found), (&grad, &x)) in out.iter_mut().zip(found).zip(inputs) {
+                        let gate = *out;
+                        *out = (found + grad * gate + slope(grad, x, gate)).canonical();
+                    }
                 }
-            }
-            None => {
-                for (out, ((&grad, &x), &gate)) in out.iter_mut().zip(inputs) {
-                    *out = (grad * gate + slope(grad, x, gate)).canonical();
+                None => {
+                    for (out, (&grad, &x)) in out.iter_mut().zip(inputs) {
+                        let gate = *out;
+                        *out = (grad * gate + slope(grad, x, gate)).canonical();
+                    }
                 }
             }
         }

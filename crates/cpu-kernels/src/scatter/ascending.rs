@@ -113,17 +113,10 @@ fn visit<V: Visitor>(
     {
         // The sources of some slabs are all that go to their rows, so they need no groups.
         let together = (stretch / slab).min(CHUNK / sources).max(1);
-        let range = |task: usize| {
-            let first = task * together * sources;
-            first..n.min(first + together * sources)
-        };
-        let tasks = rows.div_ceil(together * slab);
-        parallel::items(0..tasks).try_for_each(|task| destinations.check(range(task)))?;
-        let outs = parallel::chunks_mut(out, together * slab * width).enumerate();
-        return outs.try_for_each(|(task, out)| {
-            let first = task * together * slab;
+        let slab = [together, sources, slab];
+        return slabs_apart(out, width, destinations, slab, |out, first, sources| {
             visit_stretch(out, visitor, |visit| {
-                batches_of_entries(destinations, range(task), first, &pack, visit)
+                batches_of_entries(destinations, sources.clone(), first, &pack, visit)
             })
         });
     }
@@ -136,6 +129,31 @@ fn visit<V: Visitor>(
             groups.of(number).try_for_each(|(base, entries)| visit(base, entries))
         })
     })
+}
+
+/// Calls `each` for `together` slabs of the output at a time, with their first row and the sources
+/// that are sent there, after all indices are checked. Each slab has `rows` output rows and as many
+/// `sources`.
+///
+/// # Errors
+///
+/// As [`Destinations::fill`], and then the output is unchanged; the errors of `each`.
+pub(super) fn slabs_apart<T: Send>(
+    out: &mut [T],
+    width: usize,
+    destinations: &dyn Destinations,
+    [together, sources, rows]: [usize; 3],
+    each: impl Fn(&mut [T], usize, Range<usize>) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    let n = destinations.count();
+    let range = |task: usize| {
+        let first = task * together * sources;
+        first.min(n)..n.min(first + together * sources)
+    };
+    let tasks = out.len().div_ceil(together * rows * width);
+    parallel::items(0..tasks).try_for_each(|task| destinations.check(range(task)))?;
+    let outs = parallel::chunks_mut(out, together * rows * width).enumerate();
+    outs.try_for_each(|(task, out)| each(out, task * together * rows, range(task)))
 }
 
 /// A consumer of sources: it takes the number of the first source, and the entries counted from it.

@@ -6,7 +6,7 @@
 //! with addends set aside get their value from a long accumulator. So every schedule computes the
 //! exact sum, and the data affects only the speed.
 
-use super::ascending::{self, Entry, Order, Visitor};
+use super::ascending::{self, Entry, Order, Visitor, slabs_apart};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
@@ -15,11 +15,16 @@ use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::buffer::Buffer;
+use std::array;
 use std::collections::BTreeMap;
 
-/// The number of outputs up to which each piece of the sources gets its own table.
+/// The number of outputs whose accumulators fit the second-level cache.
 const TABLE: usize = 1 << 15;
-/// The number of sources that justifies a table of their own.
+/// The number of outputs up to which each piece of the sources gets its own table, and of outputs in
+/// wide rows: their accumulators fit the first-level cache.
+const SHARED: usize = 1 << 18;
+const WIDE_SHARED: usize = 1 << 12;
+/// The number of addends that justifies a table of their own.
 const PIECE: usize = 1 << 16;
 /// The largest number of tables.
 const MAX_TABLES: usize = 32;
@@ -57,10 +62,12 @@ fn add(
     addends: &impl Addends<f32>,
 ) -> Result<()> {
     let (op, n) = (destinations.op(), destinations.count());
-    // With few outputs and many sources, each piece of the sources is a task. The thresholds affect
+    let work = n.saturating_mul(width);
+    // With few outputs and many addends, each piece of the sources is a task. The thresholds affect
     // only the speed.
-    let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
-    let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
+    let most = if width < WIDE { SHARED } else { WIDE_SHARED };
+    let pieces = (work / PIECE.max(8 * out.len())).min(MAX_TABLES);
+    let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
     if n <= PIECE && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
@@ -73,13 +80,28 @@ fn add(
         return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { op, addends, width, fresh };
-    if out.len() > TABLE || width == 0 {
+    if work > PIECE
+        && !out.is_empty()
+        && let Some([sources, slab]) = destinations.slab()
+        && slab * width < out.len().min(TABLE)
+    {
+        // The accumulators of some slabs fit a table, which no other source needs.
+        let together = (TABLE / (slab * width)).min(PIECE / sources.max(1)).max(1);
+        let slab = [together, sources, slab];
+        return slabs_apart(out, width, destinations, slab, |out, first, sources| {
+            let mut total = sum.start(out)?;
+            sum.add_to(&mut total, destinations, sources, first)?;
+            total.finish(out);
+            Ok(())
+        });
+    }
+    if width == 0 || (out.len() > TABLE && !few) {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
     // Nothing is written before all sources are seen.
     if !few {
         let mut total = sum.start(out)?;
-        sum.add_to(&mut total, destinations, 0..n)?;
+        sum.add_to(&mut total, destinations, 0..n, 0)?;
         total.finish(out);
         return Ok(());
     }
@@ -158,6 +180,33 @@ impl Sums<'_> {
             self.rest.add(&mut self.sums[at], at, x);
         } else {
             self.sums[at] = sum;
+        }
+    }
+
+    /// Adds each of `addends` to an output. One test for all, because almost always all are exact;
+    /// else the sums are put back, last to first.
+    #[inline(always)]
+    fn add_singles(&mut self, places: &[usize; READ], addends: &[f32; READ]) {
+        let mut old = [0.0; READ];
+        let mut inexact = 0;
+        for i in 0..READ {
+            old[i] = self.sums[places[i]];
+            let (sum, lost) = tested_sum(old[i], addends[i].into());
+            self.sums[places[i]] = sum;
+            inexact |= lost;
+        }
+        if inexact << 1 != 0 {
+            self.add_again(places, addends, &old);
+        }
+    }
+
+    #[cold]
+    fn add_again(&mut self, places: &[usize; READ], addends: &[f32; READ], old: &[f64; READ]) {
+        for (&place, &old) in places.iter().zip(old).rev() {
+            self.sums[place] = old;
+        }
+        for (&place, &addend) in places.iter().zip(addends) {
+            self.add(place, addend.into());
         }
     }
 
@@ -250,29 +299,37 @@ impl<A: Addends<f32>> Sum<'_, A> {
         row: impl Fn(usize) -> usize,
         source: impl Fn(usize) -> usize,
     ) {
-        let mut read = Aligned([[0.0f32; GROUP]; READ]);
         let mut j = 0;
-        while j + GROUP <= self.width {
-            for i in 0..n {
-                for (x, &stored) in read[i].iter_mut().zip(self.addends.row(source(i), j, GROUP)) {
-                    *x = self.addends.form(source(i), stored);
+        if self.width >= GROUP {
+            let mut read = Aligned([[0.0f32; GROUP]; READ]);
+            while j + GROUP <= self.width {
+                for (i, read) in read.iter_mut().take(n).enumerate() {
+                    for (x, &stored) in read.iter_mut().zip(self.addends.row(source(i), j, GROUP)) {
+                        *x = self.addends.form(source(i), stored);
+                    }
                 }
+                for (i, read) in read.iter().take(n).enumerate() {
+                    sums.add_group(row(i) * self.width + j, read);
+                }
+                j += GROUP;
             }
-            for i in 0..n {
-                sums.add_group(row(i) * self.width + j, &read[i]);
-            }
-            j += GROUP;
         }
         let rest = self.width - j;
+        let (mut places, mut addends, mut count) = ([0; READ], [0.0; READ], 0);
         for i in 0..n {
-            for (x, &stored) in read[i].iter_mut().zip(self.addends.row(source(i), j, rest)) {
-                *x = self.addends.form(source(i), stored);
+            let first = row(i) * self.width + j;
+            for (place, &stored) in (first..).zip(self.addends.row(source(i), j, rest)) {
+                places[count] = place;
+                addends[count] = self.addends.form(source(i), stored);
+                count += 1;
+                if count == READ {
+                    sums.add_singles(&places, &addends);
+                    count = 0;
+                }
             }
         }
-        for i in 0..n {
-            for k in 0..rest {
-                sums.add(row(i) * self.width + j + k, f64::from(read[i][k]));
-            }
+        for (&place, &addend) in places.iter().zip(&addends).take(count) {
+            sums.add(place, addend.into());
         }
     }
 
@@ -290,19 +347,20 @@ impl<A: Addends<f32>> Sum<'_, A> {
         sources: std::ops::Range<usize>,
     ) -> Result<Table> {
         let mut table = Table::zero(self.op, len)?;
-        self.add_to(&mut table, destinations, sources)?;
+        self.add_to(&mut table, destinations, sources, 0)?;
         Ok(table)
     }
 
-    /// Adds the sources of one piece to a table.
+    /// Adds the sources of one piece to a table, whose first row is row `first` of the output.
     fn add_to(
         &self,
         table: &mut Table,
         destinations: &dyn Destinations,
         sources: std::ops::Range<usize>,
+        first: usize,
     ) -> Result<()> {
         Order::batches(destinations, sources, |start, rows| {
-            simd::dispatch(AddBatch { sum: self, table, start, rows });
+            simd::dispatch(AddBatch { sum: self, table, start, rows, first });
             Ok(())
         })
     }
@@ -336,7 +394,12 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     ) -> Result<()> {
         let mut sums = table.sums();
         if self.width == 1 {
-            for entry in entries {
+            let (whole, rest) = entries.as_chunks::<READ>();
+            for entries in whole {
+                let addends = entries.map(|entry| f32::from_bits(entry.packed));
+                sums.add_singles(&entries.map(|entry| entry.row as usize), &addends);
+            }
+            for entry in rest {
                 sums.add(entry.row as usize, f32::from_bits(entry.packed).into());
             }
         } else {
@@ -360,22 +423,30 @@ struct AddBatch<'a, A> {
     table: &'a mut Table,
     start: usize,
     rows: &'a [usize],
+    first: usize,
 }
 
 impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AddBatch { sum, table, start, rows } = self;
+        let AddBatch { sum, table, start, rows, first } = self;
         let mut sums = table.sums();
         if sum.width == 1 {
-            for (offset, &row) in rows.iter().enumerate() {
-                sums.add(row, f64::from(sum.single(start + offset)));
+            let (whole, rest) = rows.as_chunks::<READ>();
+            for (number, rows) in whole.iter().enumerate() {
+                let source = start + number * READ;
+                let addends: [f32; READ] = array::from_fn(|i| sum.single(source + i));
+                sums.add_singles(&rows.map(|row| row - first), &addends);
+            }
+            let source = start + rows.len() - rest.len();
+            for (offset, &row) in rest.iter().enumerate() {
+                sums.add(row - first, f64::from(sum.single(source + offset)));
             }
             return;
         }
         for (number, rows) in rows.chunks(READ).enumerate() {
-            sum.add(&mut sums, rows.len(), |i| rows[i], |i| start + number * READ + i);
+            sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + number * READ + i);
         }
     }
 }

@@ -35,8 +35,9 @@ fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
 }
 
 /// Small shapes, many sources per output (a table per piece), many outputs (stretches), several
-/// slabs, slabs of which tasks have whole ones, more slabs of one index, few sources of many outputs.
-const SHAPES: [([usize; 3], usize); 20] = [
+/// slabs, slabs of which tasks have whole ones, more slabs of one index, few sources of many outputs,
+/// a table per piece for narrow rows, for wide ones and for many outputs, a table for some slabs.
+const SHAPES: [([usize; 3], usize); 26] = [
     ([853, 7, 1], 6),
     ([500, 9, 2], 40),
     ([1, 3, 1], 8),
@@ -57,6 +58,12 @@ const SHAPES: [([usize; 3], usize); 20] = [
     ([1, 900, 1], 100),
     ([3, 900, 1], 100),
     ([1, 3000, 5], 300),
+    ([1, 200, 2], 90_000),
+    ([1, 1500, 4], 40_000),
+    ([1, 100, 9], 20_000),
+    ([1, 12_000, 3], 200_000),
+    ([50, 700, 1], 2000),
+    ([40, 300, 3], 700),
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     Affine, Binary, Cast, Compare, Formula, Gelu, GeluGrad, LogitLoss, LogitLossGrad, Ramp,
-    RampGrad, SiluGrad, Step, Unary, Where,
+    RampGrad, Silu, SiluGrad, Step, Unary, Where,
 };
 use samebits_tensor_core::registry::{register, register_for_several};
 use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
@@ -66,14 +66,20 @@ pub(super) fn register_all() {
             })
         })
     }));
+    register(portable("composed", FLOATS, EACH, |op: &Silu, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                gpu.tensor(activation::silu(gpu.device, &x)?, op.x.shape())
+            })
+        })
+    }));
     register(portable("composed", FLOATS, EACH, |op: &SiluGrad, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
                 let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
-                let gate = gpu.input(&op.gate)?;
                 let found = op.found.as_ref().map(|found| gpu.input(found)).transpose()?;
-                let device = gpu.device;
-                let sum = activation::silu_backward(device, &grad, &x, &gate, found.as_deref())?;
+                let sum = activation::silu_backward(gpu.device, &grad, &x, found.as_deref())?;
                 gpu.tensor(sum, op.x.shape())
             })
         })

@@ -11,6 +11,18 @@ use crate::launch::Buffer;
 /// The bound beyond which the slope of a gate is 0.
 const STEADY: f64 = 1024.0;
 
+/// Computes `x · sigmoid(x)`; see [`Silu`](samebits_tensor_core::ops::Silu).
+///
+/// # Errors
+///
+/// [`CudaError`](crate::CudaError) if the device fails.
+pub fn silu<T: Float>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T>> {
+    let mut steps = Steps::of(1);
+    let gate = steps.unary(UnaryKind::Sigmoid, 0);
+    steps.both(BinaryKind::Weigh, 0, gate);
+    steps.run(device, &[x])
+}
+
 /// Computes `found + …`: the terms of the gradient in the order that
 /// [`SiluGrad`](samebits_tensor_core::ops::SiluGrad) defines.
 ///
@@ -21,18 +33,18 @@ pub fn silu_backward<T: Float>(
     device: &Device,
     grad: &Buffer<T>,
     x: &Buffer<T>,
-    gate: &Buffer<T>,
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
-    let inputs: Vec<_> = [grad, x, gate].into_iter().chain(found).collect();
+    let inputs: Vec<_> = [grad, x].into_iter().chain(found).collect();
     let mut s = Steps::of(inputs.len());
-    let mut sum = s.both(BinaryKind::Mul, 0, 2);
+    let gate = s.unary(UnaryKind::Sigmoid, 1);
+    let mut sum = s.both(BinaryKind::Mul, 0, gate);
     if found.is_some() {
-        sum = s.both(BinaryKind::Add, 3, sum);
+        sum = s.both(BinaryKind::Add, 2, sum);
     }
     let x = s.within(1, STEADY);
     let of_gate = s.both(BinaryKind::Mul, 0, x);
-    let slope = s.both(BinaryKind::SigmoidGrad, of_gate, 2);
+    let slope = s.both(BinaryKind::SigmoidGrad, of_gate, gate);
     s.both(BinaryKind::Add, sum, slope);
     s.run(device, &inputs)
 }

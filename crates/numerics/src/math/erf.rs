@@ -40,18 +40,21 @@ pub(super) fn erf_wide(x: f64) -> f64 {
 /// Computes [`erf`] of each element.
 ///
 /// Elements above the limit cost twice as much and are rare in normally distributed data, so they
-/// are computed only for groups that contain one. Each step runs over a block of elements, so that
+/// are collected and computed side by side. Each step runs over a block of elements, so that
 /// their chains of operations overlap; the chain of a whole function is too long for the processor
 /// to reach the next element.
 #[inline(always)]
 pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
-    const BLOCK: usize = 64;
+    const BLOCK: usize = 128;
     const GROUP: usize = 8;
     let (mut around, mut wide) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
+    let mut large = [0u8; BLOCK];
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
+        let filled = x.len().next_multiple_of(GROUP);
+        let (around, wide) = (&mut around[..filled], &mut wide[..filled]);
         for (a, &x) in around.iter_mut().zip(x) {
-            let x = (x as f64).abs();
-            *a = select(x > 4.0, 4.0, x);
+            let x = x.abs();
+            *a = (if x > 4.0 { 4.0 } else { x }) as f64;
         }
         for (wide, &a) in wide.iter_mut().zip(&*around) {
             *wide = start_small(a * a);
@@ -59,15 +62,33 @@ pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
         for (wide, &a) in wide.iter_mut().zip(&*around) {
             *wide = finish_small(a, *wide);
         }
-        for (wide, a) in wide.chunks_exact_mut(GROUP).zip(around.chunks_exact(GROUP)) {
-            if a.iter().fold(false, |any, &a| any | (a >= LIMIT)) {
-                for (wide, &a) in wide.iter_mut().zip(a) {
-                    *wide = select(a < LIMIT, *wide, erf_large(a));
+        let mut count = 0;
+        for (number, x) in x.chunks(GROUP).enumerate() {
+            let is_large = |x: f32| x.abs() >= LIMIT as f32;
+            if x.iter().fold(false, |any, &x| any | is_large(x)) {
+                for (place, &x) in (number * GROUP..).zip(x) {
+                    large[count] = place as u8;
+                    count += usize::from(is_large(x));
                 }
             }
         }
-        for ((y, &x), &wide) in y.iter_mut().zip(x).zip(&*wide) {
-            *y = nan_if(x.is_nan(), wide.copysign(x as f64) as f32);
+        for places in large[..count].chunks(GROUP) {
+            let mut values = [LIMIT; GROUP];
+            for (value, &place) in values.iter_mut().zip(places) {
+                *value = around[usize::from(place)];
+            }
+            for value in &mut values {
+                *value = erf_large(*value);
+            }
+            for (value, &place) in values.iter().zip(places) {
+                wide[usize::from(place)] = *value;
+            }
+        }
+        for (y, &wide) in y.iter_mut().zip(&*wide) {
+            *y = wide as f32;
+        }
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = nan_if(x.is_nan(), y.copysign(x));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::simd::{self, Aligned, Level};
 
 use super::blocks::in_blocks;
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
-use super::unary::{Exp, Map};
+use super::unary::{Exp, Map, Sigmoid};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The leading 40 bits of ln 2.
@@ -202,6 +202,16 @@ pub fn sigmoid(x: f32) -> f32 {
     let y = sigmoid_far(k, exp_reduced(r)) as f32;
     let y = if x.abs() < SIGMOID_NEAR { sigmoid_near(x as f64) as f32 } else { y };
     nan_if(x.is_nan(), y)
+}
+
+/// Computes [`sigmoid`] of each element with the instructions of `level`, as [`exp_at`].
+#[inline(always)]
+pub(super) fn sigmoid_at(level: Level, input: &[f32], output: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if level.min(simd::supported()) == Level::Avx2 {
+        return crate::fpenv::ieee(|| pairs::sigmoid_each(input, output));
+    }
+    simd::dispatch_at(level, Map(Sigmoid, input, output));
 }
 
 /// Computes [`sigmoid`] of each element, in steps as [`exp_each`]. Blocks without an element near

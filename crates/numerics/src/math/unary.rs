@@ -205,7 +205,7 @@ functions! {
     /// [`tanh`](super::tanh()).
     Tanh = tanh;
     /// [`sigmoid`](super::sigmoid()).
-    Sigmoid = sigmoid, each exp::sigmoid_each;
+    Sigmoid = sigmoid, each exp::sigmoid_each, at exp::sigmoid_at;
     /// [`erf`](super::erf()).
     Erf = erf, each erf::erf_each;
     /// [`erfc`](super::erfc()).

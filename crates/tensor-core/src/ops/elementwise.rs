@@ -225,16 +225,45 @@ impl Op for GeluGrad {
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        for (what, grad) in [("the gradient", Some(&self.grad)), ("the sum", self.found.as_ref())] {
-            let Some(grad) = grad else { continue };
-            expect_dtype(Self::NAME, what, grad, self.x.dtype())?;
-            expect_shape(Self::NAME, what, grad, self.x.shape())?;
-        }
-        Ok(())
+        expect_gradients(Self::NAME, &self.x, &self.grad, self.found.as_ref())
     }
 }
 
-/// The gradient of `x · sigmoid(x)`, added to the gradient of `x` found so far.
+/// Checks that the gradient of a result and the gradient of `x` found so far are like `x`.
+fn expect_gradients(
+    op: &'static str,
+    x: &Tensor,
+    grad: &Tensor,
+    found: Option<&Tensor>,
+) -> Result<()> {
+    for (what, grad) in [("the gradient", Some(grad)), ("the sum", found)] {
+        let Some(grad) = grad else { continue };
+        expect_dtype(op, what, grad, x.dtype())?;
+        expect_shape(op, what, grad, x.shape())?;
+    }
+    Ok(())
+}
+
+/// The sigmoid linear unit: `x · sigmoid(x)`, each rounded; the result at −∞ is −0.
+#[derive(Clone, Debug)]
+pub struct Silu {
+    /// The argument.
+    pub x: Tensor,
+}
+
+impl Op for Silu {
+    const NAME: &'static str = "silu";
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![x];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// The gradient of [`Silu`], added to the gradient of `x` found so far.
 ///
 /// With the gradient `g` of the result and `s = sigmoid(x)`: the gradient found so far, plus `g · s`,
 /// plus `g · x · ((1 − s) · s)`. Products are evaluated from left to right and each operation is
@@ -246,8 +275,6 @@ pub struct SiluGrad {
     pub grad: Tensor,
     /// As in the forward pass.
     pub x: Tensor,
-    /// The sigmoid of `x`.
-    pub gate: Tensor,
     /// The gradient of `x` found so far, if any.
     pub found: Option<Tensor>,
 }
@@ -258,19 +285,11 @@ impl Op for SiluGrad {
     type Plan = ();
     type Output = Tensor;
 
-    crate::inputs![grad, x, gate, found];
+    crate::inputs![grad, x, found];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
-        let (grad, gate) = (Some(&self.grad), Some(&self.gate));
-        for (what, other) in
-            [("the gradient", grad), ("the gate", gate), ("the sum", self.found.as_ref())]
-        {
-            let Some(other) = other else { continue };
-            expect_dtype(Self::NAME, what, other, self.x.dtype())?;
-            expect_shape(Self::NAME, what, other, self.x.shape())?;
-        }
-        Ok(())
+        expect_gradients(Self::NAME, &self.x, &self.grad, self.found.as_ref())
     }
 }
 

@@ -119,11 +119,12 @@ fn elementwise(calls: &mut Calls) {
         let found = d.flag().then(|| d.tensor(&shape, dtype));
         Ok(GeluGrad { form, grad, x, found })
     });
+    calls.op("silu", |d| Ok(Silu { x: floats(d).0 }));
     calls.op("silu_grad", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
-        let [grad, x, gate] = [(); 3].map(|()| d.tensor(&shape, dtype));
+        let [grad, x] = [(); 2].map(|()| d.tensor(&shape, dtype));
         let found = d.flag().then(|| d.tensor(&shape, dtype));
-        Ok(SiluGrad { grad, x, gate, found })
+        Ok(SiluGrad { grad, x, found })
     });
     calls.op("ramp", |d| Ok(Ramp { kind: ramp(d), x: floats(d).0 }));
     calls.op("ramp_grad", |d| {

@@ -3,7 +3,7 @@
 use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{
-    BinaryKind, CompareKind, Ramp, RampGrad, RampKind, SiluGrad, UnaryKind,
+    BinaryKind, CompareKind, Ramp, RampGrad, RampKind, Silu, SiluGrad, UnaryKind,
 };
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
@@ -159,11 +159,11 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Result<Tensor> {
-    let gate = sigmoid(x)?;
-    let value = binary(BinaryKind::Weigh, x, &gate)?;
+    let value = run(&Silu { x: x.value().clone() })?;
     let saved = x.clone();
     Ok(Tensor::computed_onto(value, x, move |grad, found| {
         if is_recording() {
+            let gate = sigmoid(&saved)?;
             let of_gate = mul(grad, &steady(&saved)?)?;
             let mut sum = mul(grad, &gate)?;
             if let Some(found) = found {
@@ -175,7 +175,6 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
         untracked(&SiluGrad {
             grad: grad.value().clone(),
             x: saved.value().clone(),
-            gate: gate.value().clone(),
             found: found.map(|found| found.value().clone()),
         })
     }))
