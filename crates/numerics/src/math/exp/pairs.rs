@@ -234,7 +234,7 @@ fn falling_exp(x: __m256) -> Falling {
     let power = _mm256_castsi256_ps(power);
     let sum = _mm256_add_ps(head, tail);
     let lost = _mm256_sub_ps(tail, _mm256_sub_ps(sum, head));
-    // The sum is above 15/16.
+    // The sum is above 16/17.
     let bound = _mm256_mul_ps(bound, _mm256_set1_ps(1.0625));
     Falling { e: _mm256_mul_ps(sum, power), e_tail: _mm256_mul_ps(lost, power), bound }
 }
@@ -245,16 +245,16 @@ fn falling_exp(x: __m256) -> Falling {
 fn sigmoid_nearest(x: __m256, &Falling { e, e_tail, bound }: &Falling) -> (__m256, __m256) {
     let one = _mm256_set1_ps(1.0);
     // 1 + e, and what its rounding lost, which is exact.
-    let below = _mm256_add_ps(one, e);
-    let below_tail = _mm256_add_ps(_mm256_sub_ps(e, _mm256_sub_ps(below, one)), e_tail);
+    let divisor = _mm256_add_ps(one, e);
+    let divisor_tail = _mm256_add_ps(_mm256_sub_ps(e, _mm256_sub_ps(divisor, one)), e_tail);
     // The sign of x chooses.
-    let over = _mm256_blendv_ps(one, e, x);
-    let over_tail = _mm256_and_ps(e_tail, _mm256_castsi256_ps(signs(x)));
-    let inverse = _mm256_div_ps(one, below);
-    let quotient = _mm256_mul_ps(over, inverse);
+    let dividend = _mm256_blendv_ps(one, e, x);
+    let dividend_tail = _mm256_and_ps(e_tail, _mm256_castsi256_ps(signs(x)));
+    let inverse = _mm256_div_ps(one, divisor);
+    let quotient = _mm256_mul_ps(dividend, inverse);
     // What is left of the dividend.
-    let left = _mm256_fnmadd_ps(quotient, below, over);
-    let left = _mm256_fnmadd_ps(quotient, below_tail, _mm256_add_ps(left, over_tail));
+    let left = _mm256_fnmadd_ps(quotient, divisor, dividend);
+    let left = _mm256_fnmadd_ps(quotient, divisor_tail, _mm256_add_ps(left, dividend_tail));
     let tail = _mm256_mul_ps(left, inverse);
     // An error of e changes the result by s (1 - s) times its relative size.
     let slope = _mm256_fnmadd_ps(quotient, quotient, quotient);
@@ -298,5 +298,5 @@ fn exp_again(elements: &[f32; LANES], is_certain: __m256, out: &mut [f32; LANES]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn sigmoid_again(elements: &[f32; LANES], out: &mut [f32; LANES]) {
-    *out = elements.map(|x| super::sigmoid(x));
+    *out = elements.map(super::sigmoid);
 }
