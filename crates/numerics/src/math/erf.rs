@@ -45,13 +45,11 @@ pub(super) fn erf_wide(x: f64) -> f64 {
 /// to reach the next element.
 #[inline(always)]
 pub(super) fn erf_each(input: &[f32], output: &mut [f32]) {
-    const BLOCK: usize = 128;
+    const BLOCK: usize = 64;
     const GROUP: usize = 8;
     let (mut around, mut wide) = (Aligned([0.0; BLOCK]), Aligned([0.0; BLOCK]));
     let mut large = [0u8; BLOCK];
     for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
-        let filled = x.len().next_multiple_of(GROUP);
-        let (around, wide) = (&mut around[..filled], &mut wide[..filled]);
         for (a, &x) in around.iter_mut().zip(x) {
             let x = x.abs();
             *a = (if x > 4.0 { 4.0 } else { x }) as f64;
