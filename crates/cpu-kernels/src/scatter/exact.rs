@@ -183,29 +183,42 @@ impl Sums<'_> {
         }
     }
 
-    /// Adds each of `addends` to an output. One test for all, because almost always all are exact;
-    /// else the sums are put back, last to first.
+    /// Adds `count` addends, each with its output, [`READ`] at a time.
     #[inline(always)]
-    fn add_singles(&mut self, places: &[usize; READ], addends: &[f32; READ]) {
+    fn add_each(&mut self, count: usize, addend: impl Fn(usize) -> (usize, f32)) {
+        let whole = count / READ * READ;
+        for first in (0..whole).step_by(READ) {
+            self.add_singles(&array::from_fn(|i| addend(first + i)));
+        }
+        for i in whole..count {
+            let (place, addend) = addend(i);
+            self.add(place, addend.into());
+        }
+    }
+
+    /// Adds each addend to its output. One test for all, because almost always all are exact; else
+    /// the sums are put back, last to first.
+    #[inline(always)]
+    fn add_singles(&mut self, addends: &[(usize, f32); READ]) {
         let mut old = [0.0; READ];
         let mut inexact = 0;
-        for i in 0..READ {
-            old[i] = self.sums[places[i]];
-            let (sum, lost) = tested_sum(old[i], addends[i].into());
-            self.sums[places[i]] = sum;
+        for (old, &(place, addend)) in old.iter_mut().zip(addends) {
+            *old = self.sums[place];
+            let (sum, lost) = tested_sum(*old, addend.into());
+            self.sums[place] = sum;
             inexact |= lost;
         }
         if inexact << 1 != 0 {
-            self.add_again(places, addends, &old);
+            self.add_again(addends, &old);
         }
     }
 
     #[cold]
-    fn add_again(&mut self, places: &[usize; READ], addends: &[f32; READ], old: &[f64; READ]) {
-        for (&place, &old) in places.iter().zip(old).rev() {
+    fn add_again(&mut self, addends: &[(usize, f32); READ], old: &[f64; READ]) {
+        for (&(place, _), &old) in addends.iter().zip(old).rev() {
             self.sums[place] = old;
         }
-        for (&place, &addend) in places.iter().zip(addends) {
+        for &(place, addend) in addends {
             self.add(place, addend.into());
         }
     }
@@ -315,22 +328,19 @@ impl<A: Addends<f32>> Sum<'_, A> {
             }
         }
         let rest = self.width - j;
-        let (mut places, mut addends, mut count) = ([0; READ], [0.0; READ], 0);
+        let (mut addends, mut count) = ([(0, 0.0); READ], 0);
         for i in 0..n {
             let first = row(i) * self.width + j;
             for (place, &stored) in (first..).zip(self.addends.row(source(i), j, rest)) {
-                places[count] = place;
-                addends[count] = self.addends.form(source(i), stored);
+                addends[count] = (place, self.addends.form(source(i), stored));
                 count += 1;
                 if count == READ {
-                    sums.add_singles(&places, &addends);
+                    sums.add_singles(&addends);
                     count = 0;
                 }
             }
         }
-        for (&place, &addend) in places.iter().zip(&addends).take(count) {
-            sums.add(place, addend.into());
-        }
+        sums.add_each(count, |i| addends[i]);
     }
 
     /// Returns the addend of a source whose row is one element.
@@ -394,14 +404,9 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     ) -> Result<()> {
         let mut sums = table.sums();
         if self.width == 1 {
-            let (whole, rest) = entries.as_chunks::<READ>();
-            for entries in whole {
-                let addends = entries.map(|entry| f32::from_bits(entry.packed));
-                sums.add_singles(&entries.map(|entry| entry.row as usize), &addends);
-            }
-            for entry in rest {
-                sums.add(entry.row as usize, f32::from_bits(entry.packed).into());
-            }
+            sums.add_each(entries.len(), |i| {
+                (entries[i].row as usize, f32::from_bits(entries[i].packed))
+            });
         } else {
             for entries in entries.chunks(READ) {
                 let source = |i: usize| base + entries[i].packed as usize;
@@ -433,17 +438,7 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
         let AddBatch { sum, table, start, rows, first } = self;
         let mut sums = table.sums();
         if sum.width == 1 {
-            let (whole, rest) = rows.as_chunks::<READ>();
-            for (number, rows) in whole.iter().enumerate() {
-                let source = start + number * READ;
-                let addends: [f32; READ] = array::from_fn(|i| sum.single(source + i));
-                sums.add_singles(&rows.map(|row| row - first), &addends);
-            }
-            let source = start + rows.len() - rest.len();
-            for (offset, &row) in rest.iter().enumerate() {
-                sums.add(row - first, f64::from(sum.single(source + offset)));
-            }
-            return;
+            return sums.add_each(rows.len(), |i| (rows[i] - first, sum.single(start + i)));
         }
         for (number, rows) in rows.chunks(READ).enumerate() {
             sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + number * READ + i);
