@@ -64,9 +64,8 @@ pub trait Elementary: Float {
     /// Computes the natural logarithm of each element of a slice; the slices have equal lengths.
     fn log_each(x: &[Self], out: &mut [Self]);
 
-    /// Returns the hyperbolic tangent.
-    #[must_use]
-    fn tanh(self) -> Self;
+    /// Computes the hyperbolic tangent of each element of a slice; the slices have equal lengths.
+    fn tanh_each(x: &[Self], out: &mut [Self]);
 
     /// Returns the logarithm to base 2.
     #[must_use]
@@ -111,9 +110,8 @@ impl Elementary for f32 {
         math::slice::log(x, out);
     }
 
-    #[inline(always)]
-    fn tanh(self) -> f32 {
-        math::tanh(self)
+    fn tanh_each(x: &[f32], out: &mut [f32]) {
+        math::slice::tanh(x, out);
     }
 
     #[inline(always)]
@@ -182,9 +180,8 @@ impl Elementary for f64 {
         simd::dispatch(Map1 { f: Log64, x, out });
     }
 
-    #[inline(always)]
-    fn tanh(self) -> f64 {
-        math::f64::tanh(self)
+    fn tanh_each(x: &[f64], out: &mut [f64]) {
+        simd::dispatch(Map1 { f: Tanh64, x, out });
     }
 
     #[inline(always)]

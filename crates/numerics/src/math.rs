@@ -8,8 +8,8 @@
 //! below one unit in the last place.
 //!
 //! They are evaluated in f64 with basic IEEE operations and fused multiply-add, without branches,
-//! so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). (Only [`mod@slice`]'s
-//! `exp` with AVX2 computes with pairs of f32, and in f64 where their error could matter.) The scalar
+//! so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). (With AVX2 and AVX-512
+//! some of [`mod@slice`] compute with pairs of f32, and in f64 where their error could matter.) The scalar
 //! functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel). They assume
 //! the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
 //!
@@ -33,6 +33,8 @@ mod fma;
 mod inv_pi;
 mod inverse;
 mod log;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod pow;
 mod root;
 mod soft_fma;

@@ -116,11 +116,12 @@ impl Tanh {
 
 impl<T: Elementary> Form<T> for Tanh {
     #[inline(always)]
-    fn odd(&self, x: &[T], _: &mut [T], odd: &mut [T]) {
-        for (odd, &x) in odd.iter_mut().zip(x) {
+    fn odd(&self, x: &[T], spare: &mut [T], odd: &mut [T]) {
+        for (inner, &x) in spare.iter_mut().zip(x) {
             let cube = x * x * x;
-            *odd = ((x + cube * T::from_f64(Self::CUBIC)) * T::from_f64(Self::SCALE)).tanh();
+            *inner = (x + cube * T::from_f64(Self::CUBIC)) * T::from_f64(Self::SCALE);
         }
+        T::tanh_each(spare, odd);
     }
 
     #[inline(always)]

@@ -162,9 +162,6 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
 /// The numbers of the columns of a block of a [`Shallow`] product fit half of the first cache.
 const BLOCK: usize = 1 << 11;
 
-/// The number of columns of a [`Shallow`] product whose sums stay in registers.
-const BESIDE: usize = 16;
-
 struct Shallow<'f, 'a, T, A, B> {
     columns: usize,
     k: usize,
@@ -196,7 +193,7 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
     fn over<const K: usize>(self) {
         let Shallow { columns, k, factors, out } = self;
         assert_eq!(k, K);
-        let block = BLOCK / K / BESIDE * BESIDE;
+        let block = BLOCK / K / 16 * 16;
         for first in (0..columns).step_by(block) {
             let width = block.min(columns - first);
             for (row, out) in out.chunks_exact_mut(columns).enumerate() {
@@ -204,26 +201,14 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
                 let x: [T; K] = std::array::from_fn(|step| a.data[step * a.step_stride].widen());
                 let steps: [&[B]; K] =
                     std::array::from_fn(|step| &b.data[step * b.step_stride + first..][..width]);
-                let (parts, rest) = out[first..first + width].as_chunks_mut::<BESIDE>();
-                for (i, part) in parts.iter_mut().enumerate() {
-                    let mut sums = [T::default(); BESIDE];
-                    for (x, step) in x.into_iter().zip(steps) {
-                        let values = &step[i * BESIDE..][..BESIDE];
-                        for j in 0..BESIDE {
-                            sums[j] = x.fma(values[j].widen(), sums[j]);
-                        }
-                    }
-                    for j in 0..BESIDE {
-                        part[j] = sums[j].canonical();
-                    }
-                }
-                let done = width - rest.len();
-                for (j, out) in rest.iter_mut().enumerate() {
+                // One loop: of a loop over pieces, the compiler makes vectors across the pieces.
+                let out = &mut out[first..first + width];
+                for j in 0..width {
                     let mut sum = T::default();
                     for (x, step) in x.into_iter().zip(steps) {
-                        sum = x.fma(step[done + j].widen(), sum);
+                        sum = x.fma(step[j].widen(), sum);
                     }
-                    *out = sum.canonical();
+                    out[j] = sum.canonical();
                 }
             }
         }

@@ -15,7 +15,6 @@ use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::buffer::Buffer;
-use std::array;
 use std::collections::BTreeMap;
 
 /// The number of outputs whose accumulators fit the second-level cache.
@@ -187,8 +186,12 @@ impl Sums<'_> {
     #[inline(always)]
     fn add_each(&mut self, count: usize, addend: impl Fn(usize) -> (usize, f32)) {
         let whole = count / READ * READ;
+        let (mut places, mut addends) = ([0; READ], [0.0; READ]);
         for first in (0..whole).step_by(READ) {
-            self.add_singles(&array::from_fn(|i| addend(first + i)));
+            for i in 0..READ {
+                (places[i], addends[i]) = addend(first + i);
+            }
+            self.add_singles(&places, &addends);
         }
         for i in whole..count {
             let (place, addend) = addend(i);
@@ -196,29 +199,29 @@ impl Sums<'_> {
         }
     }
 
-    /// Adds each addend to its output. One test for all, because almost always all are exact; else
-    /// the sums are put back, last to first.
+    /// Adds each of `addends` to an output. One test for all, because almost always all are exact;
+    /// else the sums are put back, last to first.
     #[inline(always)]
-    fn add_singles(&mut self, addends: &[(usize, f32); READ]) {
+    fn add_singles(&mut self, places: &[usize; READ], addends: &[f32; READ]) {
         let mut old = [0.0; READ];
         let mut inexact = 0;
-        for (old, &(place, addend)) in old.iter_mut().zip(addends) {
-            *old = self.sums[place];
-            let (sum, lost) = tested_sum(*old, addend.into());
-            self.sums[place] = sum;
+        for i in 0..READ {
+            old[i] = self.sums[places[i]];
+            let (sum, lost) = tested_sum(old[i], addends[i].into());
+            self.sums[places[i]] = sum;
             inexact |= lost;
         }
         if inexact << 1 != 0 {
-            self.add_again(addends, &old);
+            self.add_again(places, addends, &old);
         }
     }
 
     #[cold]
-    fn add_again(&mut self, addends: &[(usize, f32); READ], old: &[f64; READ]) {
-        for (&(place, _), &old) in addends.iter().zip(old).rev() {
+    fn add_again(&mut self, places: &[usize; READ], addends: &[f32; READ], old: &[f64; READ]) {
+        for (&place, &old) in places.iter().zip(old).rev() {
             self.sums[place] = old;
         }
-        for &(place, addend) in addends {
+        for (&place, &addend) in places.iter().zip(addends) {
             self.add(place, addend.into());
         }
     }
@@ -328,19 +331,19 @@ impl<A: Addends<f32>> Sum<'_, A> {
             }
         }
         let rest = self.width - j;
-        let (mut addends, mut count) = ([(0, 0.0); READ], 0);
+        let (mut places, mut addends, mut count) = ([0; READ], [0.0; READ], 0);
         for i in 0..n {
             let first = row(i) * self.width + j;
             for (place, &stored) in (first..).zip(self.addends.row(source(i), j, rest)) {
-                addends[count] = (place, self.addends.form(source(i), stored));
+                (places[count], addends[count]) = (place, self.addends.form(source(i), stored));
                 count += 1;
                 if count == READ {
-                    sums.add_singles(&addends);
+                    sums.add_singles(&places, &addends);
                     count = 0;
                 }
             }
         }
-        sums.add_each(count, |i| addends[i]);
+        sums.add_each(count, |i| (places[i], addends[i]));
     }
 
     /// Returns the addend of a source whose row is one element.

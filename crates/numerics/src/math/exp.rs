@@ -6,14 +6,13 @@
 //! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact; this keeps `expm1`, `tanh`
 //! and related functions accurate near zero.
 
-#[cfg(target_arch = "x86_64")]
-mod pairs;
-
 use crate::simd::{self, Aligned, Level};
 
 use super::blocks::in_blocks;
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
-use super::unary::{Exp, Map, Sigmoid};
+#[cfg(target_arch = "x86_64")]
+use super::pairs;
+use super::unary::{Exp, Map, Sigmoid, Tanh};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The leading 40 bits of ln 2.
@@ -46,8 +45,8 @@ pub fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exp_at(level: Level, input: &[f32], output: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
-    if level.min(simd::supported()) == Level::Avx2 {
-        return crate::fpenv::ieee(|| pairs::exp_each(input, output));
+    if pairs::map::<pairs::Exp, 2>(level, input, output) {
+        return;
     }
     simd::dispatch_at(level, Map(Exp, input, output));
 }
@@ -208,8 +207,8 @@ pub fn sigmoid(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn sigmoid_at(level: Level, input: &[f32], output: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
-    if level.min(simd::supported()) == Level::Avx2 {
-        return crate::fpenv::ieee(|| pairs::sigmoid_each(input, output));
+    if pairs::map::<pairs::Sigmoid, 4>(level, input, output) {
+        return;
     }
     simd::dispatch_at(level, Map(Sigmoid, input, output));
 }
@@ -287,6 +286,16 @@ fn sigmoid_near(x: f64) -> f64 {
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     nan_if(x.is_nan(), tanh_wide(x as f64) as f32)
+}
+
+/// Computes [`tanh`] of each element with the instructions of `level`, as [`exp_at`].
+#[inline(always)]
+pub(super) fn tanh_at(level: Level, input: &[f32], output: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if pairs::map::<pairs::Tanh, 2>(level, input, output) {
+        return;
+    }
+    simd::dispatch_at(level, Map(Tanh, input, output));
 }
 
 /// Returns the hyperbolic tangent, before rounding to f32.

@@ -203,11 +203,11 @@ functions! {
     /// [`cosh`](super::cosh()).
     Cosh = cosh;
     /// [`tanh`](super::tanh()).
-    Tanh = tanh;
+    Tanh = tanh, at exp::tanh_at;
     /// [`sigmoid`](super::sigmoid()).
     Sigmoid = sigmoid, each exp::sigmoid_each, at exp::sigmoid_at;
     /// [`erf`](super::erf()).
-    Erf = erf, each erf::erf_each;
+    Erf = erf, each erf::erf_each, at erf::erf_at;
     /// [`erfc`](super::erfc()).
     Erfc = erfc;
     /// [`sqrt`](super::sqrt()).
