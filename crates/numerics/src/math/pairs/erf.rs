@@ -397,8 +397,19 @@ unsafe impl Bounded<__m512, 2> for Erf {
 
     #[inline(always)]
     unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
-        for (y, &x) in y.iter_mut().zip(x) {
-            *y = erf::erf(x);
+        // SAFETY: as above, and the slice has a vector.
+        let large = unsafe {
+            let a = __m512::load(x.as_ptr()).abs();
+            __m512::splat(erf::LIMIT as f32).is_at_most(a)
+        };
+        if large == 0 {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = erf::erf_below_limit(x);
+            }
+        } else {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = erf::erf(x);
+            }
         }
     }
 }
