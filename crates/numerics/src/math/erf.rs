@@ -31,12 +31,6 @@ pub fn erf(x: f32) -> f32 {
     nan_if(x.is_nan(), erf_wide(x as f64) as f32)
 }
 
-/// Returns [`erf`] for |x| below [`LIMIT`], or NaN.
-#[inline(always)]
-pub(super) fn erf_below_limit(x: f32) -> f32 {
-    nan_if(x.is_nan(), erf_small(x.abs() as f64).copysign(x as f64) as f32)
-}
-
 /// Returns the error function, before rounding to f32.
 #[inline(always)]
 pub(super) fn erf_wide(x: f64) -> f64 {
@@ -117,7 +111,7 @@ pub(super) const LIMIT: f64 = 2.0;
 /// Returns erf(a) for 0 <= a <= [`LIMIT`]. Minimax error 2^-58.5 of the function, whose linear
 /// factor 2 / sqrt(pi) is in two f64.
 #[inline(always)]
-fn erf_small(a: f64) -> f64 {
+pub(super) fn erf_small(a: f64) -> f64 {
     finish_small(a, start_small(a * a))
 }
 

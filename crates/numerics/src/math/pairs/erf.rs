@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 
 use super::{Bounded, Vector, from_bits, rounded};
 use crate::math::erf;
+use crate::math::fma::nan_if;
 use crate::math::pairs::exp::ROUND;
 use crate::simd::Aligned;
 
@@ -404,7 +405,8 @@ unsafe impl Bounded<__m512, 2> for Erf {
         };
         if large == 0 {
             for (y, &x) in y.iter_mut().zip(x) {
-                *y = erf::erf_below_limit(x);
+                let found = erf::erf_small(x.abs().into()) as f32;
+                *y = nan_if(x.is_nan(), found.copysign(x));
             }
         } else {
             for (y, &x) in y.iter_mut().zip(x) {
