@@ -9,7 +9,7 @@
 //!
 //! They are evaluated in f64 with basic IEEE operations and fused multiply-add, without branches,
 //! so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). (With AVX2 and AVX-512
-//! some of [`mod@slice`] compute with pairs of f32, and in f64 where their error could matter.) The scalar
+//! some functions of [`mod@slice`] compute with pairs of f32, and in f64 where their error could matter.) The scalar
 //! functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel). They assume
 //! the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
 //!

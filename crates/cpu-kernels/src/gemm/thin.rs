@@ -193,6 +193,7 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
     fn over<const K: usize>(self) {
         let Shallow { columns, k, factors, out } = self;
         assert_eq!(k, K);
+        // Whole cache lines of f32.
         let block = BLOCK / K / 16 * 16;
         for first in (0..columns).step_by(block) {
             let width = block.min(columns - first);

@@ -1,12 +1,9 @@
 //! The error function.
 
-use crate::simd::{self, Aligned, Level};
+use crate::simd::Aligned;
 
 use super::exp::{expm1_reduced, reduce};
 use super::fma::{add_odd, fma, horner, nan_if, scale, select};
-#[cfg(target_arch = "x86_64")]
-use super::pairs;
-use super::unary::{Erf, Map};
 
 /// Returns the error function.
 ///
@@ -38,17 +35,6 @@ pub(super) fn erf_wide(x: f64) -> f64 {
     // erf(4) rounds to 1.
     let a = select(a > 4.0, 4.0, a);
     select(a < LIMIT, erf_small(a), erf_large(a)).copysign(x)
-}
-
-/// Computes [`erf`] of each element with the instructions of `level`, or of the best level of this
-/// machine if that is lower.
-#[inline(always)]
-pub(super) fn erf_at(level: Level, input: &[f32], output: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if pairs::map_wide::<pairs::Erf, 2>(level, input, output) {
-        return;
-    }
-    simd::dispatch_at(level, Map(Erf, input, output));
 }
 
 /// Computes [`erf`] of each element.

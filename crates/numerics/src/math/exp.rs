@@ -6,13 +6,10 @@
 //! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact; this keeps `expm1`, `tanh`
 //! and related functions accurate near zero.
 
-use crate::simd::{self, Aligned, Level};
+use crate::simd::Aligned;
 
 use super::blocks::in_blocks;
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
-#[cfg(target_arch = "x86_64")]
-use super::pairs;
-use super::unary::{Exp, Map, Sigmoid, Tanh};
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The leading 40 bits of ln 2.
@@ -40,17 +37,6 @@ pub fn exp(x: f32) -> f32 {
     nan_if(x.is_nan(), exp_wide(x as f64) as f32)
 }
 
-/// Computes [`exp`] of each element with the instructions of `level`, or of the best level of this
-/// machine if that is lower.
-#[inline(always)]
-pub(super) fn exp_at(level: Level, input: &[f32], output: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if pairs::map::<pairs::Exp, 2>(level, input, output) {
-        return;
-    }
-    simd::dispatch_at(level, Map(Exp, input, output));
-}
-
 /// Computes [`exp`] of each element. Each step runs over a block of elements, so that their chains
 /// of operations overlap.
 #[inline(always)]
@@ -61,7 +47,7 @@ pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
 const EXP_BLOCK: usize = 32;
 
 #[inline(always)]
-fn exp_block<const N: usize>(x: &[f32; N], y: &mut [f32; N]) {
+pub(super) fn exp_block<const N: usize>(x: &[f32; N], y: &mut [f32; N]) {
     let [mut powers, mut rests] = [[0.0; N]; 2];
     for i in 0..N {
         (powers[i], rests[i]) = reduce(exp_bounds(x[i] as f64));
@@ -203,16 +189,6 @@ pub fn sigmoid(x: f32) -> f32 {
     nan_if(x.is_nan(), y)
 }
 
-/// Computes [`sigmoid`] of each element with the instructions of `level`, as [`exp_at`].
-#[inline(always)]
-pub(super) fn sigmoid_at(level: Level, input: &[f32], output: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if pairs::map::<pairs::Sigmoid, 4>(level, input, output) {
-        return;
-    }
-    simd::dispatch_at(level, Map(Sigmoid, input, output));
-}
-
 /// Computes [`sigmoid`] of each element, in steps as [`exp_each`]. Blocks without an element near
 /// zero, which are most, skip the formula for those.
 #[inline(always)]
@@ -286,16 +262,6 @@ fn sigmoid_near(x: f64) -> f64 {
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     nan_if(x.is_nan(), tanh_wide(x as f64) as f32)
-}
-
-/// Computes [`tanh`] of each element with the instructions of `level`, as [`exp_at`].
-#[inline(always)]
-pub(super) fn tanh_at(level: Level, input: &[f32], output: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if pairs::map::<pairs::Tanh, 2>(level, input, output) {
-        return;
-    }
-    simd::dispatch_at(level, Map(Tanh, input, output));
 }
 
 /// Returns the hyperbolic tangent, before rounding to f32.

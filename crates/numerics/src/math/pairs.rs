@@ -117,6 +117,7 @@ unsafe fn blocks<V: Vector, F: Bounded<V, N>, const N: usize>(
     output: &mut [f32],
     again: unsafe fn(&[f32], u32, &mut [f32]),
 ) {
+    const { assert!(N * V::LANES <= MOST) };
     let size = N * V::LANES;
     let mut blocks = input.chunks_exact(size);
     let mut outs = output.chunks_exact_mut(size);

@@ -1,5 +1,7 @@
 //! The functions as zero-sized types, for kernels that are generic over them.
 
+#[cfg(target_arch = "x86_64")]
+use super::pairs;
 use super::{erf, exp, log, trig};
 use crate::simd::{self, Level};
 
@@ -77,7 +79,7 @@ pub trait UnaryF32: Copy + Send + Sync {
     }
 }
 
-pub(super) struct Map<'a, F>(pub F, pub &'a [f32], pub &'a mut [f32]);
+struct Map<'a, F>(pub F, pub &'a [f32], pub &'a mut [f32]);
 
 impl<F: UnaryF32> simd::Kernel for Map<'_, F> {
     type Output = ();
@@ -111,8 +113,10 @@ fn each_angle(
     }
 }
 
+/// Defines the functions. `near` and `each` name other loops over slices; `pairs map 2` computes slices with
+/// [`pairs::map`](super::pairs), two vectors at a time, where this machine and the level have them.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)? $(, each $each:path)? $(, at $at:path)?;)*) => {
+    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)? $(, each $each:path)? $(, pairs $map:ident $together:literal)?;)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +143,11 @@ macro_rules! functions {
                 $(
                     #[inline]
                     fn map_equally_long(self, level: Level, input: &[f32], output: &mut [f32]) {
-                        $at(level, input, output);
+                        #[cfg(target_arch = "x86_64")]
+                        if pairs::$map::<pairs::$type, $together>(level, input, output) {
+                            return;
+                        }
+                        simd::dispatch_at(level, Map(self, input, output));
                     }
                 )?
             }
@@ -169,7 +177,7 @@ macro_rules! functions {
 
 functions! {
     /// [`exp`](super::exp()).
-    Exp = exp, each exp::exp_each, at exp::exp_at;
+    Exp = exp, each exp::exp_each, pairs map 2;
     /// [`exp2`](super::exp2()).
     Exp2 = exp2;
     /// [`expm1`](super::expm1()).
@@ -203,11 +211,11 @@ functions! {
     /// [`cosh`](super::cosh()).
     Cosh = cosh;
     /// [`tanh`](super::tanh()).
-    Tanh = tanh, at exp::tanh_at;
+    Tanh = tanh, pairs map 2;
     /// [`sigmoid`](super::sigmoid()).
-    Sigmoid = sigmoid, each exp::sigmoid_each, at exp::sigmoid_at;
+    Sigmoid = sigmoid, each exp::sigmoid_each, pairs map 4;
     /// [`erf`](super::erf()).
-    Erf = erf, each erf::erf_each, at erf::erf_at;
+    Erf = erf, each erf::erf_each, pairs map_wide 2;
     /// [`erfc`](super::erfc()).
     Erfc = erfc;
     /// [`sqrt`](super::sqrt()).

@@ -220,7 +220,9 @@ unsafe impl<V: Reduction> Bounded<V, 2> for Exp {
                 return;
             }
         }
-        exp::exp_each(x, y);
+        for (x, y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks_mut().0) {
+            exp::exp_block(x, y);
+        }
     }
 }
 
