@@ -10,6 +10,8 @@
 
 mod erf;
 mod exp;
+mod log;
+mod table;
 mod vector;
 
 use core::arch::x86_64::{__m256, __m512, _MM_HINT_T0, _mm_prefetch};
@@ -18,6 +20,7 @@ use crate::fpenv;
 use crate::simd::{self, Level};
 pub(super) use erf::Erf;
 pub(super) use exp::{Exp, Sigmoid, Tanh};
+pub(super) use log::{Log, Log1p, Log2, Log10};
 use vector::Vector;
 
 /// A function that knows a bound of its error, on `N` vectors whose chains of operations overlap.

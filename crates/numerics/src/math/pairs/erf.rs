@@ -6,6 +6,7 @@ use super::{Bounded, Vector, from_bits, rounded};
 use crate::math::erf;
 use crate::math::fma::nan_if;
 use crate::math::pairs::exp::ROUND;
+use crate::math::pairs::table::{Table, lookup};
 use crate::simd::Aligned;
 
 /// The error function.
@@ -16,10 +17,7 @@ const LIMIT: f32 = 3.937;
 /// From here on the tails are normal f32.
 const TINY: f32 = 1e-30;
 
-/// A number for each i/8 from 0 up to [`LIMIT`].
-type Table = Aligned<[f32; 32]>;
-
-/// The values erf(i/8), rounded.
+/// The values erf(i/8) from 0 up to [`LIMIT`], rounded.
 static VALUES: Table = Aligned(from_bits([
     0x0000_0000,
     0x3e0f_af0d,
@@ -336,20 +334,6 @@ static COEFFICIENTS: [Table; 5] = [
 /// More than the error, as the coefficients of the part of the polynomial beyond the slope and of the
 /// value, confirmed by trying all inputs. That part is negative.
 const BOUND: [f32; 2] = [-2.4e-7, 3e-11];
-
-/// Returns element `i` of the table, where the low five bits are `i`.
-///
-/// # Safety
-///
-/// The CPU must have AVX-512.
-#[inline(always)]
-unsafe fn lookup(bits: __m512i, table: &Table) -> __m512 {
-    // SAFETY: the table has two vectors, and the caller guarantees the instructions.
-    unsafe {
-        let (low, high) = (table.as_ptr(), table.as_ptr().add(16));
-        _mm512_permutex2var_ps(_mm512_load_ps(low), bits, _mm512_load_ps(high))
-    }
-}
 
 /// # Safety
 ///

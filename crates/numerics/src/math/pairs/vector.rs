@@ -41,7 +41,7 @@ pub(in super::super) unsafe trait Vector: Copy {
     unsafe fn negative(self) -> Self;
     /// Returns the smaller one, or `other` if one is NaN.
     unsafe fn min(self, other: Self) -> Self;
-    /// Returns the magnitude of `self` with the sign of `other`; `self` has no sign bit.
+    /// Returns the magnitude of `self` with the sign of `other`; `self` has no sign bit or the same.
     unsafe fn with_sign(self, other: Self) -> Self;
     /// Returns the bits.
     unsafe fn bits(self) -> Self::Bits;
