@@ -86,7 +86,7 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     (
         &["crates/cpu-kernels/src/"],
         "rayon",
-        &["crates/cpu-kernels/src/parallel.rs"],
+        &["crates/cpu-kernels/src/parallel.rs", "crates/cpu-kernels/src/parallel/awake.rs"],
         "it guards the floating-point mode of what it runs",
     ),
     (&["crates/numerics/src/"], "rayon", &[], "numerics knows nothing of threads"),
@@ -109,7 +109,10 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
             "crates/samebits/src/",
         ],
         "Instant::now",
-        &["crates/cuda-kernels/src/backend/autotune.rs"],
+        &[
+            "crates/cpu-kernels/src/parallel/awake.rs",
+            "crates/cuda-kernels/src/backend/autotune.rs",
+        ],
         "no result may depend on a clock",
     ),
     (

@@ -10,7 +10,7 @@ use samebits_tensor_core::DType;
 use samebits_tensor_core::geometry::bin_edges;
 
 /// The number of values per task of a count.
-const PIECE: usize = 1 << 18;
+const PIECE: usize = 1 << 15;
 
 /// Returns the number of bins that [`bincount`] needs: one more than the largest value, and at
 /// least `min_length`.

@@ -156,10 +156,14 @@ pub fn gather<T: Copy + Send + Sync>(
     let places = elements(OP, "input", input.len(), shape, index)?;
     check(OP, index, shape[1])?;
     parallel::pieces(out, |start, out| {
-        let mut rows = vec![0; out.len()];
-        if places.fill(start, &mut rows).is_ok() {
-            for (out, row) in out.iter_mut().zip(rows) {
-                *out = input[row];
+        const BATCH: usize = 512;
+        let mut rows = [0; BATCH];
+        for (start, out) in (start..).step_by(BATCH).zip(out.chunks_mut(BATCH)) {
+            let rows = &mut rows[..out.len()];
+            if places.fill(start, rows).is_ok() {
+                for (out, &row) in out.iter_mut().zip(&*rows) {
+                    *out = input[row];
+                }
             }
         }
     });

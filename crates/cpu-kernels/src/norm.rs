@@ -159,7 +159,7 @@ pub fn batch_norm<T: Float>(
         }
         return Ok(());
     }
-    let several = parallel::CHUNK.div_ceil(spatial);
+    let several = rows::of_task(channels, spatial);
     let [mean, var, rstd] = [mean, var, rstd].map(|all| parallel::chunks_mut(all, several));
     parallel::chunks_mut(out, several * spatial).zip(mean.zip(var).zip(rstd)).enumerate().for_each(
         |(number, (out, ((mean, var), rstd)))| {
@@ -310,7 +310,7 @@ pub fn layer_norm<T: Float>(
         return Ok(());
     }
     // Normalises a row while it is still in a cache.
-    let rows = parallel::CHUNK.div_ceil(width);
+    let rows = rows::of_task(mean.len(), width);
     parallel::chunks_mut(out, rows * width)
         .zip(parallel::chunks_mut(mean, rows))
         .zip(parallel::chunks_mut(rstd, rows))

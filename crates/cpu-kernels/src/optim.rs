@@ -14,7 +14,7 @@ use crate::arch::stream;
 use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::memory;
-use crate::parallel::{CHUNK, chunks_mut};
+use crate::parallel::{CHUNK, LINE, chunks_mut, even};
 use samebits_numerics::fpenv;
 
 /// Computes a step of stochastic gradient descent; `velocity` is `None` in the first step. Without momentum
@@ -38,10 +38,11 @@ pub fn sgd_step<T: Float>(
     expect_len(OP, "velocity", velocity.map_or(n, <[T]>::len), n)?;
     expect_len(OP, "new_param", new_param.len(), n)?;
     let scratch = || Scratch::new(OP, n);
+    let size = even(n, CHUNK, LINE);
     if params.momentum == 0.0 {
-        let outputs = chunks_mut(new_param, CHUNK).enumerate();
+        let outputs = chunks_mut(new_param, size).enumerate();
         return outputs.try_for_each_with(scratch, |scratch, (i, new_param)| {
-            let range = i * CHUNK..i * CHUNK + new_param.len();
+            let range = i * size..i * size + new_param.len();
             scratch.written([new_param], |[new_param]| {
                 let (param, grad) = (&param[range.clone()], &grad[range]);
                 simd::dispatch(Descent { params, param, grad, new_param });
@@ -50,9 +51,9 @@ pub fn sgd_step<T: Float>(
         });
     }
     expect_len(OP, "new_velocity", new_velocity.len(), n)?;
-    let outputs = chunks_mut(new_param, CHUNK).zip(chunks_mut(new_velocity, CHUNK));
+    let outputs = chunks_mut(new_param, size).zip(chunks_mut(new_velocity, size));
     outputs.enumerate().try_for_each_with(scratch, |scratch, (i, (new_param, new_velocity))| {
-        let range = i * CHUNK..i * CHUNK + new_param.len();
+        let range = i * size..i * size + new_param.len();
         scratch.written([new_param, new_velocity], |[new_param, new_velocity]| {
             simd::dispatch(Sgd {
                 params,
@@ -124,14 +125,15 @@ pub fn adam_step<T: Float>(
         expect_len("adam_step", what, len, n)?;
     }
     let constants = fpenv::ieee(|| AdamConstants::new(params, step));
-    let outputs = chunks_mut(new_param, CHUNK)
-        .zip(chunks_mut(new_mean, CHUNK))
-        .zip(chunks_mut(new_square, CHUNK));
+    let size = even(n, CHUNK, LINE);
+    let outputs = chunks_mut(new_param, size)
+        .zip(chunks_mut(new_mean, size))
+        .zip(chunks_mut(new_square, size));
     let scratch = || Scratch::new("adam_step", n);
     outputs.enumerate().try_for_each_with(
         scratch,
         |scratch, (i, ((param_to, mean_to), square_to))| {
-            let range = i * CHUNK..i * CHUNK + param_to.len();
+            let range = i * size..i * size + param_to.len();
             scratch.written([param_to, mean_to, square_to], |[new_param, new_mean, new_square]| {
                 simd::dispatch(Adam {
                     constants,

@@ -1,7 +1,7 @@
 //! Distribution of work to threads, with results that do not depend on the number of threads.
 //!
-//! Work is cut into pieces whose borders depend on sizes alone. The thread that computes a piece
-//! decides neither its value nor its place. Small work stays on the calling thread.
+//! Work is cut into pieces, of which no element depends on the borders. The thread that computes a
+//! piece decides neither its value nor its place. Small work stays on the calling thread.
 //!
 //! Other libraries share the pool and may have switched a thread to flush-to-zero. This module is
 //! the crate's only user of rayon, so that all work on pool threads runs under [`fpenv::ieee`].
@@ -10,6 +10,8 @@
 //! iterators: they are compiled for each kind of item and result, some forty functions each time.
 //! Splitting is done here, and a function of one item is a `&dyn Fn`: one call serves thousands of
 //! elements.
+
+mod awake;
 
 use std::iter;
 use std::ops::{Range, RangeFrom};
@@ -49,7 +51,21 @@ pub(crate) fn threads() -> usize {
 
 /// Calls `f(start, piece)` for each piece of `out`.
 pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync + Send) {
-    pieces_of(CHUNK, out, f);
+    pieces_of(even(out.len(), CHUNK, LINE), out, f);
+}
+
+/// The number of elements at whose multiples pieces begin, so that no cache line is in two.
+pub(crate) const LINE: usize = 64;
+
+/// Returns the size of about `size` elements, in multiples of `unit`, that gives each thread as many
+/// pieces of `len` elements as the others. Of many pieces none is left for long.
+pub(crate) fn even(len: usize, size: usize, unit: usize) -> usize {
+    let count = len.div_ceil(size);
+    let evenly = count.next_multiple_of(threads());
+    if count <= 1 || evenly > 2 * count {
+        return size;
+    }
+    len.div_ceil(evenly).next_multiple_of(unit)
 }
 
 /// Calls `f(start, piece)` for pieces of about [`CHUNK`] elements that are whole rows of `width`.
@@ -59,7 +75,12 @@ pub(crate) fn rows<T: Send>(
     f: impl Fn(usize, &mut [T]) + Sync + Send,
 ) {
     let width = width.max(1);
-    pieces_of(CHUNK.div_ceil(width) * width, out, f);
+    pieces_of(several(out.len() / width, width) * width, out, f);
+}
+
+/// Returns the number of rows of `width` in pieces of about [`CHUNK`] elements, of `count` rows.
+pub(crate) fn several(count: usize, width: usize) -> usize {
+    even(count, CHUNK.div_ceil(width.max(1)), 1)
 }
 
 /// Calls `f(start, piece)` for pieces of `size` elements.
@@ -78,6 +99,14 @@ pub(crate) fn pieces_of<T: Send>(
     shared(size, out, &f);
 }
 
+/// Calls [`pieces`] with an `f` that can fail; returns the error of the first piece that failed.
+pub(crate) fn try_pieces<T: Send>(
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    try_pieces_of(even(out.len(), CHUNK, LINE), out, f)
+}
+
 /// Calls [`rows`] with an `f` that can fail; returns the error of the first piece that failed.
 pub(crate) fn try_rows<T: Send>(
     width: usize,
@@ -85,7 +114,7 @@ pub(crate) fn try_rows<T: Send>(
     f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let width = width.max(1);
-    try_pieces_of(CHUNK.div_ceil(width) * width, out, f)
+    try_pieces_of(several(out.len() / width, width) * width, out, f)
 }
 
 /// Calls [`pieces_of`] with an `f` that can fail; returns the error of the first piece that failed.
@@ -141,7 +170,8 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
     if outs.iter().all(|(_, size)| *size == 0) {
         return Ok(());
     }
-    let several = if work <= CHUNK { n } else { n.saturating_mul(CHUNK) / work }.max(1);
+    let several = if work <= CHUNK { n } else { n.saturating_mul(CHUNK) / work };
+    let several = even(n, several.max(1), 1);
     let mut all = memory::with_capacity(op, n.div_ceil(several))?;
     for first in (0..n).step_by(several) {
         let last = n.min(first + several);
@@ -413,8 +443,12 @@ impl<I: Items> Shared<I> {
         if threads == 1 {
             return run(self.items);
         }
-        let splits = threads.max(self.items.count() / self.at_most.max(1));
-        split(self.items, false, Splits { left: splits, at_least: self.at_least.max(1) }, run);
+        let (count, at_least) = (self.items.count(), self.at_least.max(1));
+        let left = threads.max(count / self.at_most.max(1));
+        split(self.items, false, Splits { left, at_least }, run);
+        if count / 2 >= at_least {
+            awake::after_call(threads);
+        }
     }
 
     pub(crate) fn for_each(self, f: impl Fn(I::Item) + Sync + Send) {
@@ -585,5 +619,8 @@ type Half<'a> = dyn FnMut(bool) + Send + 'a;
 
 /// Runs both halves, in parallel if another thread is free at once.
 fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
-    rayon::join_context(|context| left(context.migrated()), |context| right(context.migrated()));
+    rayon::join_context(
+        |context| awake::at_work(|| left(context.migrated())),
+        |context| awake::at_work(|| right(context.migrated())),
+    );
 }

@@ -427,7 +427,7 @@ fn pieces_of_rows<T: Copy + Send + Sync, R: Send>(
         return part.pieces(out, |part, out| f(Rows::Slabs(part), out));
     }
     let one = matches!(x, Rows::Dense { .. }) && few_and_long(n, out.len());
-    let size = if one { out.len() } else { CHUNK.div_ceil(n.max(1)) };
+    let size = if one { out.len() } else { parallel::several(out.len(), n) };
     parallel::try_pieces_of(size, out, |start, piece| f(x.part(start, piece.len()), piece))
 }
 

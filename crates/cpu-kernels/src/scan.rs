@@ -28,6 +28,7 @@
 //! Tensors are contiguous slices of shape (outer, dim, inner), scanned along `dim`.
 
 mod lines;
+mod operation;
 
 pub use lines::{cumextreme, cumprod_backward, cumprod_backward_backward, logcumsumexp_backward};
 
@@ -35,15 +36,14 @@ use crate::arch::{TileGrid, TileMut};
 use crate::error::{Result, expect_size};
 use crate::parallel::{self, CHUNK};
 use crate::{Float, memory, short};
+use operation::{LogSum, Operation, Product, Sum};
 use samebits_numerics::fpenv;
-use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Aligned, Kernel};
-use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 const RUN: usize = 32;
 const TILE: usize = 1024;
-/// The number of tiles per task.
+/// The largest number of tiles per task.
 const TASK: usize = 32;
 
 /// Computes the sum of each element and all before it.
@@ -223,82 +223,6 @@ fn integers(
     Ok(())
 }
 
-/// The operation of a scan.
-trait Operation: Send + Sync {
-    type State: Copy + Send + Sync;
-    const IDENTITY: Self::State;
-    fn element(x: f64) -> Self::State;
-    fn apply(a: Self::State, b: Self::State) -> Self::State;
-    fn result(state: Self::State) -> f64;
-}
-
-struct Sum;
-
-impl Operation for Sum {
-    type State = f64;
-    const IDENTITY: f64 = 0.0;
-    #[inline(always)]
-    fn element(x: f64) -> f64 {
-        x
-    }
-    #[inline(always)]
-    fn apply(a: f64, b: f64) -> f64 {
-        a + b
-    }
-    #[inline(always)]
-    fn result(state: f64) -> f64 {
-        state
-    }
-}
-
-struct Product;
-
-impl Operation for Product {
-    type State = f64;
-    const IDENTITY: f64 = 1.0;
-    #[inline(always)]
-    fn element(x: f64) -> f64 {
-        x
-    }
-    #[inline(always)]
-    fn apply(a: f64, b: f64) -> f64 {
-        a * b
-    }
-    #[inline(always)]
-    fn result(state: f64) -> f64 {
-        state
-    }
-}
-
-/// Pairs (m, s) that represent `s * exp(m)`.
-struct LogSum;
-
-impl Operation for LogSum {
-    type State = (f64, f64);
-    const IDENTITY: (f64, f64) = (f64::NEG_INFINITY, 1.0);
-    #[inline(always)]
-    fn element(x: f64) -> (f64, f64) {
-        (x, 1.0)
-    }
-    #[inline(always)]
-    fn apply((m, s): (f64, f64), (n, t): (f64, f64)) -> (f64, f64) {
-        // Without branches, so that several pairs fill a vector. Adding `0 · t`, or multiplying with
-        // exp(0) = 1, changes no bit; if m or n is NaN, both become NaN.
-        let is_before = m > n;
-        let distance = select_unpredictable(is_before, n - m, m - n);
-        let share = exp(select_unpredictable(m == n, 0.0, distance));
-        (
-            select_unpredictable(is_before, m, n),
-            select_unpredictable(is_before, s + t * share, s * share + t),
-        )
-    }
-    #[inline(always)]
-    fn result((m, s): (f64, f64)) -> f64 {
-        // The logarithm of s is finite, so an infinite m is the result.
-        m + log(s)
-    }
-}
-
 fn scan<T: Float, O: Operation, const REVERSE: bool>(
     op: &'static str,
     input: &[T],
@@ -330,7 +254,7 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
         return TileGrid::new(out, outer, (dim, inner), tile).try_for_each(columns);
     }
     // A row that several threads share is read twice.
-    if dim <= TILE * TASK || outer >= parallel::threads() {
+    if dim <= CHUNK || outer >= parallel::threads() {
         parallel::rows(dim, out, |start, out| {
             let input = &input[start..][..out.len()];
             simd::dispatch(ScanTiles::<T, O, REVERSE>(input, dim, out, None, PhantomData));
@@ -351,8 +275,9 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
     out: &mut [T],
 ) -> Result<()> {
     let tiles = input.len().div_ceil(TILE);
+    let together = tiles.div_ceil(parallel::threads()).min(TASK);
     let mut carries = memory::filled(op, tiles, O::IDENTITY)?;
-    parallel::pieces_of(TASK, &mut carries, |first, totals| {
+    parallel::pieces_of(together, &mut carries, |first, totals| {
         simd::dispatch(TileTotals::<T, O, REVERSE>(input, first, totals, PhantomData));
     });
     fpenv::ieee(|| {
@@ -363,9 +288,9 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
         }
     });
     // A scan from the end counts its tiles from there, so the short one is in front.
-    let task = TASK * TILE;
+    let task = together * TILE;
     let run = |(number, (out, input)): (usize, (&mut [T], &[T]))| {
-        let carry = (number > 0).then(|| carries[number * TASK]);
+        let carry = (number > 0).then(|| carries[number * together]);
         simd::dispatch(ScanTiles::<T, O, REVERSE>(input, input.len(), out, carry, PhantomData));
     };
     if REVERSE {
@@ -416,7 +341,9 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
             for (input, out) in input.chunks(together).zip(out.chunks_mut(together)) {
                 let locals = &mut locals[..input.len()];
                 scan_short_rows::<T, O, REVERSE>(input, n, locals);
-                finish::<T, O>(locals, None, out);
+                for (out, local) in out.iter_mut().zip(locals) {
+                    *out = T::from_f64(O::result(*local)).canonical();
+                }
             }
             return;
         }
@@ -447,10 +374,10 @@ fn scan_runs<T: Float, O: Operation, const REVERSE: bool, const N: usize>(
     }
 }
 
-/// Adds the total of the runs before to the elements of each run of a tile; returns the total of
-/// the tile. The first run stays as it is: [`Operation::IDENTITY`] would not change it.
+/// Adds the total of the runs before to the elements of each run of a short row. The first run stays
+/// as it is: [`Operation::IDENTITY`] would not change it.
 #[inline(always)]
-fn join_runs<O: Operation, const REVERSE: bool>(locals: &mut [O::State]) -> O::State {
+fn join_runs<O: Operation, const REVERSE: bool>(locals: &mut [O::State]) {
     let n = locals.len();
     let mut before = O::IDENTITY;
     for start in (0..n).step_by(RUN) {
@@ -464,7 +391,6 @@ fn join_runs<O: Operation, const REVERSE: bool>(locals: &mut [O::State]) -> O::S
         }
         before = run[place::<REVERSE>(run.len(), run.len() - 1)];
     }
-    before
 }
 
 /// Scans rows of fewer than [`CHAINS`] runs, several together.
@@ -508,6 +434,14 @@ fn quarters<T>(all: &[T]) -> [&[T]; CHAINS] {
     [a, b, c, d]
 }
 
+/// Cuts a slice into eight of the same length.
+#[inline(always)]
+fn eighths<T>(all: &[T]) -> [&[T]; 2 * CHAINS] {
+    let (first, second) = all.split_at(all.len() / 2);
+    let ([a, b, c, d], [e, f, g, h]) = (quarters(first), quarters(second));
+    [a, b, c, d, e, f, g, h]
+}
+
 /// Cuts a slice as [`quarters`].
 #[inline(always)]
 fn quarters_mut<T>(all: &mut [T]) -> [&mut [T]; CHAINS] {
@@ -517,18 +451,33 @@ fn quarters_mut<T>(all: &mut [T]) -> [&mut [T]; CHAINS] {
     [a, b, c, d]
 }
 
-/// Adds the carry to each element, if there is one, and rounds.
+/// Cuts a slice as [`eighths`].
 #[inline(always)]
-fn finish<T: Float, O: Operation>(locals: &[O::State], carry: Option<O::State>, out: &mut [T]) {
+fn eighths_mut<T>(all: &mut [T]) -> [&mut [T]; 2 * CHAINS] {
+    let (first, second) = all.split_at_mut(all.len() / 2);
+    let ([a, b, c, d], [e, f, g, h]) = (quarters_mut(first), quarters_mut(second));
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Adds the total of the runs before to each element of a run, then the carry, if there is one, and
+/// rounds.
+#[inline(always)]
+fn finish_run<T: Float, O: Operation>(
+    locals: &[O::State],
+    before: O::State,
+    carry: Option<O::State>,
+    out: &mut [T],
+) {
     match carry {
         None => {
             for (out, &local) in out.iter_mut().zip(locals) {
-                *out = T::from_f64(O::result(local)).canonical();
+                *out = T::from_f64(O::result(O::apply(before, local))).canonical();
             }
         }
         Some(carry) => {
             for (out, &local) in out.iter_mut().zip(locals) {
-                *out = T::from_f64(O::result(O::apply(carry, local))).canonical();
+                let sum = O::apply(carry, O::apply(before, local));
+                *out = T::from_f64(O::result(sum)).canonical();
             }
         }
     }
@@ -547,20 +496,31 @@ fn scan_tiles<T: Float, O: Operation, const REVERSE: bool>(
         let (input, out) = (&input[tile.clone()], &mut out[tile]);
         let length = input.len();
         let locals = &mut locals[..length];
-        let whole = length - length % (CHAINS * RUN);
-        for run in (0..whole).step_by(CHAINS * RUN) {
-            let runs = part::<REVERSE>(length, run, run + CHAINS * RUN);
-            scan_runs::<T, O, REVERSE, CHAINS>(
-                quarters(&input[runs.clone()]),
-                quarters_mut(&mut locals[runs]),
-            );
+        let mut done = 0;
+        while length - done >= 2 * CHAINS * RUN {
+            let runs = part::<REVERSE>(length, done, done + 2 * CHAINS * RUN);
+            let (inputs, outputs) = (eighths(&input[runs.clone()]), eighths_mut(&mut locals[runs]));
+            scan_runs::<T, O, REVERSE, { 2 * CHAINS }>(inputs, outputs);
+            done += 2 * CHAINS * RUN;
         }
-        for run in (whole..length).step_by(RUN) {
+        if length - done >= CHAINS * RUN {
+            let runs = part::<REVERSE>(length, done, done + CHAINS * RUN);
+            let (inputs, outputs) =
+                (quarters(&input[runs.clone()]), quarters_mut(&mut locals[runs]));
+            scan_runs::<T, O, REVERSE, CHAINS>(inputs, outputs);
+            done += CHAINS * RUN;
+        }
+        for run in (done..length).step_by(RUN) {
             let run = part::<REVERSE>(length, run, length.min(run + RUN));
             scan_runs::<T, O, REVERSE, 1>([&input[run.clone()]], [&mut locals[run]]);
         }
-        let total = join_runs::<O, REVERSE>(locals);
-        finish::<T, O>(locals, carry, out);
+        let mut total = O::IDENTITY;
+        for run in (0..length).step_by(RUN) {
+            let run = part::<REVERSE>(length, run, length.min(run + RUN));
+            let (locals, out) = (&locals[run.clone()], &mut out[run]);
+            finish_run::<T, O>(locals, total, carry, out);
+            total = O::apply(total, locals[place::<REVERSE>(locals.len(), locals.len() - 1)]);
+        }
         carry = Some(carry.map_or(total, |carry| O::apply(carry, total)));
     }
 }

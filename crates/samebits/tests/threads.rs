@@ -89,6 +89,18 @@ fn is_shared(pool: &ThreadPool, attempts: usize, call: impl Fn() + Sync) -> bool
     shared.take(SHARED).count() == SHARED
 }
 
+#[test]
+fn threads_sleep_soon_after_a_call() {
+    let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    let x = Tensor::ones(&[1 << 20], DType::F32).unwrap();
+    pool.install(|| (0..20).for_each(|_| drop(x.exp().unwrap())));
+    std::thread::sleep(Duration::from_millis(20));
+    pool.broadcast(|_| START.set(Some(ThreadTime::now())));
+    std::thread::sleep(Duration::from_millis(200));
+    let times = pool.broadcast(|_| START.get().expect("set above").elapsed());
+    assert!(times.iter().all(|time| time.as_millis() < 20), "{times:?}");
+}
+
 type Call<'a> = Box<dyn Fn() -> Result<Tensor> + Sync + 'a>;
 
 #[test]

@@ -10,7 +10,6 @@ use super::{
     Elementary, Operand, affine_piece, binary_piece, compare_piece, select_piece, unary_piece,
 };
 use crate::error::{Error, Result};
-use crate::parallel::CHUNK;
 use crate::{memory, parallel};
 
 /// The bytes of a block of a value: several blocks fit the first cache.
@@ -60,7 +59,7 @@ impl Prepared {
         inputs: &[Operand<'_, T>],
         out: &mut [T],
     ) -> Result<()> {
-        parallel::try_pieces_of(CHUNK, out, |start, out| {
+        parallel::try_pieces(out, |start, out| {
             let inputs: Vec<_> = inputs.iter().map(|input| input.part(start, out.len())).collect();
             self.workspace()?.run(&inputs, out);
             Ok(())

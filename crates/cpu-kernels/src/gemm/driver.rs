@@ -16,6 +16,12 @@ const TASK_COLUMNS: usize = 1024;
 const TASK_ROWS: usize = 126;
 /// The number of products that is enough tasks for all threads without a cut.
 const MANY: usize = 16;
+/// The number of columns that are enough tasks with twice as many rows.
+const WIDE: usize = 2 * TASK_COLUMNS;
+/// The number of elements of B that are packed at a time: they stay in a cache until they are read.
+const ROUND_ELEMENTS: usize = 1 << 18;
+/// The number of multiplications of a thread between two of these times.
+const ROUND: usize = 1 << 22;
 /// The number of multiplications that justifies a task.
 const TASK_WORK: usize = 1 << 17;
 /// The number of multiplications from which packing shared columns pays.
@@ -125,7 +131,8 @@ impl<T: Real> Plan<T> {
     ) -> Self {
         let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
-        let most = if count >= MANY { 2 * TASK_ROWS } else { TASK_ROWS };
+        let wide = count >= MANY || columns >= WIDE;
+        let most = if wide { 2 * TASK_ROWS } else { TASK_ROWS };
         // Cuts as evenly as whole tiles allow.
         let mut task_rows = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tiles.max_rows());
         let mut task_columns = TASK_COLUMNS.min(columns).next_multiple_of(width);
@@ -204,7 +211,9 @@ impl<T: Real> Plan<T> {
         let width = self.tiles.columns();
         let padded = self.columns.next_multiple_of(width);
         // Cutting the columns into chunks would need another grid, so only the steps are cut.
-        let most = (S::PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
+        let work = (self.rows * self.columns).saturating_mul(K_BLOCK).max(1);
+        let blocks = (ROUND_ELEMENTS / padded / K_BLOCK).max(parallel::threads() * ROUND / work);
+        let most = blocks.clamp(1, (S::PACKED_ELEMENTS / padded / K_BLOCK).max(1)) * K_BLOCK;
         let at_once = (most / self.k).clamp(1, count);
         let matrix = self.rows * self.columns;
         T::with_scratch(|scratch| {

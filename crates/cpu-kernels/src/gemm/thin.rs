@@ -17,10 +17,15 @@ const FAR: usize = 1 << 18;
 /// The number of steps that are transposed at a time.
 const STEPS: usize = 32;
 
-/// Returns true if the product has one row, whose columns are packed only to be read once.
+/// Returns true if the product has one row, whose columns are packed only to be read once, or are
+/// neighbours in far rows.
 pub(crate) fn is_vector<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bool {
-    rows == 1 && b.step_stride == 1 && b.lane_stride != 1
+    let far = b.step_stride * size_of::<S>() >= FAR_STEPS;
+    rows == 1 && if b.lane_stride == 1 { far } else { b.step_stride == 1 }
 }
+
+/// The number of bytes between steps from which each is in another page.
+const FAR_STEPS: usize = 1 << 12;
 
 /// Computes `count` products of one row over `k` steps, each with `columns` columns.
 pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
@@ -29,7 +34,7 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     out: &mut [T],
 ) {
     let size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
-    parallel::pieces_of(size, out, |start, mut out| {
+    parallel::pieces_of(parallel::even(out.len(), size, LANES), out, |start, mut out| {
         let mut at = start;
         while !out.is_empty() {
             let column = at % columns;
@@ -37,7 +42,11 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
             let Factors { a, b } = factors(at / columns);
             let b = b.lanes_from(column);
             at += now.len();
-            simd::dispatch(Row { a, b, k, out: now });
+            if b.lane_stride == 1 {
+                simd::dispatch(Stretches { a, b, k, out: now });
+            } else {
+                simd::dispatch(Row { a, b, k, out: now });
+            }
             out = later;
         }
     });
@@ -112,6 +121,66 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
     }
 }
 
+/// Computes some columns of one row over `k` steps. The columns are neighbours: stretches of
+/// [`TOGETHER`] rows of B are added at a time.
+struct Stretches<'a, T, S> {
+    a: Lanes<'a, S>,
+    b: Lanes<'a, S>,
+    k: usize,
+    out: &'a mut [T],
+}
+
+/// The number of rows of B whose stretches are added together.
+const TOGETHER: usize = 8;
+/// The number of columns of a stretch; their sums stay in the first cache.
+const STRETCH: usize = 1024;
+
+impl<T: Real, S: Source<T>> Kernel for Stretches<'_, T, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Stretches { a, b, k, out } = self;
+        let mut sums = Aligned([T::default(); STRETCH]);
+        for (number, out) in out.chunks_mut(STRETCH).enumerate() {
+            let b = b.lanes_from(number * STRETCH);
+            let sums = &mut sums[..out.len()];
+            for block in (0..k).step_by(K_BLOCK) {
+                let end = k.min(block + K_BLOCK);
+                let whole = block + (end - block) / TOGETHER * TOGETHER;
+                sums.fill(T::default());
+                for step in (block..whole).step_by(TOGETHER) {
+                    add_stretches::<TOGETHER, _, _>(a.steps_from(step), b.steps_from(step), sums);
+                }
+                for step in whole..end {
+                    add_stretches::<1, _, _>(a.steps_from(step), b.steps_from(step), sums);
+                }
+                for (out, &sum) in out.iter_mut().zip(&*sums) {
+                    *out = if block > 0 { out.plus(sum) } else { sum };
+                }
+            }
+            out.iter_mut().for_each(|out| *out = out.canonical());
+        }
+    }
+}
+
+/// Adds `N` steps to the sums of columns that are neighbours.
+#[inline(always)]
+fn add_stretches<const N: usize, T: Real, S: Source<T>>(
+    a: Lanes<'_, S>,
+    b: Lanes<'_, S>,
+    sums: &mut [T],
+) {
+    let x: [T; N] = std::array::from_fn(|step| a.data[step * a.step_stride].widen());
+    let rows: [&[S]; N] = std::array::from_fn(|step| &b.data[step * b.step_stride..][..sums.len()]);
+    for j in 0..sums.len() {
+        let mut sum = sums[j];
+        for (x, row) in x.into_iter().zip(rows) {
+            sum = x.fma(row[j].widen(), sum);
+        }
+        sums[j] = sum;
+    }
+}
+
 /// The largest number of steps of products that take longer to write than to compute.
 const SHALLOW: usize = 8;
 
@@ -133,7 +202,7 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
-    let size = (TASK_WORK / columns).max(1) * columns;
+    let size = parallel::even(out.len(), (TASK_WORK / columns).max(1) * columns, columns);
     let b = factors(0).b;
     if b.lane_stride != 1 {
         // A single product, whose steps are turned once.
@@ -245,6 +314,9 @@ fn few<const N: usize, T: Real, S: Source<T>>(
 /// The largest number of columns, and of steps, of a small product.
 const SMALL: usize = 16;
 
+/// The number of multiplications that take as long as what a small product costs beside its own.
+const SMALL_WORK: usize = 256;
+
 /// The number of rows of a small product that are computed together, unless it has one.
 const ROWS: usize = 4;
 
@@ -260,7 +332,8 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
     out: &mut [T],
 ) {
     let product = rows * columns;
-    let size = (TASK_WORK / (product * k)).max(1) * product;
+    let size = (TASK_WORK / (product * k + SMALL_WORK)).max(1) * product;
+    let size = parallel::even(out.len(), size, product);
     // One column is the row of the product of the transposes.
     let swap = columns == 1;
     let (rows, columns) = if swap { (1, rows) } else { (rows, columns) };

@@ -8,7 +8,7 @@
 use samebits_numerics::reduce::{self, BLOCK, LANES};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
-use super::rows::{TOGETHER, are_shared};
+use super::rows::{self, TOGETHER, are_shared};
 use crate::elementwise::Elementary;
 use crate::error::{Error, Result, expect_len, expect_size};
 use crate::float::Float;
@@ -63,7 +63,7 @@ pub fn rms_norm<T: Elementary>(
         }
         return Ok(());
     }
-    let rows = parallel::CHUNK.div_ceil(width);
+    let rows = rows::of_task(factor.len(), width);
     parallel::chunks_mut(out, rows * width)
         .zip(parallel::chunks_mut(factor, rows))
         .zip(parallel::chunks_mut(rstd, rows))
@@ -120,8 +120,7 @@ pub fn rms_norm_backward<T: Elementary>(
     // Shared rows have pieces of blocks; others have whole rows.
     let several = match &shared {
         Some(_) => BLOCK,
-        None if width > LANES => parallel::CHUNK.div_ceil(width) * width,
-        None => parallel::CHUNK.div_ceil(TOGETHER * width) * TOGETHER * width,
+        None => rows::of_task(factor.len(), width) * width,
     };
     let piece = |start: usize, mut out: &mut [T], mut products: &mut [T]| {
         let mut start = start;

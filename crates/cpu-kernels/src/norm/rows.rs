@@ -78,6 +78,13 @@ pub(super) fn with_statistics<T: Float>(
     }
 }
 
+/// Returns the number of rows of a task, of `count` rows. An element takes as long as four of a copy.
+pub(super) fn of_task(count: usize, width: usize) -> usize {
+    let unit = if width > LANES { 1 } else { TOGETHER };
+    let size = (parallel::CHUNK / 4).div_ceil(width.max(1)).next_multiple_of(unit);
+    parallel::even(count, size, unit)
+}
+
 /// Computes the statistics of one row that threads share.
 pub(super) fn shared_statistics<T: Float>(op: &'static str, x: &[T], eps: f64) -> Result<Normal> {
     let n = x.len() as f64;
@@ -224,7 +231,7 @@ pub(super) fn gradients<T: Float>(
     }
     let mut grad_weight = memory::filled(BATCH, channels, T::ZERO)?;
     let mut grad_bias = memory::filled(BATCH, channels, T::ZERO)?;
-    let several = parallel::CHUNK.div_ceil(n);
+    let several = of_task(channels, n);
     let parameters = parallel::chunks_mut(&mut grad_weight, several)
         .zip(parallel::chunks_mut(&mut grad_bias, several));
     parallel::chunks_mut(grad_x, several * n).zip(parameters).enumerate().for_each(

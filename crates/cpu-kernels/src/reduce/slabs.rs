@@ -58,7 +58,7 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         let at = |first: usize| Part { first: self.first + first, ..self };
         let columns = CHUNK.div_ceil(self.terms().max(1)).next_multiple_of(TILE);
         if inner <= columns {
-            let size = columns / inner * inner;
+            let size = parallel::even(out.len(), columns / inner * inner, inner);
             return parallel::try_pieces_of(size, out, |start, out| f(at(start), out));
         }
         let even = inner.div_ceil(inner.div_ceil(columns)).next_multiple_of(16);

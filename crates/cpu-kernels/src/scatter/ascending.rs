@@ -97,7 +97,11 @@ fn visit<V: Visitor>(
     let stretch = (elements / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
     let row_fits = u32::try_from(rows).is_ok();
     let pack = |base: usize, entries: &mut [Entry]| visitor.pack(base, entries);
-    if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
+    let is_small = n.saturating_mul(width) <= SMALL;
+    let slab = destinations
+        .slab()
+        .filter(|&[sources, slab]| !is_small && sources > 0 && slab < rows && slab <= stretch);
+    if row_fits && slab.is_none() && (stretch >= rows || is_small) {
         // A single batch is checked before it is visited.
         if n > BATCH {
             destinations.check(0..n)?;
@@ -106,14 +110,10 @@ fn visit<V: Visitor>(
             batches_of_entries(destinations, 0..n, 0, &pack, visit)
         });
     }
-    if let Some([sources, slab]) = destinations.slab()
-        && sources > 0
-        && slab < rows
-        && slab <= stretch
-    {
+    if let Some([sources, slab]) = slab {
         // The sources of some slabs are all that go to their rows, so they need no groups.
-        let together = (stretch / slab).min(CHUNK / sources).max(1);
-        let slab = [together, sources, slab];
+        let most = (stretch / slab).min(CHUNK / sources).max(1);
+        let slab = [shared_evenly(rows / slab, most), sources, slab];
         return slabs_apart(out, width, destinations, slab, |out, first, sources| {
             visit_stretch(out, visitor, |visit| {
                 batches_of_entries(destinations, sources.clone(), first, &pack, visit)
@@ -129,6 +129,11 @@ fn visit<V: Visitor>(
             groups.of(number).try_for_each(|(base, entries)| visit(base, entries))
         })
     })
+}
+
+/// Returns the number of slabs, at most `most`, that one thread takes at a time.
+pub(super) fn shared_evenly(slabs: usize, most: usize) -> usize {
+    most.min(slabs.div_ceil(parallel::threads()))
 }
 
 /// Calls `each` for `together` slabs of the output at a time, with their first row and the sources
@@ -190,7 +195,10 @@ pub(crate) fn add_rows<T: Float>(
     destinations: &dyn Destinations,
     addends: &impl Addends<T>,
 ) -> Result<()> {
-    if width == 1 && out.len() <= STRETCH {
+    if width == 1
+        && out.len() <= STRETCH
+        && (destinations.count() <= SMALL || !has_slabs(out, destinations))
+    {
         return fpenv::ieee(|| add_singles(out, fresh, destinations, addends));
     }
     struct Add<'a, A, T>(&'a A, usize, bool, std::marker::PhantomData<fn() -> T>);
@@ -225,6 +233,11 @@ pub(crate) fn add_rows<T: Float>(
         }
     }
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
+}
+
+/// Returns true if there are several slabs of single elements.
+fn has_slabs<T>(out: &[T], destinations: &dyn Destinations) -> bool {
+    destinations.slab().is_some_and(|[_, slab]| slab < out.len())
 }
 
 /// Computes [`add_rows`] for rows of one element that fit a cache.

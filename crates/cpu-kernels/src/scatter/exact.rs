@@ -6,7 +6,7 @@
 //! with addends set aside get their value from a long accumulator. So every schedule computes the
 //! exact sum, and the data affects only the speed.
 
-use super::ascending::{self, Entry, Order, Visitor, slabs_apart};
+use super::ascending::{self, Entry, Order, Visitor, shared_evenly, slabs_apart};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
@@ -23,8 +23,11 @@ const TABLE: usize = 1 << 15;
 /// wide rows: their accumulators fit the first-level cache.
 const SHARED: usize = 1 << 18;
 const WIDE_SHARED: usize = 1 << 12;
-/// The number of addends that justifies a table of their own.
-const PIECE: usize = 1 << 16;
+/// The number of addends that justifies a table of their own, and that of many.
+const PIECE: usize = 1 << 15;
+const MANY: usize = 1 << 16;
+/// The number of addends that one thread adds.
+const SMALL: usize = 1 << 14;
 /// The largest number of tables.
 const MAX_TABLES: usize = 32;
 /// The number of output rows for each source from which only rows with a source are summed.
@@ -68,7 +71,7 @@ fn add(
     let pieces = (work / PIECE.max(8 * out.len())).min(MAX_TABLES);
     let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
-    if n <= PIECE && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
+    if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
     }
     if !few && width >= WIDE {
@@ -79,14 +82,14 @@ fn add(
         return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { op, addends, width, fresh };
-    if work > PIECE
+    if work > SMALL
         && !out.is_empty()
         && let Some([sources, slab]) = destinations.slab()
         && slab * width < out.len().min(TABLE)
     {
         // The accumulators of some slabs fit a table, which no other source needs.
-        let together = (TABLE / (slab * width)).min(PIECE / sources.max(1)).max(1);
-        let slab = [together, sources, slab];
+        let most = (TABLE / (slab * width)).min(MANY / sources.max(1)).max(1);
+        let slab = [shared_evenly(out.len() / (slab * width), most), sources, slab];
         return slabs_apart(out, width, destinations, slab, |out, first, sources| {
             let mut total = sum.start(out)?;
             sum.add_to(&mut total, destinations, sources, first)?;
