@@ -19,7 +19,7 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
 use crate::error::{Result, expect_len};
 use crate::float::Float;
-use crate::parallel::pieces;
+use crate::parallel::{costly_pieces, pieces};
 
 pub use activation::{ramp, ramp_backward, silu, silu_backward};
 pub(crate) use formula::Prepared;
@@ -34,8 +34,25 @@ pub use logits::{logit_loss, logit_loss_backward};
 /// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<()> {
     expect_len("unary", "x", x.len(), out.len())?;
-    pieces(out, |start, out| unary_piece(kind, &x[start..][..out.len()], out));
+    costly_pieces(cost::<T>(is_simple(kind)), out, |start, out| {
+        unary_piece(kind, &x[start..][..out.len()], out);
+    });
     Ok(())
+}
+
+/// Returns true for a single IEEE operation.
+fn is_simple(kind: UnaryKind) -> bool {
+    use UnaryKind::{Abs, Neg, Reciprocal, Relu, Sqrt, Square};
+    matches!(kind, Neg | Abs | Sqrt | Relu | Reciprocal | Square)
+}
+
+/// Returns how many simple functions take as long.
+fn cost<T>(is_simple: bool) -> usize {
+    match size_of::<T>() {
+        _ if is_simple => 1,
+        4 => 2,
+        _ => 8,
+    }
 }
 
 /// Computes a piece of [`unary`]; this and the functions of other pieces run inside
@@ -276,7 +293,8 @@ pub fn binary<T: Elementary>(
 ) -> Result<()> {
     a.expect_len("binary", "a", out.len())?;
     b.expect_len("binary", "b", out.len())?;
-    pieces(out, |start, out| {
+    let cost = if kind == BinaryKind::Pow { 8 } else { 1 };
+    costly_pieces(cost, out, |start, out| {
         binary_piece(kind, a.part(start, out.len()), b.part(start, out.len()), out);
     });
     Ok(())

@@ -54,6 +54,15 @@ pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync 
     pieces_of(even(out.len(), CHUNK, LINE), out, f);
 }
 
+/// Calls [`pieces`] for elements that each take as long as `cost` simple ones.
+pub(crate) fn costly_pieces<T: Send>(
+    cost: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) + Sync + Send,
+) {
+    pieces_of(even(out.len(), CHUNK / cost, LINE), out, f);
+}
+
 /// The number of elements at whose multiples pieces begin, so that no cache line is in two.
 pub(crate) const LINE: usize = 64;
 

@@ -73,7 +73,12 @@ impl Operand {
         let outer = Layout::strided(&shape[..first], &strides[..first], x.layout().offset())?
             .expand(Matmul::NAME, batch)?;
         let mut offsets = memory::with_capacity(Matmul::NAME, outer.numel())?;
-        offsets.extend(outer.positions());
+        match (outer.shape(), outer.strides()) {
+            (&[count], &[stride]) => {
+                offsets.extend((0..count).map(|index| outer.offset() + index * stride));
+            }
+            _ => offsets.extend(outer.positions()),
+        }
         Ok(Operand {
             rows: shape[first],
             columns: shape[first + 1],

@@ -122,7 +122,9 @@ pub fn embedding_bag<T: Float>(
     }
     if mode != BagMode::Max {
         let mean = mode == BagMode::Mean;
-        return parallel::try_rows(width, out, |start, out| {
+        let work = width.saturating_mul(bags.index.len() / bags.len());
+        let together = parallel::several(bags.len(), work) * width;
+        return parallel::try_pieces_of(together, out, |start, out| {
             let first = start / width;
             let mine = first..first + out.len() / width;
             let largest = mine.map(|bag| bags.bounds.places(bag).len()).max().unwrap_or(0);

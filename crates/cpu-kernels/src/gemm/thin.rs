@@ -170,8 +170,11 @@ fn add_stretches<const N: usize, T: Real, S: Source<T>>(
     b: Lanes<'_, S>,
     sums: &mut [T],
 ) {
-    let x: [T; N] = std::array::from_fn(|step| a.data[step * a.step_stride].widen());
-    let rows: [&[S]; N] = std::array::from_fn(|step| &b.data[step * b.step_stride..][..sums.len()]);
+    let (mut x, mut rows) = ([T::default(); N], [&b.data[..sums.len()]; N]);
+    for step in 0..N {
+        x[step] = a.data[step * a.step_stride].widen();
+        rows[step] = &b.data[step * b.step_stride..][..sums.len()];
+    }
     for j in 0..sums.len() {
         let mut sum = sums[j];
         for (x, row) in x.into_iter().zip(rows) {
@@ -298,7 +301,10 @@ fn few<const N: usize, T: Real, S: Source<T>>(
 ) {
     let Some(last) = out.len().checked_sub(1) else { return };
     // A missing column repeats the last one.
-    let rows: [&[S]; N] = std::array::from_fn(|r| &b.data[r.min(last) * b.lane_stride..][..k]);
+    let mut rows = [&b.data[..k]; N];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = &b.data[r.min(last) * b.lane_stride..][..k];
+    }
     let mut sums = [T::default(); N];
     for step in 0..k {
         let x = a.data[step * a.step_stride].widen();

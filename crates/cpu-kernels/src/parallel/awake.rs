@@ -5,8 +5,8 @@
 //! other processes run, until no call has come for [`IDLE`].
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_micros(300);
 /// The largest number of threads that stay awake: more would get into each other's way.
 const MOST: usize = 7;
 
-/// What a caller shares with the threads that stay awake for it.
+/// What callers share with the threads that stay awake for them.
 #[derive(Default)]
 struct Awake {
     /// The number of threads that stay awake, or will.
@@ -27,8 +27,12 @@ struct Awake {
     calls: AtomicUsize,
 }
 
+/// Of the callers outside of all pools, which share the global one.
+static OUTSIDE: LazyLock<Arc<Awake>> = LazyLock::new(Arc::default);
+
 thread_local! {
-    static AWAKE: Arc<Awake> = Arc::default();
+    /// Of this thread of a pool.
+    static INSIDE: Arc<Awake> = Arc::default();
     /// True while this thread works on a part of a call.
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
@@ -46,24 +50,27 @@ pub(super) fn after_call(threads: usize) {
     if IS_AT_WORK.get() {
         return;
     }
-    AWAKE.with(|awake| {
-        awake.calls.fetch_add(1, Ordering::Relaxed);
-        let caller = rayon::current_thread_index();
-        let most = MOST.min(threads - usize::from(caller.is_some()));
-        if awake.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        let awake = awake.clone();
-        rayon::spawn_broadcast(move |thread| {
-            // Those after the caller, which is awake anyway.
-            let first = caller.map_or(0, |caller| caller + 1);
-            if (thread.index() + threads - first) % threads < most {
-                if !IS_AT_WORK.get() {
-                    stay(&awake);
-                }
-                awake.threads.fetch_sub(1, Ordering::Relaxed);
+    match rayon::current_thread_index() {
+        Some(caller) => INSIDE.with(|awake| keep(awake, threads, threads - 1, caller + 1)),
+        None => keep(&OUTSIDE, threads, threads, 0),
+    }
+}
+
+/// Keeps up to `others` threads awake, counted from thread `first` of `threads` on.
+fn keep(awake: &Arc<Awake>, threads: usize, others: usize, first: usize) {
+    awake.calls.fetch_add(1, Ordering::Relaxed);
+    let most = MOST.min(others);
+    if awake.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let awake = awake.clone();
+    rayon::spawn_broadcast(move |thread| {
+        if (thread.index() + threads - first) % threads < most {
+            if !IS_AT_WORK.get() {
+                stay(&awake);
             }
-        });
+            awake.threads.fetch_sub(1, Ordering::Relaxed);
+        }
     });
 }
 

@@ -23,6 +23,11 @@ const MAX_STRETCHES: usize = 1024;
 /// The product of sources and width below which threads cost more than they gain.
 const SMALL: usize = 1 << 14;
 
+/// The width from which rows are long, and the product of sources and width that is work for all
+/// threads.
+const LONG: usize = 8;
+const MANY: usize = 1 << 18;
+
 /// One source of a group: its output row inside the stretch, and what the visitor packed.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -101,6 +106,12 @@ fn visit<V: Visitor>(
     let slab = destinations
         .slab()
         .filter(|&[sources, slab]| !is_small && sources > 0 && slab < rows && slab <= stretch);
+    // Long rows take longer to add than to group.
+    let is_long = width >= LONG && n.saturating_mul(width) >= MANY;
+    let stretch = match rows.div_ceil(2 * parallel::threads()).next_power_of_two() {
+        share if is_long => stretch.min(share),
+        _ => stretch,
+    };
     if row_fits && slab.is_none() && (stretch >= rows || is_small) {
         // A single batch is checked before it is visited.
         if n > BATCH {

@@ -11,6 +11,7 @@
 mod erf;
 mod exp;
 mod log;
+mod root;
 mod table;
 mod vector;
 
@@ -21,6 +22,7 @@ use crate::simd::{self, Level};
 pub(super) use erf::Erf;
 pub(super) use exp::{Exp, Sigmoid, Tanh};
 pub(super) use log::{Log, Log1p, Log2, Log10};
+pub(super) use root::Rsqrt;
 use vector::Vector;
 
 /// A function that knows a bound of its error, on `N` vectors whose chains of operations overlap.
