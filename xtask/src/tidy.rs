@@ -86,7 +86,11 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
     (
         &["crates/cpu-kernels/src/"],
         "rayon",
-        &["crates/cpu-kernels/src/parallel.rs", "crates/cpu-kernels/src/parallel/awake.rs"],
+        &[
+            "crates/cpu-kernels/src/parallel.rs",
+            "crates/cpu-kernels/src/parallel/awake.rs",
+            "crates/cpu-kernels/src/parallel/outside.rs",
+        ],
         "it guards the floating-point mode of what it runs",
     ),
     (&["crates/numerics/src/"], "rayon", &[], "numerics knows nothing of threads"),
@@ -111,6 +115,7 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
         "Instant::now",
         &[
             "crates/cpu-kernels/src/parallel/awake.rs",
+            "crates/cpu-kernels/src/parallel/outside.rs",
             "crates/cuda-kernels/src/backend/autotune.rs",
         ],
         "no result may depend on a clock",

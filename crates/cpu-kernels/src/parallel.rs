@@ -12,6 +12,7 @@
 //! elements.
 
 mod awake;
+mod outside;
 
 use std::iter;
 use std::ops::{Range, RangeFrom};
@@ -453,11 +454,16 @@ impl<I: Items> Shared<I> {
             return run(self.items);
         }
         let (count, at_least) = (self.items.count(), self.at_least.max(1));
-        let left = threads.max(count / self.at_most.max(1));
-        split(self.items, false, Splits { left, at_least }, run);
-        if count / 2 >= at_least {
-            awake::after_call(threads);
+        if count / 2 < at_least {
+            return run(self.items);
         }
+        if rayon::current_thread_index().is_some() {
+            let left = threads.max(count / self.at_most.max(1));
+            split(self.items, false, Splits { left, at_least }, run);
+        } else {
+            outside::parts(self.items, at_least, self.at_most.max(1), threads, run);
+        }
+        awake::after_call(threads);
     }
 
     pub(crate) fn for_each(self, f: impl Fn(I::Item) + Sync + Send) {

@@ -52,7 +52,7 @@ pub(super) fn after_call(threads: usize) {
     }
     match rayon::current_thread_index() {
         Some(caller) => INSIDE.with(|awake| keep(awake, threads, threads - 1, caller + 1)),
-        None => keep(&OUTSIDE, threads, threads, 0),
+        None => keep(&OUTSIDE, threads, threads - 1, 0),
     }
 }
 
