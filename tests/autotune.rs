@@ -311,11 +311,15 @@ fn the_clock_of_a_device_shows_its_work() {
             let call = ConvCall::probe(&key, device).unwrap();
             let name = tuner.candidates().next().unwrap().name();
             tuner.run_named(name, &call).unwrap();
-            let start = clock.now();
-            for _ in 0..3 {
-                tuner.run_named(name, &call).unwrap();
-            }
-            clock.now() - start
+            // The least of several: another process may run in between for longer than all calls take.
+            let each = (0..5).map(|_| {
+                let start = clock.now();
+                for _ in 0..3 {
+                    tuner.run_named(name, &call).unwrap();
+                }
+                clock.now() - start
+            });
+            each.min().expect("there are five")
         };
         let (little, much) = (time(1), time(64));
         assert!(little > Duration::ZERO && much > little, "{device}: {little:?}, {much:?}");

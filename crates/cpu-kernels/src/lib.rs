@@ -30,6 +30,7 @@ pub mod optim;
 pub mod padding;
 mod parallel;
 pub mod pooling;
+mod quotient;
 pub mod recurrent;
 pub mod reduce;
 pub mod rotary;

@@ -11,10 +11,12 @@ use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use crate::elementwise::Elementary;
+use crate::quotient::divide_each;
 use crate::reduce::{maxima_of_rows, sums_of_rows};
 use crate::{memory, parallel};
 
 mod columns;
+mod runs;
 
 pub use columns::{
     log_softmax_along, log_softmax_along_backward, softmax_along, softmax_along_backward,
@@ -354,10 +356,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             sums_of_rows(out, width, sums);
             if exp {
                 for (out, &sum) in out.chunks_exact_mut(width).zip(&*sums) {
-                    let sum = T::from_f64(sum);
-                    for out in out {
-                        *out = (*out / sum).canonical();
-                    }
+                    divide_each(out, T::from_f64(sum));
                 }
                 continue;
             }

@@ -1,14 +1,14 @@
 //! Softmax along a dimension that others follow: its columns side by side, where they lie.
 
 use std::hint::select_unpredictable;
-use std::ops::Range;
 
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce::{BLOCK, Lanes, TILE, combine_columns};
-use samebits_numerics::simd::{self, Aligned, Kernel};
+use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Split;
 
+use super::runs::{NARROW, runs};
 use super::{
     SOFTMAX, TOGETHER, exponentiate, forward, log_softmax_backward, logs_of, softmax_backward,
 };
@@ -16,6 +16,7 @@ use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks_mut};
+use crate::quotient::{divide_by_each, is_fused, reciprocals};
 use crate::reduce::columns::{by_columns, sums_of, tiles};
 
 /// Computes [`log_softmax`](super::log_softmax) along the dimension of a split.
@@ -61,9 +62,11 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         let slab = size * inner;
         let some = (TOGETHER / slab).max(1);
         let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
-        let maxima = &mut memory::filled(SOFTMAX, some * inner, T::ZERO)?;
+        let columns = some * inner;
+        let maxima = &mut memory::filled(SOFTMAX, columns, T::ZERO)?;
+        let inverses = &mut memory::filled(SOFTMAX, 2 * columns, T::ZERO)?;
         let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
-        simd::dispatch(Forward { exp, x, size, inner, out, exps, maxima, sums });
+        simd::dispatch(Forward { exp, x, size, inner, out, exps, maxima, sums, inverses });
         Ok(())
     };
     if slab <= CHUNK {
@@ -164,10 +167,15 @@ fn large<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
             simd::dispatch(OfSums { exp, sums: &sums[start..][..out.len()], out })
         });
     }
+    let count = if exp { of_sums.len() } else { 0 };
+    let mut inverses = memory::filled(SOFTMAX, 2 * count, T::ZERO)?;
+    let (all, lost) = inverses.split_at_mut(count);
+    reciprocals(&of_sums, [all, lost]);
+    let inverses = [&*all, &*lost];
     in_rows(inner, out, |first, out| {
         let x = &x[first..][..out.len()];
         let (maxima, of_sums) = (&maxima[..], &of_sums[..]);
-        simd::dispatch(Finish { exp, x, first, size, inner, maxima, of_sums, out });
+        simd::dispatch(Finish { exp, x, first, size, inner, maxima, of_sums, inverses, out });
     });
     Ok(())
 }
@@ -291,48 +299,6 @@ fn in_rows<T: Send>(inner: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + S
     });
 }
 
-/// The largest number of columns that are repeated to fill vectors.
-const NARROW: usize = 64;
-
-/// Calls `f(elements, parameters)` for runs of the elements `first..first + count` of slabs, with as
-/// many parameters of their columns, of which `all` has `inner` per slab. The elements are whole
-/// rows or, if rows are wide, parts of rows.
-#[inline(always)]
-fn runs<T: Elementary, const N: usize>(
-    (first, count): (usize, usize),
-    (size, inner): (usize, usize),
-    all: [&[T]; N],
-    mut f: impl FnMut(Range<usize>, [&[T]; N]),
-) {
-    let mut repeated = Aligned([[T::ZERO; NARROW]; N]);
-    let mut done = 0;
-    while done < count {
-        let (row, column) = ((first + done) / inner, (first + done) % inner);
-        let (slab, inside) = (row / size, row % size);
-        let left = count - done;
-        if inner > NARROW / 2 || column != 0 {
-            let length = left.min(inner - column);
-            let start = slab * inner + column;
-            f(done..done + length, all.map(|all| &all[start..start + length]));
-            done += length;
-            continue;
-        }
-        let end = done + left.min((size - inside) * inner);
-        let width = (NARROW / inner * inner).min(end - done);
-        for (repeated, all) in repeated.iter_mut().zip(all) {
-            let columns = &all[slab * inner..][..inner];
-            for row in repeated[..width].chunks_exact_mut(inner) {
-                row.copy_from_slice(columns);
-            }
-        }
-        while done < end {
-            let length = width.min(end - done);
-            f(done..done + length, repeated.each_ref().map(|repeated| &repeated[..length]));
-            done += length;
-        }
-    }
-}
-
 /// Finds the maximum of each column of consecutive or distant rows: of equal elements the first.
 #[inline(always)]
 fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize, best: &mut [T]) {
@@ -425,13 +391,15 @@ struct Forward<'a, T> {
     exps: &'a mut [T],
     maxima: &'a mut [T],
     sums: &'a mut [f64],
+    inverses: &'a mut [T],
 }
 
 impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Forward { exp, x, size, inner, out, exps, maxima: all_maxima, sums: all_sums } = self;
+        let Forward { exp, x, size, inner, out, exps, maxima: all_maxima, .. } = self;
+        let (all_sums, inverses, fused) = (self.sums, self.inverses, is_fused());
         let some = exps.len();
         for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
             let columns = x.len() / size;
@@ -449,14 +417,18 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
             simd::dispatch_inside(SlabSums { x: exps, size, inner, sums });
             let of_sums = best;
             rounded_or_logs(exp, sums, of_sums);
+            if exp {
+                let (all, lost) = inverses.split_at_mut(columns);
+                let lost = &mut lost[..columns];
+                reciprocals(of_sums, [all, lost]);
+                runs((0, x.len()), (size, inner), [of_sums, all, lost], |at, divisors| {
+                    let out = &mut out[at.clone()];
+                    out.copy_from_slice(&exps[at]);
+                    divide_by_each(fused, out, divisors);
+                });
+                continue;
+            }
             runs((0, x.len()), (size, inner), [&*of_sums], |at, [of_sums]| {
-                if exp {
-                    let rows = out[at.clone()].iter_mut().zip(&exps[at]);
-                    for ((out, &exp), &sum) in rows.zip(of_sums) {
-                        *out = (exp / sum).canonical();
-                    }
-                    return;
-                }
                 for (out, &log) in out[at].iter_mut().zip(of_sums) {
                     *out = (*out - log).canonical();
                 }
@@ -599,6 +571,8 @@ struct Finish<'a, T> {
     maxima: &'a [T],
     /// The sums if `exp`, and otherwise their logarithms.
     of_sums: &'a [T],
+    /// The [`reciprocals`] of the sums, if `exp`.
+    inverses: [&'a [T]; 2],
     out: &'a mut [T],
 }
 
@@ -606,7 +580,7 @@ impl<T: Elementary> Kernel for Finish<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Finish { exp, x, first, size, inner, maxima, of_sums, out } = self;
+        let Finish { exp, x, first, size, inner, maxima, of_sums, inverses, out } = self;
         if !exp {
             runs((first, x.len()), (size, inner), [maxima, of_sums], |at, [best, logs]| {
                 let out = out[at.clone()].iter_mut().zip(&x[at]);
@@ -622,10 +596,9 @@ impl<T: Elementary> Kernel for Finish<'_, T> {
             }
         });
         exponentiate(out);
-        runs((first, x.len()), (size, inner), [of_sums], |at, [sums]| {
-            for (out, &sum) in out[at].iter_mut().zip(sums) {
-                *out = (*out / sum).canonical();
-            }
+        let (fused, [all, lost]) = (is_fused(), inverses);
+        runs((first, x.len()), (size, inner), [of_sums, all, lost], |at, divisors| {
+            divide_by_each(fused, &mut out[at], divisors);
         });
     }
 }
