@@ -37,31 +37,40 @@ pub(super) fn parts<I: Items>(
         left = rest;
     }
     parts.push(Mutex::new(Some(left)));
+    take_all(wanted, threads, &|number| {
+        let Some(mut part) = parts[number].lock().take() else { return };
+        while part.count() > at_most {
+            let (now, later) = part.split_at(at_most);
+            run(now);
+            part = later;
+        }
+        run(part);
+    });
+}
+
+/// Calls `take` for each number below `count`, on `threads` threads.
+fn take_all(count: usize, threads: usize, take: &(dyn Fn(usize) + Sync)) {
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let take = || {
-        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Some(mut part) = part.lock().take() else { continue };
-            awake::at_work(|| {
-                while part.count() > at_most {
-                    let (now, later) = part.split_at(at_most);
-                    run(now);
-                    part = later;
-                }
-                run(part);
-            });
+    let take_some = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                break;
+            }
+            awake::at_work(|| take(number));
         }
     };
-    let helpers = (threads - 1).min(wanted - 1);
+    let helpers = (threads - 1).min(count - 1);
     rayon::in_place_scope(|scope| {
         for _ in 0..helpers {
             scope.spawn(|_| {
                 let _ended = scopeguard::guard((), |()| {
                     ended.fetch_add(1, Ordering::Release);
                 });
-                take();
+                take_some();
             });
         }
-        take();
+        take_some();
         let start = Instant::now();
         while ended.load(Ordering::Acquire) < helpers && start.elapsed() < WAIT {
             thread::yield_now();
