@@ -8,25 +8,25 @@
 //! Transactions on Computers 53(8), 2004). It takes four instructions instead of one that takes as long
 //! as ten.
 
-use samebits_numerics::simd::{self, Level};
+use samebits_numerics::simd::{self, Kernel, Level};
 
 use crate::Float;
 
 /// Returns true if a fused multiplication and addition is one instruction.
-pub(crate) fn is_fused() -> bool {
+fn is_fused() -> bool {
     simd::level() != Level::Portable
 }
 
 /// Returns the reciprocal, rounded, and what that lost, rounded.
 #[inline(always)]
-pub(crate) fn reciprocal<T: Float>(divisor: T) -> [T; 2] {
+fn reciprocal<T: Float>(divisor: T) -> [T; 2] {
     let reciprocal = T::ONE / divisor;
     [reciprocal, (-divisor).mul_add(reciprocal, T::ONE) / divisor]
 }
 
 /// Returns true if no step of [`quotient`] leaves the normal numbers; `x` is not negative.
 #[inline(always)]
-pub(crate) fn is_plain<T: Float>(x: T, divisor: T) -> bool {
+fn is_plain<T: Float>(x: T, divisor: T) -> bool {
     // Above 2^-102 or 2^-967 the residual is a multiple of the least number.
     let (least, most) = match T::WIDE {
         true => (f64::from_bits((1023 - 900) << 52), (1u64 << 36) as f64),
@@ -38,7 +38,7 @@ pub(crate) fn is_plain<T: Float>(x: T, divisor: T) -> bool {
 
 /// Returns `x / divisor`, where both are [`is_plain`].
 #[inline(always)]
-pub(crate) fn quotient<T: Float>(x: T, divisor: T, [reciprocal, lost]: [T; 2]) -> T {
+fn quotient<T: Float>(x: T, divisor: T, [reciprocal, lost]: [T; 2]) -> T {
     let near = x.mul_add(reciprocal, x * lost);
     (-divisor).mul_add(near, x).mul_add(reciprocal, near)
 }
@@ -49,7 +49,11 @@ pub(crate) fn divide_each<T: Float>(elements: &mut [T], divisor: T) {
     const SOME: usize = 256;
     let (fused, inverse) = (is_fused(), reciprocal(divisor));
     for elements in elements.chunks_mut(SOME) {
-        if fused && elements.iter().fold(true, |all, &x| all & is_plain(x, divisor)) {
+        let mut are_plain = fused;
+        for &x in &*elements {
+            are_plain &= is_plain(x, divisor);
+        }
+        if are_plain {
             for x in elements {
                 *x = quotient(*x, divisor, inverse);
             }
@@ -61,31 +65,55 @@ pub(crate) fn divide_each<T: Float>(elements: &mut [T], divisor: T) {
     }
 }
 
-/// Computes [`reciprocal`] of each divisor.
-#[inline(always)]
+/// Computes the reciprocal of each divisor, and what its rounding lost.
 pub(crate) fn reciprocals<T: Float>(divisors: &[T], [all, lost]: [&mut [T]; 2]) {
-    for ((to, lost), &divisor) in all.iter_mut().zip(lost).zip(divisors) {
-        [*to, *lost] = reciprocal(divisor);
+    simd::dispatch(Reciprocals { divisors, all, lost });
+}
+
+struct Reciprocals<'a, T> {
+    divisors: &'a [T],
+    all: &'a mut [T],
+    lost: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Reciprocals<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((all, lost), &divisor) in self.all.iter_mut().zip(self.lost).zip(self.divisors) {
+            [*all, *lost] = reciprocal(divisor);
+        }
     }
 }
 
 /// Divides each element, from 0 to 1, by its divisor, with the [`reciprocals`] of all.
-#[inline(always)]
-pub(crate) fn divide_by_each<T: Float>(
-    fused: bool,
-    elements: &mut [T],
-    [divisors, reciprocals, lost]: [&[T]; 3],
-) {
-    let both = elements.iter().zip(divisors);
-    if fused && both.fold(true, |all, (&x, &divisor)| all & is_plain(x, divisor)) {
-        let inverses = reciprocals.iter().zip(lost);
-        let divisors = divisors.iter().zip(inverses);
-        for (x, (&divisor, (&reciprocal, &lost))) in elements.iter_mut().zip(divisors) {
-            *x = quotient(*x, divisor, [reciprocal, lost]);
+///
+/// A kernel, since what is not inlined into one has no fused instruction.
+pub(crate) struct DivideByEach<'a, T> {
+    pub(crate) elements: &'a mut [T],
+    pub(crate) divisors: &'a [T],
+    pub(crate) reciprocals: [&'a [T]; 2],
+}
+
+impl<T: Float> Kernel for DivideByEach<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let DivideByEach { elements, divisors, reciprocals: [reciprocals, lost] } = self;
+        let n = elements.len();
+        let (divisors, reciprocals, lost) = (&divisors[..n], &reciprocals[..n], &lost[..n]);
+        let mut are_plain = is_fused();
+        for i in 0..n {
+            are_plain &= is_plain(elements[i], divisors[i]);
         }
-    } else {
-        for (x, &divisor) in elements.iter_mut().zip(divisors) {
-            *x = (*x / divisor).canonical();
+        if are_plain {
+            for i in 0..n {
+                elements[i] = quotient(elements[i], divisors[i], [reciprocals[i], lost[i]]);
+            }
+        } else {
+            for i in 0..n {
+                elements[i] = (elements[i] / divisors[i]).canonical();
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks_mut};
-use crate::quotient::{divide_by_each, is_fused, reciprocals};
+use crate::quotient::{DivideByEach, reciprocals};
 use crate::reduce::columns::{by_columns, sums_of, tiles};
 
 /// Computes [`log_softmax`](super::log_softmax) along the dimension of a split.
@@ -399,7 +399,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Forward { exp, x, size, inner, out, exps, maxima: all_maxima, .. } = self;
-        let (all_sums, inverses, fused) = (self.sums, self.inverses, is_fused());
+        let (all_sums, inverses) = (self.sums, self.inverses);
         let some = exps.len();
         for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
             let columns = x.len() / size;
@@ -421,10 +421,11 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                 let (all, lost) = inverses.split_at_mut(columns);
                 let lost = &mut lost[..columns];
                 reciprocals(of_sums, [all, lost]);
-                runs((0, x.len()), (size, inner), [of_sums, all, lost], |at, divisors| {
-                    let out = &mut out[at.clone()];
-                    out.copy_from_slice(&exps[at]);
-                    divide_by_each(fused, out, divisors);
+                runs((0, x.len()), (size, inner), [of_sums, all, lost], |at, [sums, all, lost]| {
+                    let elements = &mut out[at.clone()];
+                    elements.copy_from_slice(&exps[at]);
+                    let (divisors, reciprocals) = (sums, [all, lost]);
+                    simd::dispatch_inside(DivideByEach { elements, divisors, reciprocals });
                 });
                 continue;
             }
@@ -596,9 +597,10 @@ impl<T: Elementary> Kernel for Finish<'_, T> {
             }
         });
         exponentiate(out);
-        let (fused, [all, lost]) = (is_fused(), inverses);
-        runs((first, x.len()), (size, inner), [of_sums, all, lost], |at, divisors| {
-            divide_by_each(fused, &mut out[at], divisors);
+        let [all, lost] = inverses;
+        runs((first, x.len()), (size, inner), [of_sums, all, lost], |at, [sums, all, lost]| {
+            let (elements, divisors, reciprocals) = (&mut out[at], sums, [all, lost]);
+            simd::dispatch_inside(DivideByEach { elements, divisors, reciprocals });
         });
     }
 }
