@@ -7,7 +7,7 @@
 //! read is an irregular sum, defined in [`scatter`](crate::scatter).
 
 use crate::error::{Error, Result, expect_len, expect_size};
-use crate::scatter::ascending::{Entry, Visitor, visit_rows};
+use crate::scatter::ascending::{Entry, Order, Visitor, visit_rows};
 use crate::scatter::{
     Checked, Destinations, Rows, Sums, check, elements, index_add_to, put_add_to, rows, wrapped,
 };
@@ -155,19 +155,14 @@ pub fn gather<T: Copy + Send + Sync>(
     expect_len(OP, "index", index.len(), out.len())?;
     let places = elements(OP, "input", input.len(), shape, index)?;
     check(OP, index, shape[1])?;
-    parallel::pieces(out, |start, out| {
-        const BATCH: usize = 512;
-        let mut rows = [0; BATCH];
-        for (start, out) in (start..).step_by(BATCH).zip(out.chunks_mut(BATCH)) {
-            let rows = &mut rows[..out.len()];
-            if places.fill(start, rows).is_ok() {
-                for (out, &row) in out.iter_mut().zip(&*rows) {
-                    *out = input[row];
-                }
+    parallel::try_pieces(out, |start, out| {
+        Order::batches(&places, start..start + out.len(), |first, rows| {
+            for (out, &row) in out[first - start..].iter_mut().zip(rows) {
+                *out = input[row];
             }
-        }
-    });
-    Ok(())
+            Ok(())
+        })
+    })
 }
 
 /// Computes the gradient of [`gather`].

@@ -52,7 +52,7 @@ pub(crate) fn threads() -> usize {
 
 /// Calls `f(start, piece)` for each piece of `out`.
 pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync + Send) {
-    pieces_of(even(out.len(), CHUNK, LINE), out, f);
+    costly_pieces(1, out, f);
 }
 
 /// Calls [`pieces`] for elements that each take as long as `cost` simple ones.

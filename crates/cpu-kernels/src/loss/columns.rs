@@ -64,8 +64,8 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
         let columns = some * inner;
         let maxima = &mut memory::filled(SOFTMAX, columns, T::ZERO)?;
-        let inverses = &mut memory::filled(SOFTMAX, 2 * columns, T::ZERO)?;
-        let sums = &mut memory::zeroed(SOFTMAX, some * inner)?;
+        let inverses = &mut memory::filled(SOFTMAX, if exp { 2 * columns } else { 0 }, T::ZERO)?;
+        let sums = &mut memory::zeroed(SOFTMAX, columns)?;
         simd::dispatch(Forward { exp, x, size, inner, out, exps, maxima, sums, inverses });
         Ok(())
     };

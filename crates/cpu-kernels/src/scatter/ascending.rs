@@ -103,9 +103,7 @@ fn visit<V: Visitor>(
     let row_fits = u32::try_from(rows).is_ok();
     let pack = |base: usize, entries: &mut [Entry]| visitor.pack(base, entries);
     let is_small = n.saturating_mul(width) <= SMALL;
-    let slab = destinations
-        .slab()
-        .filter(|&[sources, slab]| !is_small && sources > 0 && slab < rows && slab <= stretch);
+    let slab = if is_small { None } else { slab_within(stretch, rows, destinations) };
     // Long rows take longer to add than to group.
     let is_long = width >= LONG && n.saturating_mul(width) >= MANY;
     let stretch = match rows.div_ceil(2 * parallel::threads()).next_power_of_two() {
@@ -140,6 +138,12 @@ fn visit<V: Visitor>(
             groups.of(number).try_for_each(|(base, entries)| visit(base, entries))
         })
     })
+}
+
+/// Returns the number of sources and of rows of a slab, if there are several of at most `most` rows.
+fn slab_within(most: usize, rows: usize, destinations: &dyn Destinations) -> Option<[usize; 2]> {
+    let slab = destinations.slab();
+    slab.filter(|&[sources, slab]| sources > 0 && slab < rows && slab <= most)
 }
 
 /// Returns the number of slabs, at most `most`, that one thread takes at a time.
@@ -208,7 +212,8 @@ pub(crate) fn add_rows<T: Float>(
 ) -> Result<()> {
     if width == 1
         && out.len() <= STRETCH
-        && (destinations.count() <= SMALL || !has_slabs(out, destinations))
+        && (destinations.count() <= SMALL
+            || slab_within(STRETCH, out.len(), destinations).is_none())
     {
         return fpenv::ieee(|| add_singles(out, fresh, destinations, addends));
     }
@@ -246,11 +251,6 @@ pub(crate) fn add_rows<T: Float>(
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
 }
 
-/// Returns true if there are several slabs of single elements.
-fn has_slabs<T>(out: &[T], destinations: &dyn Destinations) -> bool {
-    destinations.slab().is_some_and(|[_, slab]| slab < out.len())
-}
-
 /// Computes [`add_rows`] for rows of one element that fit a cache.
 fn add_singles<T: Float>(
     out: &mut [T],
@@ -277,11 +277,11 @@ fn add_singles<T: Float>(
 const BATCH: usize = 512;
 
 /// The output rows of all sources, batch by batch.
-pub(super) struct Order;
+pub(crate) struct Order;
 
 impl Order {
     /// Calls `f(first source, rows)` for each batch of a range.
-    pub(super) fn batches(
+    pub(crate) fn batches(
         destinations: &dyn Destinations,
         sources: Range<usize>,
         mut f: impl FnMut(usize, &[usize]) -> Result<()>,
