@@ -31,6 +31,14 @@ pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
     black_box(f())
 }
 
+/// Runs `f`, then sets the caller's mode again if `f` left another one. It is for calls in which a
+/// thread waits and may run the work of other libraries meanwhile.
+#[inline(always)]
+pub fn keep<R>(f: impl FnOnce() -> R) -> R {
+    let _kept = Kept { found: control::read() };
+    f()
+}
+
 /// Returns true if the calling thread rounds to nearest and keeps subnormals.
 pub fn is_ieee() -> bool {
     control::read() & control::MASK == control::IEEE
@@ -78,6 +86,20 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(found) = self.replaced {
             restore(found);
+        }
+    }
+}
+
+/// A guard that restores the control word it found, if it was changed meanwhile.
+struct Kept {
+    found: control::Word,
+}
+
+impl Drop for Kept {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if (control::read() ^ self.found) & control::MASK != 0 {
+            restore(self.found);
         }
     }
 }
@@ -174,6 +196,27 @@ mod tests {
         assert_eq!(kept.to_bits(), 2);
         assert_eq!(after & control::MASK, 0x8040, "the caller's setting was not restored");
         assert!(was_repaired());
+    }
+
+    #[test]
+    fn a_mode_that_foreign_work_leaves_is_undone() {
+        let before = control::read();
+        let flush = || control::write(control::read() | FLUSH);
+        let inside = ieee(|| {
+            keep(flush);
+            is_ieee()
+        });
+        let caught = std::panic::catch_unwind(|| {
+            keep(|| {
+                flush();
+                panic!("planted");
+            })
+        });
+        let after = control::read();
+        control::write(before);
+        assert!(inside);
+        assert!(caught.is_err());
+        assert_eq!((before ^ after) & control::MASK, 0);
     }
 
     #[test]

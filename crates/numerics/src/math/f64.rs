@@ -17,7 +17,7 @@ mod pow;
 mod root;
 mod trig;
 
-pub use erf::erf;
+pub use erf::{erf, erf_each};
 pub use exp::{exp, exp2, expm1, sigmoid, tanh};
 pub use log::{log, log_rounded, log1p, log2, log10};
 pub use pow::{pow, pow_each, powi};

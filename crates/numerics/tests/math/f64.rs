@@ -146,6 +146,34 @@ fn every_level_gives_the_same_bits() {
     }
 }
 
+/// The error function of a slice, which computes large elements apart.
+struct ErfEach<'a>(&'a [f64], &'a mut [f64]);
+
+impl simd::Kernel for ErfEach<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        ours::erf_each(self.0, self.1);
+    }
+}
+
+#[test]
+fn erf_of_a_slice_is_that_of_its_elements() {
+    let mut x = sample();
+    // Blocks with few, many and no large elements; 0.9 is the first large one.
+    x.extend([0.9_f64.next_down(), 0.9, 0.9_f64.next_up(), 6.0, 6.5]);
+    x.extend((0..1000).map(|i| f64::from(i) / 500.0 - 1.0));
+    for level in Level::ALL {
+        for part in [&x[..0], &x[..1], &x[7..70], &x[..]] {
+            let mut y = vec![0.0; part.len()];
+            simd::dispatch_at(level, ErfEach(part, &mut y));
+            for (&x, y) in part.iter().zip(y) {
+                assert_eq!(y.to_bits(), ours::erf(x).to_bits(), "{x:e} at {}", level.name());
+            }
+        }
+    }
+}
+
 #[test]
 fn sigmoid_is_as_near_as_documented() {
     let mut largest = 0.0_f64;

@@ -1,8 +1,12 @@
 //! The error function.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::super::fma::{ROUND, fma, horner, scale, select};
 use super::exp::parts;
 use super::{nan_if, ordered_sum, product, sum};
+use crate::simd::Aligned;
 
 /// Returns the error function.
 ///
@@ -22,13 +26,65 @@ use super::{nan_if, ordered_sum, product, sum};
 /// ```
 #[inline(always)]
 pub fn erf(x: f64) -> f64 {
-    let a = x.abs();
-    // erf(6) rounds to 1.
-    let a = select(a > 6.0, 6.0, a);
+    let a = magnitude(x);
+    nan_if(x.is_nan(), select(a < LIMIT, small(a), large(a)).copysign(x))
+}
+
+/// Computes [`erf`] of each element.
+///
+/// Elements above the limit cost four times as much as the others, so they are collected and computed
+/// side by side. The loops vectorise with the instruction set of the kernel around them.
+#[doc(hidden)]
+#[inline(always)]
+pub fn erf_each(input: &[f64], output: &mut [f64]) {
+    const BLOCK: usize = 64;
+    const GROUP: usize = 16;
+    let [mut values, mut results] = [Aligned([0.0; BLOCK]); 2];
+    let mut places = [0u8; BLOCK];
+    for (x, y) in input.chunks(BLOCK).zip(output.chunks_mut(BLOCK)) {
+        values[..x.len()].copy_from_slice(x);
+        for (result, &x) in results.iter_mut().zip(&*values) {
+            *result = small(magnitude(x));
+        }
+        let mut count = 0;
+        for (place, x) in x.iter().enumerate() {
+            places[count] = place as u8;
+            count += usize::from(x.abs() >= LIMIT);
+        }
+        for places in places[..count].chunks(GROUP) {
+            let mut group = Aligned([LIMIT; GROUP]);
+            for (value, &place) in group.iter_mut().zip(places) {
+                *value = values[usize::from(place) % BLOCK];
+            }
+            for value in group.iter_mut() {
+                *value = large(magnitude(*value));
+            }
+            for (value, &place) in group.iter().zip(places) {
+                results[usize::from(place) % BLOCK] = *value;
+            }
+        }
+        for (result, &x) in results.iter_mut().zip(&*values) {
+            *result = nan_if(x.is_nan(), result.copysign(x));
+        }
+        y.copy_from_slice(&results[..y.len()]);
+    }
+}
+
+/// The boundary between the two formulas.
+const LIMIT: f64 = 0.9;
+
+/// Returns |x|, limited to 6, since erf(6) rounds to 1.
+#[inline(always)]
+fn magnitude(x: f64) -> f64 {
+    select(x.abs() > 6.0, 6.0, x.abs())
+}
+
+/// Returns erf(a) for 0.9 <= a <= 6.
+#[inline(always)]
+fn large(a: f64) -> f64 {
     let (tail, tail_low) = complement(a);
     let (large, lost) = ordered_sum(1.0, -tail);
-    let y = select(a < 0.9, small(a), large + (lost - tail_low));
-    nan_if(x.is_nan(), y.copysign(x))
+    large + (lost - tail_low)
 }
 
 /// Returns erf(a) for 0 <= a <= 0.9.
