@@ -212,7 +212,7 @@ impl Elementary for f64 {
     }
 
     fn erf_each(x: &[f64], out: &mut [f64]) {
-        simd::dispatch(Map1 { f: Erf64, x, out });
+        simd::dispatch(Erf64 { x, out });
     }
 
     fn log1p_each(x: &[f64], out: &mut [f64]) {
@@ -237,7 +237,7 @@ impl Elementary for f64 {
             UnaryKind::Cos => map1(Cos64, x, out),
             UnaryKind::Tanh => map1(Tanh64, x, out),
             UnaryKind::Sigmoid => map1(Sigmoid64, x, out),
-            UnaryKind::Erf => map1(Erf64, x, out),
+            UnaryKind::Erf => simd::dispatch_inside(Erf64 { x, out }),
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
     }
@@ -659,7 +659,19 @@ functions64! {
     Cos64 = cos;
     Tanh64 = tanh;
     Sigmoid64 = sigmoid;
-    Erf64 = erf;
+}
+
+struct Erf64<'a> {
+    x: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl Kernel for Erf64<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        math::f64::erf_each(self.x, self.out);
+    }
 }
 
 struct Power64<'a> {

@@ -412,7 +412,7 @@ impl<I: Items> Items for Enumerate<I> {
     }
 }
 
-/// Items that threads share. The computation of each runs under [`fpenv::ieee`].
+/// Items that threads share. Their computation runs under [`fpenv::ieee`].
 #[must_use]
 pub(crate) struct Shared<I> {
     items: I,
@@ -438,30 +438,33 @@ impl<I: Items> Shared<I> {
 
     /// Sets the smallest number of items that a thread takes at a time.
     pub(crate) fn at_least(self, count: usize) -> Shared<I> {
-        Shared { at_least: count, ..self }
+        Shared { at_least: count.max(1), ..self }
     }
 
     /// Sets the largest number of items that a thread takes at a time.
     pub(crate) fn at_most(self, count: usize) -> Shared<I> {
-        Shared { at_most: count, ..self }
+        Shared { at_most: count.max(1), ..self }
     }
 
-    /// Calls `run` for parts that together are all items.
+    /// Calls `run` under [`fpenv::ieee`] for parts that together are all items.
     fn parts(self, run: &(dyn Fn(I) + Sync)) {
+        let run = &|part| fpenv::ieee(|| run(part));
         let threads = threads();
         // A caller outside the pool would wait while its only thread wakes up and works.
         if threads == 1 {
             return run(self.items);
         }
-        let (count, at_least) = (self.items.count(), self.at_least.max(1));
+        let Shared { items, at_least, at_most } = self;
+        let count = items.count();
         if count / 2 < at_least {
-            return run(self.items);
+            return run(items);
         }
         if rayon::current_thread_index().is_some() {
-            let left = threads.max(count / self.at_most.max(1));
-            split(self.items, false, Splits { left, at_least }, run);
+            let left = threads.max(count / at_most);
+            split(items, false, Splits { left, at_least }, run);
         } else {
-            outside::parts(self.items, at_least, self.at_most.max(1), threads, run);
+            let parts = (outside::PARTS * threads).max(count / at_most).min(count / at_least);
+            outside::parts(items, parts, threads, run);
         }
         awake::after_call(threads);
     }
@@ -470,7 +473,7 @@ impl<I: Items> Shared<I> {
         fn shared<I: Items>(items: Shared<I>, f: &(dyn Fn(I::Item) + Sync)) {
             items.parts(&|part| part.each().for_each(f));
         }
-        shared(self, &|item| fpenv::ieee(|| f(item)));
+        shared(self, &f);
     }
 
     /// Calls `f` for the items until one fails. If several fail, returns the error of the first
@@ -479,7 +482,7 @@ impl<I: Items> Shared<I> {
         self,
         f: impl Fn(I::Item) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
-        self.first_error(&|_: &mut Option<()>, item| fpenv::ieee(|| f(item)).err())
+        self.first_error(&|_: &mut Option<()>, item| f(item).err())
     }
 
     /// Calls [`try_for_each`](Self::try_for_each) with scratch memory, which `new` creates for each
@@ -494,7 +497,7 @@ impl<I: Items> Shared<I> {
                 Some(scratch) => scratch,
                 none => none.insert(new()?),
             };
-            fpenv::ieee(|| f(scratch, item))
+            f(scratch, item)
         };
         self.first_error(&|scratch, item| run(scratch, item).err())
     }
@@ -542,7 +545,7 @@ impl<I: Items> Shared<I> {
             let results = results.into_iter();
             memory::collected(op, results.map(|result| result.expect("every item has a result")))
         }
-        shared(op, self, &|item| fpenv::ieee(|| f(item)))
+        shared(op, self, &f)
     }
 
     /// Returns `f` of each item, in order, or the error of the first item that fails.
@@ -576,8 +579,7 @@ impl<I: Items> Shared<I> {
             });
             total.into_inner()
         }
-        let merge = |a, b| fpenv::ieee(|| merge(a, b));
-        shared(self, first, &|item| fpenv::ieee(|| f(item)), &merge)
+        shared(self, first, &f, &merge)
     }
 
     /// Returns true if `f` holds for any item.
@@ -591,7 +593,7 @@ impl<I: Items> Shared<I> {
             });
             found.into_inner()
         }
-        shared(self, &|item| fpenv::ieee(|| f(item)))
+        shared(self, &f)
     }
 }
 
@@ -634,8 +636,17 @@ type Half<'a> = dyn FnMut(bool) + Send + 'a;
 
 /// Runs both halves, in parallel if another thread is free at once.
 fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
-    rayon::join_context(
-        |context| awake::at_work(|| left(context.migrated())),
-        |context| awake::at_work(|| right(context.migrated())),
-    );
+    let caller = rayon::current_thread_index();
+    let ended = AtomicUsize::new(0);
+    fpenv::keep(|| {
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| {
+                awake::counted(&ended, || right(rayon::current_thread_index() != caller));
+            });
+            awake::at_work(|| {
+                left(false);
+                awake::wait(&ended, 1);
+            });
+        });
+    });
 }

@@ -58,44 +58,47 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         return Ok(());
     }
     let slab = size * inner;
-    let slabs = |x: &[T], inner: usize, out: &mut [T]| {
-        let slab = size * inner;
-        let some = (TOGETHER / slab).max(1);
-        let exps = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
-        let columns = some * inner;
+    let slabs = |x: &[T], inner: usize, out: &mut [T], spare: &mut [T]| {
+        let columns = spare.len() / size;
         let maxima = &mut memory::filled(SOFTMAX, columns, T::ZERO)?;
         let inverses = &mut memory::filled(SOFTMAX, if exp { 2 * columns } else { 0 }, T::ZERO)?;
         let sums = &mut memory::zeroed(SOFTMAX, columns)?;
-        simd::dispatch(Forward { exp, x, size, inner, out, exps, maxima, sums, inverses });
+        simd::dispatch(Forward { exp, x, size, inner, out, spare, maxima, sums, inverses });
         Ok(())
     };
     if slab <= CHUNK {
+        let some = (TOGETHER / slab).max(1) * slab;
         return parallel::try_rows(slab, out, |start, out| {
-            slabs(&x[start..][..out.len()], inner, out)
+            let mut spare = memory::filled(SOFTMAX, some.min(out.len()), T::ZERO)?;
+            slabs(&x[start..][..out.len()], inner, out, &mut spare)
         });
     }
     // Tiles save reading the elements again, and computing the exponentials of softmax twice.
-    let tiled = if exp { 4 * TILED } else { TILED };
-    if size <= tiled {
-        return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
+    if size <= DEEP {
+        return by_tiles([x], split, out, |[x], columns, out, spare| slabs(x, columns, out, spare));
     }
     fpenv::ieee(|| large(x, split, exp, out))
 }
 
+/// The largest number of rows of which a tile fits the first cache.
+const TILED: usize = 64;
 /// The largest number of rows of a slab whose columns are computed in tiles: of more rows, a tile has
 /// so few columns that memory is read in short pieces.
-const TILED: usize = 64;
+const DEEP: usize = 1024;
+/// The bytes of a tile of more than [`TILED`] rows, several of which fit the second cache.
+const DEEP_TILE: usize = 1 << 18;
 
-/// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and
-/// out of a cache.
+/// Calls `f(inputs, columns, out, spare)` for tiles of the slabs: some columns of one slab, copied into
+/// and out of a cache, with spare memory for as many elements.
 fn by_tiles<T: Elementary, const N: usize>(
     inputs: [&[T]; N],
     split: Split,
     out: &mut [T],
-    f: impl Fn([&[T]; N], usize, &mut [T]) -> Result<()> + Sync + Send,
+    f: impl Fn([&[T]; N], usize, &mut [T], &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let Split { outer, size, inner } = split;
-    let columns = (CHUNK / 2 / size).max(TILE / 2).min(inner);
+    let tile = if size <= TILED { CHUNK / 2 } else { DEEP_TILE / size_of::<T>() };
+    let columns = (tile / size).max(TILE / 2).min(inner);
     let per_slab = inner.div_ceil(columns);
     let mut tiles = memory::with_capacity(SOFTMAX, outer * per_slab)?;
     for _ in 0..outer * per_slab {
@@ -106,7 +109,7 @@ fn by_tiles<T: Elementary, const N: usize>(
             tiles[row / size * per_slab + tile].push(out);
         }
     }
-    let scratch = || memory::filled(SOFTMAX, (N + 1) * size * columns, T::ZERO);
+    let scratch = || memory::filled(SOFTMAX, (N + 2) * size * columns, T::ZERO);
     parallel::chunks_mut(&mut tiles, 1).enumerate().try_for_each_with(
         scratch,
         |scratch, (number, tile)| {
@@ -121,8 +124,8 @@ fn by_tiles<T: Elementary, const N: usize>(
                 }
                 &*part
             });
-            let made = parts.next().unwrap_or_default();
-            f(copied, columns, made)?;
+            let [made, spare] = [(); 2].map(|()| parts.next().unwrap_or_default());
+            f(copied, columns, made, spare)?;
             for (to, from) in tile.iter_mut().zip(made.chunks_exact(columns)) {
                 to.copy_from_slice(from);
             }
@@ -199,7 +202,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
-    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T], _: &mut [T]| {
         let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
         simd::dispatch(SlabSums { x: grad, size, inner, sums });
         let sums = &rounded(sums)?[..];
@@ -209,10 +212,10 @@ pub fn log_softmax_along_backward<T: Elementary>(
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            slabs([&grad[range.clone()], &y[range]], inner, out)
+            slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
         });
     }
-    if size <= TILED {
+    if size <= DEEP {
         return by_tiles([grad, y], split, out, slabs);
     }
     let mut sums = memory::zeroed(SOFTMAX, outer * inner)?;
@@ -249,7 +252,7 @@ pub fn softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
-    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T], _: &mut [T]| {
         let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
         simd::dispatch(Products { grad, y, out });
         simd::dispatch(SlabSums { x: out, size, inner, sums });
@@ -260,10 +263,10 @@ pub fn softmax_along_backward<T: Elementary>(
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            slabs([&grad[range.clone()], &y[range]], inner, out)
+            slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
         });
     }
-    if size <= TILED {
+    if size <= DEEP {
         return by_tiles([grad, y], split, out, slabs);
     }
     parallel::pieces(out, |start, out| {
@@ -388,7 +391,7 @@ struct Forward<'a, T> {
     inner: usize,
     out: &'a mut [T],
     /// Scratch memory for the slabs that go through each step together.
-    exps: &'a mut [T],
+    spare: &'a mut [T],
     maxima: &'a mut [T],
     sums: &'a mut [f64],
     inverses: &'a mut [T],
@@ -398,22 +401,25 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Forward { exp, x, size, inner, out, exps, maxima: all_maxima, .. } = self;
+        let Forward { exp, x, size, inner, out, spare, maxima: all_maxima, .. } = self;
         let (all_sums, inverses) = (self.sums, self.inverses);
-        let some = exps.len();
+        let some = spare.len();
         for (x, out) in x.chunks(some).zip(out.chunks_mut(some)) {
             let columns = x.len() / size;
-            let (exps, best) = (&mut exps[..x.len()], &mut all_maxima[..columns]);
+            let (spare, best) = (&mut spare[..x.len()], &mut all_maxima[..columns]);
+            // The logarithms are made of the differences, softmax of their exponentials.
+            let (differences, exps) = if exp { (spare, out) } else { (out, spare) };
             let sums = &mut all_sums[..columns];
             for (x, best) in x.chunks_exact(size * inner).zip(best.chunks_exact_mut(inner)) {
                 maxima(x, inner, size, best);
             }
             runs((0, x.len()), (size, inner), [&*best], |at, [best]| {
-                for ((out, &x), &best) in out[at.clone()].iter_mut().zip(&x[at]).zip(best) {
-                    *out = x - best;
+                let differences = &mut differences[at.clone()];
+                for ((difference, &x), &best) in differences.iter_mut().zip(&x[at]).zip(best) {
+                    *difference = x - best;
                 }
             });
-            T::exp_each(out, exps);
+            T::exp_each(differences, exps);
             simd::dispatch_inside(SlabSums { x: exps, size, inner, sums });
             let of_sums = best;
             rounded_or_logs(exp, sums, of_sums);
@@ -422,15 +428,14 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                 let lost = &mut lost[..columns];
                 reciprocals(of_sums, [all, lost]);
                 runs((0, x.len()), (size, inner), [of_sums, all, lost], |at, [sums, all, lost]| {
-                    let elements = &mut out[at.clone()];
-                    elements.copy_from_slice(&exps[at]);
+                    let elements = &mut exps[at];
                     let (divisors, reciprocals) = (sums, [all, lost]);
                     simd::dispatch_inside(DivideByEach { elements, divisors, reciprocals });
                 });
                 continue;
             }
             runs((0, x.len()), (size, inner), [&*of_sums], |at, [of_sums]| {
-                for (out, &log) in out[at].iter_mut().zip(of_sums) {
+                for (out, &log) in differences[at].iter_mut().zip(of_sums) {
                     *out = (*out - log).canonical();
                 }
             });

@@ -3,6 +3,10 @@
 //! A call of a hundred microseconds is over before a thread that slept has woken. rayon's threads go
 //! to sleep a few microseconds after their last work; here they look for work, with pauses in which
 //! other processes run, until no call has come for [`IDLE`].
+//!
+//! A system may wake a thread on the CPU of its caller although others are idle, and let them share it
+//! for tens of milliseconds, in which the caller might as well work alone. A thread that finds itself
+//! there leaves the CPU, and may return to it later.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +19,10 @@ use scopeguard::guard;
 
 /// The time after the last call in which threads stay awake.
 const IDLE: Duration = Duration::from_micros(300);
+/// The time for which a thread looks for the end of parts that others took before it sleeps.
+const WAIT: Duration = Duration::from_millis(2);
+/// The time for which a thread stays on the CPU that it was moved to, even if its caller is there too.
+const STAYS: Duration = Duration::from_millis(5);
 /// The largest number of threads that stay awake: more would get into each other's way.
 const MOST: usize = 7;
 
@@ -25,6 +33,8 @@ struct Awake {
     threads: AtomicUsize,
     /// The number of calls, which wraps around.
     calls: AtomicUsize,
+    /// The CPU on which the last caller ran.
+    cpu: AtomicUsize,
 }
 
 /// Of the callers outside of all pools, which share the global one.
@@ -45,6 +55,28 @@ pub(super) fn at_work(run: impl FnOnce()) {
     run();
 }
 
+/// Runs a part of a call that another thread may have taken, and counts it even if it panics.
+pub(super) fn counted(ended: &AtomicUsize, run: impl FnOnce()) {
+    let _ended = guard((), |()| {
+        ended.fetch_add(1, Ordering::Release);
+    });
+    at_work(run);
+}
+
+/// Runs whatever work there is until `count` parts have ended, but not for longer than [`WAIT`].
+pub(super) fn wait(ended: &AtomicUsize, count: usize) {
+    let mut start = None;
+    while ended.load(Ordering::Acquire) < count {
+        if rayon::yield_now() == Some(Yield::Executed) {
+            continue;
+        }
+        if start.get_or_insert_with(Instant::now).elapsed() > WAIT {
+            break;
+        }
+        thread::yield_now();
+    }
+}
+
 /// Keeps some of the `threads` threads of this pool awake after a call.
 pub(super) fn after_call(threads: usize) {
     if IS_AT_WORK.get() {
@@ -58,6 +90,7 @@ pub(super) fn after_call(threads: usize) {
 
 /// Keeps up to `others` threads awake, counted from thread `first` of `threads` on.
 fn keep(awake: &Arc<Awake>, threads: usize, others: usize, first: usize) {
+    awake.cpu.store(cpu::current(), Ordering::Relaxed);
     awake.calls.fetch_add(1, Ordering::Relaxed);
     let most = MOST.min(others);
     if awake.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -77,14 +110,50 @@ fn keep(awake: &Arc<Awake>, threads: usize, others: usize, first: usize) {
 /// Runs whatever work there is until no call has come for [`IDLE`].
 fn stay(awake: &Awake) {
     let (mut calls, mut last) = (awake.calls.load(Ordering::Relaxed), Instant::now());
+    let mut left = None;
     while let Some(found) = rayon::yield_now() {
         let now = awake.calls.load(Ordering::Relaxed);
         if found == Yield::Executed || now != calls {
             (calls, last) = (now, Instant::now());
+            if cpu::current() == awake.cpu.load(Ordering::Relaxed)
+                && left.is_none_or(|left| last - left > STAYS)
+            {
+                cpu::leave();
+                left = Some(last);
+            }
         } else if last.elapsed() > IDLE {
             break;
         } else {
             thread::yield_now();
         }
     }
+}
+
+/// The CPU of this thread, where the system tells and changes it.
+#[cfg(all(target_os = "linux", not(miri)))]
+mod cpu {
+    use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+    pub(super) fn current() -> usize {
+        sched_getcpu()
+    }
+
+    /// Moves this thread to another CPU, if it may run on others.
+    pub(super) fn leave() {
+        let Ok(allowed) = sched_getaffinity(None) else { return };
+        let mut others = allowed;
+        others.unset(sched_getcpu());
+        if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+            let _ = sched_setaffinity(None, &allowed);
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod cpu {
+    pub(super) fn current() -> usize {
+        usize::MAX
+    }
+
+    pub(super) fn leave() {}
 }

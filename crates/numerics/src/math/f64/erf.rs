@@ -38,8 +38,8 @@ pub fn erf(x: f64) -> f64 {
 #[inline(always)]
 pub fn erf_each(input: &[f64], output: &mut [f64]) {
     const BLOCK: usize = 64;
-    const GROUP: usize = 16;
-    let [mut values, mut results] = [Aligned([0.0; BLOCK]); 2];
+    const VECTOR: usize = 8;
+    let [mut values, mut results, mut apart] = [Aligned([LIMIT; BLOCK]); 3];
     let mut places = [0u8; BLOCK];
     for (x, y) in input.chunks(BLOCK).zip(output.chunks_mut(BLOCK)) {
         values[..x.len()].copy_from_slice(x);
@@ -48,20 +48,15 @@ pub fn erf_each(input: &[f64], output: &mut [f64]) {
         }
         let mut count = 0;
         for (place, x) in x.iter().enumerate() {
-            places[count] = place as u8;
+            (places[count], apart[count]) = (place as u8, magnitude(*x));
             count += usize::from(x.abs() >= LIMIT);
         }
-        for places in places[..count].chunks(GROUP) {
-            let mut group = Aligned([LIMIT; GROUP]);
-            for (value, &place) in group.iter_mut().zip(places) {
-                *value = values[usize::from(place) % BLOCK];
-            }
-            for value in group.iter_mut() {
-                *value = large(magnitude(*value));
-            }
-            for (value, &place) in group.iter().zip(places) {
-                results[usize::from(place) % BLOCK] = *value;
-            }
+        // Whole vectors; what remains of a loop is computed element by element.
+        for value in &mut apart[..count.next_multiple_of(VECTOR)] {
+            *value = large(*value);
+        }
+        for (value, &place) in apart.iter().zip(&places[..count]) {
+            results[usize::from(place) % BLOCK] = *value;
         }
         for (result, &x) in results.iter_mut().zip(&*values) {
             *result = nan_if(x.is_nan(), result.copysign(x));
