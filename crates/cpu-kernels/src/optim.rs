@@ -68,8 +68,9 @@ pub fn sgd_step<T: Float>(
     })
 }
 
-/// Bytes of a result from which it does not stay in a cache until the next step.
-const STREAMED: usize = 1 << 22;
+/// Bytes of a result from which it does not stay in a cache until the next step: the last cache of a
+/// server holds hundreds of MB.
+const STREAMED: usize = 1 << 26;
 
 /// Memory for the results of a chunk that are then streamed, if they are large.
 struct Scratch<T>(Option<Vec<T>>);

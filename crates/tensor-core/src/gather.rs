@@ -1,14 +1,18 @@
 //! Copies of strided elements into dense memory.
 
-use crate::Layout;
 use crate::backend::{Task, run_tasks};
+use crate::buffer::Buffer;
 use crate::layout::PerDim;
+use crate::{Error, Layout, Result};
 
 /// Elements that a thread copies at least: below, it costs more to wake another.
 const PART: usize = 1 << 14;
 
 /// Parts of a copy at most.
 const MOST_PARTS: usize = 64;
+
+/// Elements of a copy that stays in a cache.
+const CACHED: usize = 1 << 16;
 
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
@@ -28,6 +32,35 @@ pub(crate) fn gather<T: bytemuck::Pod + Send + Sync>(from: &[T], layout: &Layout
         tasks.push(Box::new(move || gather_part(from, &layout, to)));
     }
     run_tasks(tasks);
+}
+
+/// Calls `f(elements, part)` for parts of `to`, with the elements that `layout` selects for them, copied
+/// part by part; large ones on several threads. Of several errors, returns that of the first part.
+pub(crate) fn gather_each<T: bytemuck::Pod + Send + Sync, R: Send>(
+    from: &[T],
+    layout: &Layout,
+    to: &mut [R],
+    f: impl Fn(&[T], &mut [R]) -> Result<()> + Sync,
+) -> Result<()> {
+    if to.is_empty() {
+        return Ok(());
+    }
+    let run = |layout: &Layout, to: &mut [R]| {
+        let bytes = size_of::<T>() * to.len();
+        let mut copy = Buffer::scratch(bytes).map_err(Error::out_of_host_memory("contiguous"))?;
+        gather_part(from, layout, copy.as_mut_slice());
+        f(copy.as_slice(), to)
+    };
+    let layout = merged(layout);
+    let wanted = to.len().div_ceil(CACHED);
+    let (run, cut) = (&run, parts(&layout, to, wanted));
+    let mut results: Vec<Result<()>> = cut.iter().map(|_| Ok(())).collect();
+    let tasks = cut.into_iter().zip(&mut results).map(|((layout, to), result)| {
+        let task: Task<'_> = Box::new(move || *result = run(&layout, to));
+        task
+    });
+    run_tasks(tasks.collect());
+    results.into_iter().collect()
 }
 
 /// Cuts a copy into about `wanted` parts along its outer dimensions.
@@ -176,6 +209,18 @@ fn transpose<T: bytemuck::Pod>(
         }
         return;
     }
+    if columns < SIDE / 4 * 3 && distance == columns {
+        // A tile would be mostly empty, and the lines that a strip is written to follow each other.
+        for start in (0..rows).step_by(STRIP) {
+            let height = STRIP.min(rows - start);
+            for j in 0..columns {
+                let from = &from[start + j * stride..][..height];
+                let to = to[start * columns + j..].iter_mut().step_by(columns);
+                to.zip(from).for_each(|(to, &from)| *to = from);
+            }
+        }
+        return;
+    }
     let mut tile = [[T::zeroed(); SIDE]; SIDE];
     for strip in (0..rows).step_by(STRIP) {
         for j in (0..columns).step_by(SIDE) {
@@ -270,6 +315,42 @@ mod tests {
             assert_eq!(to, steps, "{layout:?}");
         }
         assert!(several > 1000, "{several}");
+    }
+
+    #[test]
+    fn parts_of_a_function_are_the_whole() {
+        let rows = Layout::contiguous("test", &[9, 300, 41]).unwrap();
+        let large = [[2, 1, 0], [1, 2, 0]].map(|order| rows.permute(&order).unwrap());
+        let mut draws = Draws(5);
+        let small = (0..500).map(|_| draws.layout());
+        for layout in small.chain(large) {
+            let from: Vec<u32> = (0..layout.extent().max(1) as u32).collect();
+            let mut to = vec![u64::MAX; layout.shape().iter().product()];
+            let f = |from: &[u32], to: &mut [u64]| {
+                assert_eq!(from.len(), to.len());
+                to.iter_mut().zip(from).for_each(|(to, &x)| *to = u64::from(x) + 7);
+                Ok(())
+            };
+            gather_each(&from, &layout, &mut to, f).unwrap();
+            let steps: Vec<u64> = layout.positions().map(|at| u64::from(from[at]) + 7).collect();
+            assert_eq!(to, steps, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_the_first_part_is_returned() {
+        let rows = Layout::contiguous("test", &[9, 30_000]).unwrap();
+        let layout = rows.permute(&[1, 0]).unwrap();
+        let from: Vec<u32> = (0..270_000).collect();
+        let mut to = vec![0u8; from.len()];
+        let first = |from: &[u32]| from[0];
+        let f = |from: &[u32], _: &mut [u8]| match first(from) {
+            0 => Ok(()),
+            x => Err(Error::invalid("test", format!("the part from {x} on"))),
+        };
+        let error = gather_each(&from, &layout, &mut to, f).unwrap_err();
+        let step = 30_000usize.div_ceil(270_000usize.div_ceil(CACHED)).next_multiple_of(SIDE);
+        assert_eq!(error.to_string(), format!("test: the part from {step} on"));
     }
 
     #[test]

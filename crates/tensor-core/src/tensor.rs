@@ -9,7 +9,7 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
-use crate::gather::gather;
+use crate::gather::{gather, gather_each};
 use crate::scalar::{Exact, Scalar};
 use crate::{
     DType, Determinism, Device, Element, Error, Layout, Result, determinism, with_element,
@@ -406,6 +406,31 @@ impl Tensor {
                 format!("the tensor is on {}; call `to(Device::Cpu)` first", buffer.device()),
             )),
         }
+    }
+
+    /// Calls `f(elements, part)` for parts of `to`, with as many elements of this host tensor in logical
+    /// order. Those of a dense tensor are one part. Those of a strided one are copied part by part, on
+    /// several threads, so that a kernel reads its copies from a cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`storage_slice`](Tensor::storage_slice); [`Error::InvalidArgument`] if `to` is not as long as
+    /// the tensor; [`Error::OutOfMemory`]; the error of the first part for which `f` fails.
+    pub fn each_part<T: Element, R: Send>(
+        &self,
+        to: &mut [R],
+        f: impl Fn(&[T], &mut [R]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let data = self.storage_slice::<T>()?;
+        if to.len() != self.numel() {
+            let (expected, got) = (self.numel(), to.len());
+            let message = format!("expected {expected} results, got {got}");
+            return Err(Error::invalid("each_part", message));
+        }
+        if self.is_contiguous() {
+            return f(self.as_slice()?, to);
+        }
+        gather_each(data, &self.layout, to, f)
     }
 
     /// Returns the elements of a dense host tensor as a mutable slice. Copies first if they are

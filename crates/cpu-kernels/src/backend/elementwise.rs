@@ -15,29 +15,25 @@ const EACH: &str = "each element is its own fixed sequence of correctly rounded 
 
 pub(super) fn register_all() {
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Unary, ()| {
-        let x = op.x.contiguous()?;
-        with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            Ok(elementwise::unary::<T>(op.kind, x.as_slice()?, out)?)
+        with_float!(op.x.dtype(), T => mapped(&op.x, |x, out| {
+            elementwise::unary::<T>(op.kind, x, out)
         }))
     }));
     register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
-        let x = op.x.contiguous()?;
-        filled(x.shape(), |out| Ok(integer::unary(op.kind, x.as_slice()?, out)?))
+        mapped(&op.x, |x, out| integer::unary(op.kind, x, out))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, float_binary));
     register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Binary, shape| {
         binary(op, shape, integer::binary)
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine, ()| {
-        let x = op.x.contiguous()?;
-        with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            Ok(elementwise::affine(x.as_slice()?, op.scale as T, op.shift as T, out)?)
+        with_float!(op.x.dtype(), T => mapped(&op.x, |x, out| {
+            elementwise::affine(x, op.scale as T, op.shift as T, out)
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Gelu, ()| {
-        let x = op.x.contiguous()?;
-        with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            Ok(elementwise::gelu::<T>(op.form, x.as_slice()?, out)?)
+        with_float!(op.x.dtype(), T => mapped(&op.x, |x, out| {
+            elementwise::gelu::<T>(op.form, x, out)
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &GeluGrad, ()| {
@@ -50,10 +46,8 @@ pub(super) fn register_all() {
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Silu, ()| {
-        let x = op.x.contiguous()?;
-        with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            Ok(elementwise::silu::<T>(x.as_slice()?, out)?)
-        }))
+        let x = &op.x;
+        with_float!(x.dtype(), T => mapped(x, elementwise::silu::<T>))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &SiluGrad, ()| {
         let (grad, x) = (op.grad.contiguous()?, op.x.contiguous()?);
@@ -65,9 +59,8 @@ pub(super) fn register_all() {
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Ramp, ()| {
-        let x = op.x.contiguous()?;
-        with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            Ok(elementwise::ramp::<T>(op.kind, x.as_slice()?, out)?)
+        with_float!(op.x.dtype(), T => mapped(&op.x, |x, out| {
+            elementwise::ramp::<T>(op.kind, x, out)
         }))
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &RampGrad, ()| {
@@ -89,6 +82,14 @@ pub(super) fn register_all() {
     register(Kernel::portable("vectorized", &DType::ALL, EACH, |op: &Cast, ()| {
         converted(&op.x, op.to)
     }));
+}
+
+/// Returns the results of `f`, called for parts of the elements.
+fn mapped<T: Element>(
+    x: &Tensor,
+    f: impl Fn(&[T], &mut [T]) -> crate::Result<()> + Sync,
+) -> Result<Tensor> {
+    filled(x.shape(), |out| x.each_part(out, |x, out| Ok(f(x, out)?)))
 }
 
 fn logit_loss_grad(op: &LogitLossGrad, (): &()) -> Result<Tensor> {

@@ -74,19 +74,16 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         });
     }
     // Tiles save reading the elements again, and computing the exponentials of softmax twice.
-    if size <= DEEP {
+    let tiled = if exp { 4 * TILED } else { TILED };
+    if size <= tiled {
         return by_tiles([x], split, out, |[x], columns, out, spare| slabs(x, columns, out, spare));
     }
     fpenv::ieee(|| large(x, split, exp, out))
 }
 
-/// The largest number of rows of which a tile fits the first cache.
-const TILED: usize = 64;
 /// The largest number of rows of a slab whose columns are computed in tiles: of more rows, a tile has
 /// so few columns that memory is read in short pieces.
-const DEEP: usize = 1024;
-/// The bytes of a tile of more than [`TILED`] rows, several of which fit the second cache.
-const DEEP_TILE: usize = 1 << 18;
+const TILED: usize = 64;
 
 /// Calls `f(inputs, columns, out, spare)` for tiles of the slabs: some columns of one slab, copied into
 /// and out of a cache, with spare memory for as many elements.
@@ -97,8 +94,7 @@ fn by_tiles<T: Elementary, const N: usize>(
     f: impl Fn([&[T]; N], usize, &mut [T], &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let Split { outer, size, inner } = split;
-    let tile = if size <= TILED { CHUNK / 2 } else { DEEP_TILE / size_of::<T>() };
-    let columns = (tile / size).max(TILE / 2).min(inner);
+    let columns = (CHUNK / 2 / size).max(TILE / 2).min(inner);
     let per_slab = inner.div_ceil(columns);
     let mut tiles = memory::with_capacity(SOFTMAX, outer * per_slab)?;
     for _ in 0..outer * per_slab {
@@ -215,7 +211,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
             slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
         });
     }
-    if size <= DEEP {
+    if size <= TILED {
         return by_tiles([grad, y], split, out, slabs);
     }
     let mut sums = memory::zeroed(SOFTMAX, outer * inner)?;
@@ -266,7 +262,7 @@ pub fn softmax_along_backward<T: Elementary>(
             slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
         });
     }
-    if size <= DEEP {
+    if size <= TILED {
         return by_tiles([grad, y], split, out, slabs);
     }
     parallel::pieces(out, |start, out| {

@@ -25,6 +25,7 @@ mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+mod strided;
 
 #[path = "../invariance/mod.rs"]
 mod invariance;

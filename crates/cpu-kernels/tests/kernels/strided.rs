@@ -1,0 +1,47 @@
+//! Functions of strided tensors, whose elements are copied part by part.
+
+use samebits_tensor_core::ops::{Affine, Gelu, GeluForm, Ramp, RampKind, Silu, Unary, UnaryKind};
+use samebits_tensor_core::{DType, Op, Tensor, dispatch};
+
+/// Returns the results for `x` and for its dense copy, as bits.
+fn both<O: Op<Output = Tensor>>(x: &Tensor, op: impl Fn(Tensor) -> O) -> [Vec<u64>; 2] {
+    [x.clone(), x.contiguous().unwrap()].map(|x| {
+        let y = dispatch(&op(x)).unwrap();
+        match y.dtype() {
+            DType::F32 => y.to_vec::<f32>().unwrap().iter().map(|y| y.to_bits().into()).collect(),
+            DType::F64 => y.to_vec::<f64>().unwrap().iter().map(|y| y.to_bits()).collect(),
+            _ => y.to_vec::<i64>().unwrap().iter().map(|&y| y as u64).collect(),
+        }
+    })
+}
+
+fn expect_alike<O: Op<Output = Tensor>>(what: &str, x: &Tensor, op: impl Fn(Tensor) -> O) {
+    let [strided, dense] = both(x, op);
+    assert!(strided == dense, "{what} of {:?}", x.layout());
+}
+
+#[test]
+fn functions_of_strided_tensors_are_those_of_their_copies() {
+    samebits_cpu_kernels::install();
+    let values: Vec<f64> = (0..9 * 283 * 107).map(|i| (i % 2003) as f64 / 250.0 - 4.0).collect();
+    let wide = Tensor::from_slice(&values, &[9, 283, 107]).unwrap();
+    let narrow: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+    let narrow = Tensor::from_slice(&narrow, &[9, 283, 107]).unwrap();
+    let whole: Vec<i64> = values.iter().map(|&x| x as i64).collect();
+    let whole = Tensor::from_slice(&whole, &[9, 283, 107]).unwrap();
+    for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
+        for x in [&wide, &narrow] {
+            let x = &x.permute(&order).unwrap();
+            let repeated = &x.narrow(0, 1, 1).unwrap().expand(&[70, x.shape()[1], x.shape()[2]]);
+            for x in [x, repeated.as_ref().unwrap()] {
+                expect_alike("cos", x, |x| Unary { kind: UnaryKind::Cos, x });
+                expect_alike("affine", x, |x| Affine { x, scale: 3.0, shift: 0.1 });
+                expect_alike("gelu", x, |x| Gelu { form: GeluForm::Erf, x });
+                expect_alike("silu", x, |x| Silu { x });
+                expect_alike("ramp", x, |x| Ramp { kind: RampKind::LogSigmoid, x });
+            }
+        }
+        let x = &whole.permute(&order).unwrap();
+        expect_alike("abs", x, |x| Unary { kind: UnaryKind::Abs, x });
+    }
+}
