@@ -6,7 +6,7 @@
 //! Other libraries share the pool and may have switched a thread to flush-to-zero. This module is
 //! the crate's only user of rayon, so that all work on pool threads runs under [`fpenv::ieee`].
 //!
-//! The module uses rayon's `join`, which decides the thread for each piece, but not rayon's
+//! The module uses rayon's scopes, which decide the thread for each piece, but not rayon's
 //! iterators: they are compiled for each kind of item and result, some forty functions each time.
 //! Splitting is done here, and a function of one item is a `&dyn Fn`: one call serves thousands of
 //! elements.

@@ -1,6 +1,6 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Reduce, ReduceKind, Variance,
+    ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::{DType, Result};
 
@@ -371,7 +371,13 @@ pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
 #[track_caller]
 pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("any", x, dims)?;
-    count_of(CompareKind::Ne, x, dims, CompareKind::Gt, keepdim)
+    if let Some(x) = lifted_over(x, dims)? {
+        return any(&x, dims, false);
+    }
+    if !matches!(x.dtype(), DType::F32 | DType::F64) {
+        return count_of(CompareKind::Ne, x, dims, CompareKind::Gt, keepdim);
+    }
+    compare(CompareKind::Gt, &with_keepdim(nonzero(x, dims)?, dims, keepdim)?, 0.0)
 }
 
 /// Tests if all elements over `dims` are nonzero.
@@ -387,7 +393,15 @@ pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 #[track_caller]
 pub fn all(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("all", x, dims)?;
-    count_of(CompareKind::Eq, x, dims, CompareKind::Eq, keepdim)
+    if let Some(x) = lifted_over(x, dims)? {
+        return all(&x, dims, false);
+    }
+    // Up to 2^24, f32 holds every count.
+    if !matches!(x.dtype(), DType::F32 | DType::F64) || x.numel() > 1 << 24 {
+        return count_of(CompareKind::Eq, x, dims, CompareKind::Eq, keepdim);
+    }
+    let found = with_keepdim(nonzero(x, dims)?, dims, keepdim)?;
+    compare(CompareKind::Eq, &found, count(x.shape(), dims) as f64)
 }
 
 impl Tensor {
@@ -422,6 +436,13 @@ pub(super) fn has_any(x: &Tensor) -> Result<bool> {
     Ok(any(x, &dims, false)?.to_bools()? == [true])
 }
 
+/// Counts the nonzero elements of a tensor of floats over `dims`, which stay. The number is rounded to
+/// its type.
+#[track_caller]
+fn nonzero(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    untracked(&Norm { x: x.value().clone(), dims: dims.to_vec(), p: 0.0 })
+}
+
 /// Counts elements that satisfy `element` against 0, then compares the count with 0 using `number`.
 #[track_caller]
 fn count_of(
@@ -431,9 +452,6 @@ fn count_of(
     number: CompareKind,
     keepdim: bool,
 ) -> Result<Tensor> {
-    if let Some(x) = lifted_over(x, dims)? {
-        return count_of(element, &x, dims, number, false);
-    }
     let mask = run(&Cast { x: compare(element, x, 0.0)?.into(), to: DType::F32 })?;
     let counts = untracked(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
     compare(number, &with_keepdim(counts, dims, keepdim)?, 0.0)
