@@ -33,7 +33,15 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) {
-    let size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
+    if out.is_empty() {
+        return;
+    }
+    let mut size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
+    if factors(0).b.lane_stride == 1 {
+        // Of long products too, each thread reads long stretches.
+        let wide = out.len() / (2 * parallel::threads());
+        size = size.max(wide.clamp(LEAST_STRETCH, STRETCH).next_multiple_of(LANES));
+    }
     parallel::pieces_of(parallel::even(out.len(), size, LANES), out, |start, mut out| {
         let mut at = start;
         while !out.is_empty() {
@@ -134,6 +142,8 @@ struct Stretches<'a, T, S> {
 const TOGETHER: usize = 8;
 /// The number of columns of a stretch; their sums stay in the first cache.
 const STRETCH: usize = 1024;
+/// The number of columns from which a stretch is read as fast as a longer one.
+const LEAST_STRETCH: usize = 128;
 
 impl<T: Real, S: Source<T>> Kernel for Stretches<'_, T, S> {
     type Output = ();
