@@ -58,8 +58,11 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         return Ok(());
     }
     let slab = size * inner;
-    let slabs = |x: &[T], inner: usize, out: &mut [T], spare: &mut [T]| {
-        let columns = spare.len() / size;
+    let slabs = |x: &[T], inner: usize, out: &mut [T]| {
+        let slab = size * inner;
+        let some = (TOGETHER / slab).max(1);
+        let spare = &mut memory::filled(SOFTMAX, (some * slab).min(out.len()), T::ZERO)?;
+        let columns = some * inner;
         let maxima = &mut memory::filled(SOFTMAX, columns, T::ZERO)?;
         let inverses = &mut memory::filled(SOFTMAX, if exp { 2 * columns } else { 0 }, T::ZERO)?;
         let sums = &mut memory::zeroed(SOFTMAX, columns)?;
@@ -67,16 +70,14 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         Ok(())
     };
     if slab <= CHUNK {
-        let some = (TOGETHER / slab).max(1) * slab;
         return parallel::try_rows(slab, out, |start, out| {
-            let mut spare = memory::filled(SOFTMAX, some.min(out.len()), T::ZERO)?;
-            slabs(&x[start..][..out.len()], inner, out, &mut spare)
+            slabs(&x[start..][..out.len()], inner, out)
         });
     }
     // Tiles save reading the elements again, and computing the exponentials of softmax twice.
     let tiled = if exp { 4 * TILED } else { TILED };
     if size <= tiled {
-        return by_tiles([x], split, out, |[x], columns, out, spare| slabs(x, columns, out, spare));
+        return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
     fpenv::ieee(|| large(x, split, exp, out))
 }
@@ -85,13 +86,13 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
 /// so few columns that memory is read in short pieces.
 const TILED: usize = 64;
 
-/// Calls `f(inputs, columns, out, spare)` for tiles of the slabs: some columns of one slab, copied into
-/// and out of a cache, with spare memory for as many elements.
+/// Calls `f(inputs, columns, out)` for tiles of the slabs: some columns of one slab, copied into and
+/// out of a cache.
 fn by_tiles<T: Elementary, const N: usize>(
     inputs: [&[T]; N],
     split: Split,
     out: &mut [T],
-    f: impl Fn([&[T]; N], usize, &mut [T], &mut [T]) -> Result<()> + Sync + Send,
+    f: impl Fn([&[T]; N], usize, &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let Split { outer, size, inner } = split;
     let columns = (CHUNK / 2 / size).max(TILE / 2).min(inner);
@@ -105,7 +106,7 @@ fn by_tiles<T: Elementary, const N: usize>(
             tiles[row / size * per_slab + tile].push(out);
         }
     }
-    let scratch = || memory::filled(SOFTMAX, (N + 2) * size * columns, T::ZERO);
+    let scratch = || memory::filled(SOFTMAX, (N + 1) * size * columns, T::ZERO);
     parallel::chunks_mut(&mut tiles, 1).enumerate().try_for_each_with(
         scratch,
         |scratch, (number, tile)| {
@@ -120,8 +121,8 @@ fn by_tiles<T: Elementary, const N: usize>(
                 }
                 &*part
             });
-            let [made, spare] = [(); 2].map(|()| parts.next().unwrap_or_default());
-            f(copied, columns, made, spare)?;
+            let made = parts.next().unwrap_or_default();
+            f(copied, columns, made)?;
             for (to, from) in tile.iter_mut().zip(made.chunks_exact(columns)) {
                 to.copy_from_slice(from);
             }
@@ -198,7 +199,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
-    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T], _: &mut [T]| {
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
         let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
         simd::dispatch(SlabSums { x: grad, size, inner, sums });
         let sums = &rounded(sums)?[..];
@@ -208,7 +209,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
+            slabs([&grad[range.clone()], &y[range]], inner, out)
         });
     }
     if size <= TILED {
@@ -248,7 +249,7 @@ pub fn softmax_along_backward<T: Elementary>(
     expect_len(SOFTMAX, "grad", grad.len(), out.len())?;
     expect_len(SOFTMAX, "y", y.len(), out.len())?;
     let slab = size * inner;
-    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T], _: &mut [T]| {
+    let slabs = |[grad, y]: [&[T]; 2], inner: usize, out: &mut [T]| {
         let sums = &mut memory::zeroed(SOFTMAX, out.len() / size)?;
         simd::dispatch(Products { grad, y, out });
         simd::dispatch(SlabSums { x: out, size, inner, sums });
@@ -259,7 +260,7 @@ pub fn softmax_along_backward<T: Elementary>(
     if slab <= CHUNK {
         return parallel::try_rows(slab, out, |start, out| {
             let range = start..start + out.len();
-            slabs([&grad[range.clone()], &y[range]], inner, out, &mut [])
+            slabs([&grad[range.clone()], &y[range]], inner, out)
         });
     }
     if size <= TILED {
