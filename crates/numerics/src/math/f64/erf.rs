@@ -1,8 +1,5 @@
 //! The error function.
 
-#[cfg(not(feature = "std"))]
-use crate::Ieee as _;
-
 use super::super::fma::{ROUND, fma, horner, scale, select};
 use super::exp::parts;
 use super::{nan_if, ordered_sum, product, sum};
