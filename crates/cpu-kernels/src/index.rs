@@ -7,9 +7,10 @@
 //! read is an irregular sum, defined in [`scatter`](crate::scatter).
 
 use crate::error::{Error, Result, expect_len, expect_size};
-use crate::scatter::ascending::{Entry, Order, Visitor, visit_rows};
+use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
-    Checked, Destinations, Rows, Sums, check, elements, index_add_to, put_add_to, rows, wrapped,
+    Checked, Destinations, Elements, Rows, Sums, check, elements, first_invalid, index_add_to,
+    put_add_to, rows, wrapped,
 };
 use crate::{memory, parallel};
 use std::marker::PhantomData;
@@ -129,7 +130,7 @@ pub fn index_select_backward<T: Sums>(
 ///
 /// # Errors
 ///
-/// As [`index_select`].
+/// As [`index_select`], but some of `out` may be written before an index out of range is found.
 ///
 /// # Examples
 ///
@@ -153,16 +154,63 @@ pub fn gather<T: Copy + Send + Sync>(
 ) -> Result<()> {
     const OP: &str = "gather";
     expect_len(OP, "index", index.len(), out.len())?;
-    let places = elements(OP, "input", input.len(), shape, index)?;
-    check(OP, index, shape[1])?;
-    parallel::try_pieces(out, |start, out| {
-        Order::batches(&places, start..start + out.len(), |first, rows| {
-            for (out, &row) in out[first - start..].iter_mut().zip(rows) {
-                *out = input[row];
+    let [_, dim, inner] = shape;
+    let Elements { n, .. } = elements(OP, "input", input.len(), shape, index)?;
+    if index.is_empty() || input.is_empty() {
+        return check(OP, index, dim);
+    }
+    let (slab, places) = (dim * inner, n * inner);
+    parallel::try_pieces(out, |start, mut out| {
+        let mut at = start;
+        while !out.is_empty() {
+            // The rest of a slab, or what is left of this piece.
+            let count = (places - at % places).min(out.len());
+            let (now, later) = out.split_at_mut(count);
+            let from = &input[at / places * slab..][..slab];
+            let index = &index[at..at + count];
+            let valid = if inner == 1 {
+                gather_line(from, index, now)
+            } else {
+                gather_lines(from, inner, at % inner, index, now)
+            };
+            if !valid {
+                return Err(first_invalid(OP, index, dim, at));
             }
-            Ok(())
-        })
+            (at, out) = (at + count, later);
+        }
+        Ok(())
     })
+}
+
+/// Copies the elements of a line that an index names. Returns false if any index is invalid.
+fn gather_line<T: Copy>(line: &[T], index: &[i64], out: &mut [T]) -> bool {
+    let mut valid = true;
+    for (out, &i) in out.iter_mut().zip(index) {
+        let is_inside = (i as u64) < line.len() as u64;
+        valid &= is_inside;
+        *out = line[if is_inside { i as usize } else { 0 }];
+    }
+    valid
+}
+
+/// Copies the elements that an index names of `inner` lines side by side, the first of them from line
+/// `column`. Returns false if any index is invalid.
+fn gather_lines<T: Copy>(
+    lines: &[T],
+    inner: usize,
+    column: usize,
+    index: &[i64],
+    out: &mut [T],
+) -> bool {
+    let size = lines.len() / inner;
+    let (mut valid, mut column) = (true, column);
+    for (out, &i) in out.iter_mut().zip(index) {
+        let is_inside = (i as u64) < size as u64;
+        valid &= is_inside;
+        *out = lines[if is_inside { i as usize * inner } else { 0 } + column];
+        column = if column + 1 == inner { 0 } else { column + 1 };
+    }
+    valid
 }
 
 /// Computes the gradient of [`gather`].

@@ -45,7 +45,7 @@ pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
 
 pub(crate) use addends::{Addends, Stored, picked, rows};
-pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, check};
+pub(crate) use destinations::{Checked, Destinations, Elements, Rows, Slabs, check, first_invalid};
 pub(crate) use exact::Rest;
 
 use crate::error::{Result, expect_len, expect_size};

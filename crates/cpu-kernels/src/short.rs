@@ -3,29 +3,33 @@
 /// The largest number of elements that [`copy`] takes.
 pub(crate) const MOST: usize = 16;
 
-/// Copies at most [`MOST`] elements, by two copies of a fixed size that may overlap.
+/// Copies at most [`MOST`] elements, by copies of fixed sizes.
+///
+/// They do not overlap: a vector that was just stored is read back fast only from where halves of it, and
+/// halves of those, begin.
 #[inline(always)]
 pub(crate) fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     debug_assert!(from.len() == to.len() && from.len() <= MOST);
-    if from.len() >= 8 {
-        copy_ends::<8, T>(from, to);
-    } else if from.len() >= 4 {
-        copy_ends::<4, T>(from, to);
-    } else if from.len() >= 2 {
-        copy_ends::<2, T>(from, to);
-    } else {
-        copy_ends::<1, T>(from, to);
-    }
+    let (from, to) = copy_first::<16, T>(from, to);
+    let (from, to) = copy_first::<8, T>(from, to);
+    let (from, to) = copy_first::<4, T>(from, to);
+    let (from, to) = copy_first::<2, T>(from, to);
+    copy_first::<1, T>(from, to);
 }
 
-/// Copies the first and the last `N` elements.
+/// Copies the first `N` elements, if there are as many, and returns the others.
 #[inline(always)]
-fn copy_ends<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
-    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut()) {
-        *to = *from;
-    }
-    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut()) {
-        *to = *from;
+fn copy_first<'a, const N: usize, T: Copy>(
+    from: &'a [T],
+    to: &'a mut [T],
+) -> (&'a [T], &'a mut [T]) {
+    match from.split_first_chunk::<N>() {
+        Some((first, rest)) if to.len() >= N => {
+            let (to, others) = to.split_at_mut(N);
+            to.copy_from_slice(first);
+            (rest, others)
+        }
+        _ => (from, to),
     }
 }
 

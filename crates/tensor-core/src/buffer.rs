@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use samebits_numerics::memory::{self, OutOfMemory};
 
+use crate::gather;
+
 /// A block of host memory, aligned to 64 bytes.
 #[derive(Debug)]
 pub struct Buffer {
@@ -36,7 +38,7 @@ impl Buffer {
             return Ok(Buffer::over(allocate(class, bytes)?, bytes));
         };
         let mut buffer = Buffer::over(words, bytes);
-        buffer.as_mut_slice::<u8>().fill(0);
+        gather::fill::<u8>(buffer.as_mut_slice(), 0);
         Ok(buffer)
     }
 
@@ -53,9 +55,9 @@ impl Buffer {
     }
 
     /// Returns a copy of `values`.
-    pub fn from_slice<T: bytemuck::Pod>(values: &[T]) -> Result<Buffer, OutOfMemory> {
+    pub fn from_slice<T: bytemuck::Pod + Send + Sync>(values: &[T]) -> Result<Buffer, OutOfMemory> {
         let mut buffer = Buffer::scratch(size_of_val(values))?;
-        buffer.as_mut_slice().copy_from_slice(values);
+        gather::copy(values, buffer.as_mut_slice());
         Ok(buffer)
     }
 

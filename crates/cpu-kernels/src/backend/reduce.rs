@@ -34,7 +34,7 @@ pub(super) fn register_all() {
             // A norm that needs the magnitudes first is computed along rows.
             let along = op.p.is_infinite() || norm_leaves_range(op.p, T::EXPONENT);
             let width = if along { Width::None } else { Width::Any };
-            rows(&op.x, &op.dims, over, width, Some(T::abs), |x, out: &mut [T]| {
+            rows(&op.x, &op.dims, over, width, Some(magnitudes::<T>), |x, out: &mut [T]| {
                 reduce::norm(Norm::NAME, x, op.p, out)
             })
         })
@@ -52,6 +52,11 @@ pub(super) fn register_all() {
         "of equal elements the first is taken",
         |op: &ArgReduce, over| with_float!(op.x.dtype(), T => arg_reduce::<T>(op, over)),
     ));
+}
+
+/// Replaces elements by their magnitudes.
+fn magnitudes<T: Float>(elements: &mut [T]) {
+    elements.iter_mut().for_each(|x| *x = x.abs());
 }
 
 fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
@@ -138,7 +143,7 @@ fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
     dims: &[usize],
     over: &Reduction,
     width: Width,
-    map: Option<fn(T) -> T>,
+    map: Option<fn(&mut [T])>,
     f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let x = Reduced::new(x, dims, over, width)?;

@@ -145,7 +145,7 @@ impl Reduced {
     /// element passes through `map`, which `f` may apply again.
     pub(super) fn rows<T: Element, R>(
         &self,
-        map: Option<fn(T) -> T>,
+        map: Option<fn(&mut [T])>,
         f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
         out: &mut [R],
     ) -> Result<()> {
@@ -173,7 +173,7 @@ impl Reduced {
 }
 
 /// Returns a layout of fewest dimensions with the same positions in the same order.
-fn merged(sizes: &[usize], strides: &[usize]) -> Result<Layout> {
+pub(super) fn merged(sizes: &[usize], strides: &[usize]) -> Result<Layout> {
     let (mut shape, mut steps): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     for (&size, &stride) in sizes.iter().zip(strides).filter(|(size, _)| **size != 1) {
         match (shape.last_mut(), steps.last_mut()) {

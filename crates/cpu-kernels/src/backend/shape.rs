@@ -1,10 +1,13 @@
+use std::ops::Range;
+
 use samebits_tensor_core::geometry::Split;
 use samebits_tensor_core::ops::{Cat, Flip};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
+use super::reduced::merged;
 use super::with_bits;
-use crate::{flip, parallel};
+use crate::{flip, memory, parallel, short};
 
 pub(super) fn register_all() {
     const COPY: &str = "each element is copied";
@@ -26,31 +29,37 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     let mut out = Tensor::scratch(shape, op.dtype())?;
     let Split { size, inner, .. } = split;
     let row = size * inner;
-    let inputs = op.inputs.iter().map(dense_or_same).collect::<Result<Vec<_>>>()?;
-    let parts = inputs
-        .iter()
-        .map(|input| {
-            let width = input.shape()[op.dim] * inner;
-            let part = match input.is_contiguous() {
-                true => Part::Each(input.as_slice::<T>()?),
-                false => Part::Same(input.storage_slice::<T>()?[input.layout().offset()]),
-            };
-            Ok((part, width))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let inputs = op.inputs.iter().map(|input| in_rows(input, op.dim));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let mut parts = memory::with_capacity(Cat::NAME, inputs.len())?;
+    for (input, [stride, step]) in &inputs {
+        let width = input.shape()[op.dim] * inner;
+        let data =
+            if width == 0 { &[] } else { &input.storage_slice::<T>()?[input.layout().offset()..] };
+        parts.push(Part { data, stride: *stride, repeats: *step == 0, width });
+    }
+    if row <= SHORT {
+        parallel::rows(row, out.as_mut_slice::<T>()?, |start, to| {
+            let mut skipped = 0;
+            for part in &parts {
+                part.write(start / row, to, row, skipped);
+                skipped += part.width;
+            }
+        });
+        return Ok(out);
+    }
     // A piece may begin and end within a row, which may be all there is.
     parallel::pieces(out.as_mut_slice::<T>()?, |start, mut to| {
         let (mut i, mut skipped) = (start / row, start % row);
         while !to.is_empty() {
-            for &(from, width) in &parts {
-                let first = skipped.min(width);
+            for part in &parts {
+                let first = skipped.min(part.width);
                 skipped -= first;
-                let (part, rest) = to.split_at_mut((width - first).min(to.len()));
-                match from {
-                    Part::Each(from) => {
-                        part.copy_from_slice(&from[i * width + first..][..part.len()])
-                    }
-                    Part::Same(value) => part.fill(value),
+                let (now, rest) = to.split_at_mut((part.width - first).min(to.len()));
+                match now {
+                    [] => {}
+                    _ if part.repeats => now.fill(part.data[i * part.stride]),
+                    _ => now.copy_from_slice(&part.data[i * part.stride + first..][..now.len()]),
                 }
                 to = rest;
             }
@@ -60,18 +69,62 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// The elements of an input.
-#[derive(Clone, Copy)]
-enum Part<'a, T> {
-    Each(&'a [T]),
-    /// One element, repeated.
-    Same(T),
+/// Returns the input, and the distances between its rows, which begin at dimension `dim`, and between
+/// the elements of a row: 1, or 0 for one element that repeats. An input of another kind is copied.
+fn in_rows(input: &Tensor, dim: usize) -> Result<(Tensor, [usize; 2])> {
+    let layout = input.layout();
+    let distance = |dims: Range<usize>| -> Result<Option<usize>> {
+        let layout = merged(&layout.shape()[dims.clone()], &layout.strides()[dims])?;
+        Ok(match layout.strides() {
+            [] => Some(0),
+            &[stride] => Some(stride),
+            _ => None,
+        })
+    };
+    match [distance(0..dim)?, distance(dim..layout.rank())?] {
+        [Some(row), Some(step @ 0..=1)] => Ok((input.clone(), [row, step])),
+        _ => Ok((input.contiguous()?, [input.shape()[dim..].iter().product(), 1])),
+    }
 }
 
-/// Returns the input as a contiguous piece, or unchanged if it repeats one element, so that padding
-/// with zeros writes them only once.
-fn dense_or_same(input: &Tensor) -> Result<Tensor> {
-    let layout = input.layout();
-    let same = input.numel() > 0 && layout.extent() == layout.offset() + 1;
-    if same { Ok(input.clone()) } else { input.contiguous() }
+/// The number of elements of a row up to which its parts are copied without a call for each.
+const SHORT: usize = 64;
+
+/// What an input holds of each row.
+struct Part<'a, T> {
+    data: &'a [T],
+    /// The distance between rows.
+    stride: usize,
+    /// Tells if a row is one element, repeated.
+    repeats: bool,
+    /// The number of elements of a row.
+    width: usize,
+}
+
+impl<T: Copy> Part<'_, T> {
+    /// Writes rows from row `first` on to places `skipped` elements into rows of `row`.
+    fn write(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
+        let Part { data, stride, width, .. } = *self;
+        let rows = to.chunks_exact_mut(row).map(|to| &mut to[skipped..skipped + width]);
+        let rows = rows.zip(first..).map(|(to, i)| (to, i * stride));
+        match width {
+            0 => {}
+            _ if self.repeats => rows.for_each(|(to, at)| to.fill(data[at])),
+            1 => rows.for_each(|(to, at)| copy::<1, T>(&data[at..], to)),
+            2 => rows.for_each(|(to, at)| copy::<2, T>(&data[at..], to)),
+            3 => rows.for_each(|(to, at)| copy::<3, T>(&data[at..], to)),
+            4 => rows.for_each(|(to, at)| copy::<4, T>(&data[at..], to)),
+            5 => rows.for_each(|(to, at)| copy::<5, T>(&data[at..], to)),
+            6 => rows.for_each(|(to, at)| copy::<6, T>(&data[at..], to)),
+            7 => rows.for_each(|(to, at)| copy::<7, T>(&data[at..], to)),
+            8 => rows.for_each(|(to, at)| copy::<8, T>(&data[at..], to)),
+            ..=short::MOST => rows.for_each(|(to, at)| short::copy(&data[at..at + width], to)),
+            _ => rows.for_each(|(to, at)| to.copy_from_slice(&data[at..at + width])),
+        }
+    }
+}
+
+/// Copies `N` elements.
+fn copy<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
+    to[..N].copy_from_slice(&from[..N]);
 }

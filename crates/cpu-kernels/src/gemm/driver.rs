@@ -24,6 +24,10 @@ const ROUND_ELEMENTS: usize = 1 << 18;
 const ROUND: usize = 1 << 22;
 /// The number of multiplications that justifies a task.
 const TASK_WORK: usize = 1 << 17;
+/// The number of multiplications from which a task is cut in two.
+const CUT_WORK: usize = 1 << 19;
+/// The number of rows whose products take as long as reading the columns.
+const FEW_ROWS: usize = 8;
 /// The number of multiplications from which packing shared columns pays.
 const SHARED_WORK: usize = 1 << 23;
 /// The number of steps up to which writing a tile takes as long as its products.
@@ -50,7 +54,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         out.fill(T::default());
         return Ok(());
     }
-    if thin::are_small(count, (m, n, k)) {
+    if thin::are_small(count, (m, n, k), factors(0)) {
         thin::small((m, n, k), factors, out);
         return Ok(());
     }
@@ -72,6 +76,10 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
     let first = get(0);
     if thin::is_vector(shape.0, first) {
         thin::vectors((shape.1, k), get, out);
+        return Ok(());
+    }
+    if thin::has_few_rows(shape.0, first) {
+        thin::few_rows(count, shape, transpose, get, out);
         return Ok(());
     }
     // A row and its transpose lie in memory alike.
@@ -140,10 +148,19 @@ impl<T: Real> Plan<T> {
         // starting a task costs more than running it.
         let tasks = |r: usize, c: usize| count * rows.div_ceil(r) * columns.div_ceil(c);
         let work = |r: usize, c: usize| (rows.min(r) * columns.min(c)).saturating_mul(k);
-        while tasks(task_rows, task_columns) < MANY && work(task_rows, task_columns) > 1 << 20 {
-            if task_columns > 8 * width && task_columns >= task_rows {
+        // A few rows take as long as the columns take to arrive. Of more, each task packs its own, which
+        // takes long beside the products with few columns.
+        let is_thin = rows <= FEW_ROWS;
+        let time =
+            |r: usize, c: usize| (rows.min(r).max(FEW_ROWS) * columns.min(c)).saturating_mul(k);
+        while tasks(task_rows, task_columns) < MANY && time(task_rows, task_columns) > CUT_WORK {
+            let is_wide = task_columns > 8 * width
+                || task_columns >= 2 * width && is_thin
+                || task_columns >= 4 * width
+                    && tasks(task_rows, task_columns) < parallel::threads();
+            if is_wide && task_columns >= task_rows {
                 task_columns = (task_columns / 2).next_multiple_of(width);
-            } else if task_rows > 4 * tiles.max_rows() {
+            } else if task_rows > 4 * tiles.max_rows() && task_rows > task_columns {
                 task_rows = (task_rows / 2).next_multiple_of(tiles.max_rows());
             } else {
                 break;

@@ -5,6 +5,7 @@
 
 use super::scratch::{Scratch, ScratchCell};
 use crate::arch::blocks::Outputs;
+use crate::arch::transpose::CHAINS;
 use crate::arch::{self, Kernels};
 use samebits_numerics::simd::Level;
 
@@ -43,6 +44,7 @@ pub trait Real:
 pub(crate) mod sealed {
     use super::{Kernels, Level, Scratch};
     use crate::arch::blocks::Outputs;
+    use crate::arch::transpose::CHAINS;
 
     pub trait Sealed: Sized + 'static {
         fn kernels(level: Level) -> &'static Kernels<Self>;
@@ -58,10 +60,15 @@ pub(crate) mod sealed {
             to: &mut [Self],
             width: usize,
         );
-        /// Adds `factors[step] * from[lane * stride + step]` to the sum of each lane, step by step,
-        /// and returns the number of steps that it took.
-        fn add_products(factors: &[Self], from: &[Self], stride: usize, sums: &mut [Self])
-        -> usize;
+        /// Adds `factors[r][step] * from[lane * stride + step]` to the sum of each lane for each row of
+        /// factors, step by step, and returns the number of steps that it took.
+        fn add_products<const R: usize>(
+            factors: [&[Self]; R],
+            from: &[Self],
+            stride: usize,
+            lanes: usize,
+            sums: &mut [[Self; CHAINS]; R],
+        ) -> usize;
         /// Computes the chains of some blocks of steps, for `count` outputs, as
         /// [`block_chains_f32`](crate::arch::blocks::block_chains_f32).
         fn block_chains(
@@ -110,13 +117,14 @@ macro_rules! real {
                 arch::transpose::$transpose(from, stride, lanes_and_steps, to, width);
             }
             #[inline(always)]
-            fn add_products(
-                factors: &[Self],
+            fn add_products<const R: usize>(
+                factors: [&[Self]; R],
                 from: &[Self],
                 stride: usize,
-                sums: &mut [Self],
+                lanes: usize,
+                sums: &mut [[Self; CHAINS]; R],
             ) -> usize {
-                arch::transpose::$add_products(factors, from, stride, sums)
+                arch::transpose::$add_products(factors, from, stride, lanes, sums)
             }
             #[inline(always)]
             fn block_chains(

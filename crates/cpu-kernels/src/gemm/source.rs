@@ -3,6 +3,7 @@
 use samebits_tensor_core::{bf16, f16};
 
 use super::Real;
+use crate::arch::transpose::CHAINS;
 use crate::elementwise::halves::Half;
 
 /// An element of an operand of products in `T`.
@@ -31,9 +32,15 @@ pub(crate) trait Source<T>: Copy + Send + Sync + 'static {
         width: usize,
     );
 
-    /// Adds `factors[step] * from[lane * stride + step]` to the sum of each lane, step by step, and
-    /// returns the number of steps that it took.
-    fn add_products(factors: &[T], from: &[Self], stride: usize, sums: &mut [T]) -> usize;
+    /// Adds `factors[r][step] * from[lane * stride + step]` to the sum of each lane for each row of
+    /// factors, step by step, and returns the number of steps that it took.
+    fn add_products<const R: usize>(
+        factors: [&[T]; R],
+        from: &[Self],
+        stride: usize,
+        lanes: usize,
+        sums: &mut [[T; CHAINS]; R],
+    ) -> usize;
 }
 
 impl<T: Real> Source<T> for T {
@@ -73,13 +80,19 @@ impl<T: Real> Source<T> for T {
     }
 
     #[inline(always)]
-    fn add_products(factors: &[T], from: &[T], stride: usize, sums: &mut [T]) -> usize {
-        <T as super::real::sealed::Sealed>::add_products(factors, from, stride, sums)
+    fn add_products<const R: usize>(
+        factors: [&[T]; R],
+        from: &[T],
+        stride: usize,
+        lanes: usize,
+        sums: &mut [[T; CHAINS]; R],
+    ) -> usize {
+        <T as super::real::sealed::Sealed>::add_products(factors, from, stride, lanes, sums)
     }
 }
 
 /// The lanes and steps that are widened at a time, before they are transposed or added: 16 KiB.
-const LANES: usize = 32;
+const LANES: usize = CHAINS;
 const STEPS: usize = 128;
 
 macro_rules! halves {
@@ -128,26 +141,32 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn add_products(
-                factors: &[f32],
+            fn add_products<const R: usize>(
+                factors: [&[f32]; R],
                 from: &[$half],
                 stride: usize,
-                sums: &mut [f32],
+                lanes: usize,
+                sums: &mut [[f32; CHAINS]; R],
             ) -> usize {
-                if sums.len() > LANES {
+                if lanes > LANES {
                     return 0;
                 }
                 let mut wide = [0.0; LANES * STEPS];
-                let mut taken = 0;
-                for factors in factors.chunks(STEPS) {
-                    let rows = wide.chunks_exact_mut(STEPS).take(sums.len()).enumerate();
+                let (mut taken, all) = (0, factors[0].len());
+                while taken < all {
+                    let count = STEPS.min(all - taken);
+                    let rows = wide.chunks_exact_mut(STEPS).take(lanes).enumerate();
                     for (lane, wide) in rows {
-                        let from = &from[lane * stride + taken..][..factors.len()];
-                        Self::copy(from, &mut wide[..factors.len()]);
+                        let from = &from[lane * stride + taken..][..count];
+                        Self::copy(from, &mut wide[..count]);
                     }
-                    let steps = <f32 as Source<f32>>::add_products(factors, &wide, STEPS, sums);
+                    let mut some = factors;
+                    for some in &mut some {
+                        *some = &some[taken..taken + count];
+                    }
+                    let steps = <f32 as Source<f32>>::add_products(some, &wide, STEPS, lanes, sums);
                     taken += steps;
-                    if steps < factors.len() {
+                    if steps < count {
                         break;
                     }
                 }

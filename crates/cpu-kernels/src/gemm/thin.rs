@@ -2,12 +2,13 @@
 
 use super::pack::{Factors, Lanes, pack_all};
 use super::{K_BLOCK, Real, Source};
+use crate::arch::{TileGrid, TileMut};
 use crate::parallel;
 use samebits_numerics::memory::{self, OutOfMemory, product};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 /// The number of multiplications of a task.
-const TASK_WORK: usize = 1 << 17;
+const TASK_WORK: usize = 1 << 16;
 
 /// The number of lanes that go through the steps together.
 const LANES: usize = crate::arch::transpose::CHAINS;
@@ -76,57 +77,139 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
         if out.len() <= FEW && k <= K_BLOCK {
             return few::<FEW, _, _>(a, b, k, out);
         }
+        let columns = out.len();
+        let out = TileMut::from_slice(out, 1, columns);
+        Rows::<1, _, _> { a, b, k, transpose: false, out }.run();
+    }
+}
+
+/// Computes some columns of `R` rows over `k` steps, which are neighbours in B.
+struct Rows<'a, const R: usize, T, S> {
+    a: Lanes<'a, S>,
+    b: Lanes<'a, S>,
+    k: usize,
+    /// Tells if the rows of the output are columns of the product.
+    transpose: bool,
+    out: TileMut<'a, T>,
+}
+
+impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Rows { a, b, k, transpose, mut out } = self;
+        let columns = if transpose { out.rows } else { out.columns };
         let mut panel = Aligned([T::default(); STEPS * LANES]);
-        let mut factors = Aligned([T::default(); K_BLOCK]);
-        // From far caches, half as many rows at a time arrive faster.
+        let mut copies = Aligned([[T::default(); K_BLOCK]; R]);
+        // The sums of more lanes do not fit the registers. From far caches, half as many rows at a time
+        // arrive faster.
         let far = b.lane_stride.saturating_mul(LANES * size_of::<S>()) > FAR;
-        let most = if far { LANES / 2 } else { LANES };
+        let most = if far || R > 2 { LANES / 2 } else { LANES };
         let mut from = 0;
-        while from < out.len() {
+        while from < columns {
             // Fewer lanes than all are whole vectors, or the last ones.
-            let left = out.len() - from;
+            let left = columns - from;
             let lanes = if left < 8 { left } else { (left / 8 * 8).min(most) };
-            let rows = &b.data[from * b.lane_stride..];
-            let mut total = [T::default(); LANES];
+            let values = &b.data[from * b.lane_stride..];
+            let mut totals = [[T::default(); LANES]; R];
             for block in (0..k).step_by(K_BLOCK) {
-                let mut sums = Aligned([T::default(); LANES]);
                 let end = k.min(block + K_BLOCK);
-                let factors = match S::in_place(a.data) {
-                    Some(data) if a.step_stride == 1 => &data[block..end],
-                    _ => {
-                        for (step, factor) in (block..end).zip(&mut *factors) {
-                            *factor = a.data[step * a.step_stride].widen();
+                let mut factors: [&[T]; R] = [&[]; R];
+                for (r, (factors, copy)) in factors.iter_mut().zip(&mut copies.0).enumerate() {
+                    let row = &a.data[r * a.lane_stride..];
+                    *factors = match S::in_place(row) {
+                        Some(row) if a.step_stride == 1 => &row[block..end],
+                        _ => {
+                            for (step, factor) in (block..end).zip(&mut *copy) {
+                                *factor = row[step * a.step_stride].widen();
+                            }
+                            &copy[..end - block]
                         }
-                        &factors[..end - block]
-                    }
-                };
-                let rows = &rows[block..];
-                let mut first = S::add_products(factors, rows, b.lane_stride, &mut sums[..lanes]);
+                    };
+                }
+                let values = &values[block..];
+                let mut sums = Aligned([[T::default(); LANES]; R]);
+                let mut first = S::add_products(factors, values, b.lane_stride, lanes, &mut sums.0);
                 // An array that no function has seen stays in registers.
                 let mut sums = *sums;
-                while first < factors.len() {
-                    let steps = STEPS.min(factors.len() - first);
+                while first < end - block {
+                    let steps = STEPS.min(end - block - first);
                     let counts = (lanes, steps);
-                    S::pack_transposed(&rows[first..], b.lane_stride, counts, &mut *panel, LANES);
-                    for (&x, values) in
-                        factors[first..].iter().zip(panel.chunks_exact(LANES)).take(steps)
-                    {
-                        for (sum, &value) in sums.iter_mut().zip(values) {
-                            *sum = x.fma(value, *sum);
+                    S::pack_transposed(&values[first..], b.lane_stride, counts, &mut *panel, LANES);
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let factors = &factors[r][first..first + steps];
+                        for (&x, values) in factors.iter().zip(panel.chunks_exact(LANES)) {
+                            for (sum, &value) in sums.iter_mut().zip(values) {
+                                *sum = x.fma(value, *sum);
+                            }
                         }
                     }
                     first += steps;
                 }
-                for (total, sum) in total.iter_mut().zip(sums) {
-                    *total = if block > 0 { total.plus(sum) } else { sum };
+                for (totals, sums) in totals.iter_mut().zip(sums) {
+                    for (total, sum) in totals.iter_mut().zip(sums) {
+                        *total = if block > 0 { total.plus(sum) } else { sum };
+                    }
                 }
             }
-            for (out, total) in out[from..from + lanes].iter_mut().zip(total) {
-                *out = total.canonical();
+            if transpose {
+                for lane in 0..lanes {
+                    let out = out.row(0, from + lane, 0, R);
+                    for (out, totals) in out.iter_mut().zip(&totals) {
+                        *out = totals[lane].canonical();
+                    }
+                }
+            } else {
+                for (r, totals) in totals.into_iter().enumerate() {
+                    let out = out.row(0, r, from, from + lanes);
+                    for (out, total) in out.iter_mut().zip(totals) {
+                        *out = total.canonical();
+                    }
+                }
             }
             from += lanes;
         }
     }
+}
+
+/// The largest number of rows of a product whose columns are not packed: they are turned in registers
+/// for all rows at once.
+const MOST_ROWS: usize = 4;
+
+/// Returns true if the product has two rows or a few more, and columns whose steps are neighbours.
+pub(crate) fn has_few_rows<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bool {
+    (2..=MOST_ROWS).contains(&rows) && b.step_stride == 1 && b.lane_stride != 1
+}
+
+/// Computes `count` products of a few rows over `k` steps; if `transpose`, their transposes.
+pub(crate) fn few_rows<'a, T: Real, S: Source<T>>(
+    count: usize,
+    (rows, columns, k): (usize, usize, usize),
+    transpose: bool,
+    factors: impl Fn(usize) -> Factors<'a, S> + Sync,
+    out: &mut [T],
+) {
+    let each = rows.saturating_mul(k);
+    let most = (TASK_WORK / each).next_multiple_of(LANES).max(LANES);
+    let size = parallel::even(columns, most, LANES);
+    let together = (TASK_WORK / each.saturating_mul(columns)).clamp(1, count);
+    let grid = match transpose {
+        true => TileGrid::new(out, count, (columns, rows), (together, size, rows)),
+        false => TileGrid::new(out, count, (rows, columns), (together, rows, size)),
+    };
+    let Ok(()) = grid.try_for_each(|first, row, column, mut tile| {
+        let column = if transpose { row } else { column };
+        for index in 0..tile.matrices {
+            let Factors { a, b } = factors(first + index);
+            let (b, out) = (b.lanes_from(column), tile.matrix(index));
+            match rows {
+                2 => simd::dispatch(Rows::<2, _, _> { a, b, k, transpose, out }),
+                3 => simd::dispatch(Rows::<3, _, _> { a, b, k, transpose, out }),
+                _ => simd::dispatch(Rows::<MOST_ROWS, _, _> { a, b, k, transpose, out }),
+            }
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
 }
 
 /// Computes some columns of one row over `k` steps. The columns are neighbours: stretches of
@@ -281,20 +364,51 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
             let width = block.min(columns - first);
             for (row, out) in out.chunks_exact_mut(columns).enumerate() {
                 let (a, b) = factors(row);
-                let x: [T; K] = std::array::from_fn(|step| a.data[step * a.step_stride].widen());
-                let steps: [&[B]; K] =
-                    std::array::from_fn(|step| &b.data[step * b.step_stride + first..][..width]);
-                // One loop: of a loop over pieces, the compiler makes vectors across the pieces.
+                let (mut x, mut steps) = ([T::default(); K], [&b.data[..0]; K]);
+                for step in 0..K {
+                    x[step] = a.data[step * a.step_stride].widen();
+                    steps[step] = &b.data[step * b.step_stride + first..][..width];
+                }
                 let out = &mut out[first..first + width];
-                for j in 0..width {
-                    let mut sum = T::default();
-                    for (x, step) in x.into_iter().zip(steps) {
-                        sum = x.fma(step[j].widen(), sum);
+                // The last columns overlap those before, as a vector of the same values.
+                let whole = width / TAIL * TAIL;
+                sums_of_steps(x, steps, &mut out[..whole]);
+                if whole < width
+                    && let Some(last) = width.checked_sub(TAIL)
+                {
+                    for steps in &mut steps {
+                        *steps = &steps[last..last + TAIL];
                     }
-                    out[j] = sum.canonical();
+                    sums_of_steps(x, steps, &mut out[last..last + TAIL]);
+                } else if whole < width {
+                    sums_of_steps(x, steps, out);
                 }
             }
         }
+    }
+}
+
+/// The number of columns that the loop over the columns of a [`Shallow`] product takes together.
+const TAIL: usize = 16;
+
+/// Computes the sums of the products of a row over `K` steps with as many columns as `out` has.
+#[inline(always)]
+fn sums_of_steps<const K: usize, T: Real, S: Source<T>>(
+    x: [T; K],
+    steps: [&[S]; K],
+    out: &mut [T],
+) {
+    let mut columns = steps;
+    for column in &mut columns {
+        *column = &column[..out.len()];
+    }
+    // One loop: of a loop over pieces, the compiler makes vectors across the pieces.
+    for j in 0..out.len() {
+        let mut sum = T::default();
+        for step in 0..K {
+            sum = x[step].fma(columns[step][j].widen(), sum);
+        }
+        out[j] = sum.canonical();
     }
 }
 
@@ -337,8 +451,13 @@ const SMALL_WORK: usize = 256;
 const ROWS: usize = 4;
 
 /// Returns true for many products so small that starting a tile costs more than computing it.
-pub(crate) fn are_small(count: usize, (rows, columns, k): (usize, usize, usize)) -> bool {
-    count >= 8 && rows <= 2 * SMALL && columns <= SMALL && k <= SMALL
+pub(crate) fn are_small<S>(
+    count: usize,
+    (rows, columns, k): (usize, usize, usize),
+    Factors { b, .. }: Factors<'_, S>,
+) -> bool {
+    let is_row = rows == 1 && columns <= 2 * SMALL && k <= K_BLOCK && b.lane_stride == 1;
+    count >= 8 && (is_row || rows <= 2 * SMALL && columns <= SMALL && k <= SMALL)
 }
 
 /// Computes `count` small products.
@@ -400,6 +519,25 @@ impl<const N: usize, const R: usize, T: Real, S: Source<T>> Kernel for Small<'_,
                 // Turning the columns would take longer than their chains.
                 for (first, out) in (0..columns).step_by(4).zip(out.chunks_mut(4)) {
                     few::<4, _, _>(a, b.lanes_from(first), k, out);
+                }
+                continue;
+            }
+            if R == 1 && b.lane_stride == 1 {
+                let mut sums = [T::default(); N];
+                for step in 0..k {
+                    let x = a.data[step * a.step_stride].widen();
+                    let values = &b.data[step * b.step_stride..];
+                    let mut row = [T::default(); N];
+                    match values.first_chunk::<N>() {
+                        Some(values) => S::copy(values, &mut row),
+                        None => S::copy(&values[..columns], &mut row[..columns]),
+                    }
+                    for c in 0..N {
+                        sums[c] = x.fma(row[c], sums[c]);
+                    }
+                }
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = sum.canonical();
                 }
                 continue;
             }

@@ -30,8 +30,8 @@ pub(crate) struct Walk<'a, T> {
     pub(crate) starts: &'a Layout,
     /// The positions of the elements of a row, relative to its start.
     pub(crate) row: &'a Layout,
-    /// A function that is applied to each element.
-    pub(crate) map: Option<fn(T) -> T>,
+    /// A function that replaces elements by what it makes of each.
+    pub(crate) map: Option<fn(&mut [T])>,
 }
 
 impl<'a, T: Copy + Send + Sync> Rows<'a, T> {
@@ -142,7 +142,7 @@ impl<T: Copy> Walk<'_, T> {
             }
         }
         if let Some(map) = self.map {
-            buffer[old..].iter_mut().for_each(|x| *x = map(*x));
+            map(&mut buffer[old..]);
         }
     }
 
@@ -206,7 +206,7 @@ impl<T: Copy> Walk<'_, T> {
             }
         }
         if let Some(map) = self.map {
-            buffer[old..].iter_mut().for_each(|x| *x = map(*x));
+            map(&mut buffer[old..]);
         }
     }
 }

@@ -274,8 +274,10 @@ fn check_some(op: &'static str, index: &[i64], size: usize, some: Range<usize>) 
     Ok(())
 }
 
+/// Returns the error for the first index that is not in `0..size`, of which there is one; positions count
+/// from `start`.
 #[cold]
-fn first_invalid(op: &'static str, index: &[i64], size: usize, start: usize) -> Error {
+pub(crate) fn first_invalid(op: &'static str, index: &[i64], size: usize, start: usize) -> Error {
     let (position, &index) = index
         .iter()
         .enumerate()

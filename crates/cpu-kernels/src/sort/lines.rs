@@ -146,6 +146,9 @@ pub(super) fn arrange<T: Sortable, P: Pair>(
             memory::reserve(op, pairs, 1)?;
             pairs.extend(all.min());
         }
+        Wanted::First { count, .. } if count < line.len() && count <= FEW => {
+            first_few(op, count, all, pairs)?;
+        }
         Wanted::First { count, .. } if count < line.len() => {
             first(op, count, all, pairs)?;
         }
@@ -161,6 +164,34 @@ pub(super) fn arrange<T: Sortable, P: Pair>(
             pairs.clear();
             pairs.push(found);
         }
+    }
+    Ok(())
+}
+
+/// The number of pairs among which each new one is put at its place.
+const FEW: usize = 8;
+
+/// Puts the `k` smallest of some pairs into `kept`, in order; `k` is at most [`FEW`], and there are more.
+fn first_few<P: Pair>(
+    op: &'static str,
+    k: usize,
+    mut all: impl Iterator<Item = P>,
+    kept: &mut Vec<P>,
+) -> Result<()> {
+    memory::reserve(op, kept, k)?;
+    kept.extend(all.by_ref().take(k));
+    kept.sort_unstable();
+    let kept = &mut kept[..k];
+    for pair in all {
+        if pair > kept[k - 1] {
+            continue;
+        }
+        let mut at = k - 1;
+        while at > 0 && pair < kept[at - 1] {
+            kept[at] = kept[at - 1];
+            at -= 1;
+        }
+        kept[at] = pair;
     }
     Ok(())
 }

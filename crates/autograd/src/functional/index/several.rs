@@ -268,7 +268,8 @@ fn values(tensors: &[Tensor]) -> Vec<Value> {
 /// Tests elementwise if each position of the indices is the last one for its slice.
 pub(super) fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
     let first = &indices[0];
-    let input = Tensor::zeros(sizes, DType::I64)?.to(first.device())?;
+    // One element: what no index names is never read.
+    let input = Tensor::zeros(&[], DType::I64)?.to(first.device())?.expand(sizes)?;
     let list = values(indices);
     let shape = indexed_shape("index_put", input.value(), &list)?;
     let positions = positions(first, &shape)?;
