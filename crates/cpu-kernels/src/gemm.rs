@@ -10,6 +10,7 @@ pub(crate) mod scratch;
 mod source;
 pub(crate) mod split_k;
 mod thin;
+pub(crate) mod tiny;
 
 pub use real::Real;
 pub(crate) use source::Source;

@@ -2,7 +2,7 @@
 
 use crate::elementwise::halves::Half;
 use crate::gemm::pack::{Factors, Lanes};
-use crate::gemm::{Source, halves, split_k};
+use crate::gemm::{Source, halves, split_k, tiny};
 use samebits_numerics::memory::{OutOfMemory, product};
 use thiserror::Error;
 
@@ -279,7 +279,15 @@ pub fn matmul_batched<T: Real>(
     check(&a, a_offsets, &b, b_offsets, out.len())?;
     let factors =
         |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
-    Ok(split_k::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out)?)
+    let shape = (a.rows, b.columns, a.columns);
+    if tiny::are_tiny(a_offsets.len(), shape)
+        && let Some(from_a) = tiny::progression(a_offsets)
+        && let Some(from_b) = tiny::progression(b_offsets)
+    {
+        tiny::products(shape, factors(0), [from_a, from_b], out);
+        return Ok(());
+    }
+    Ok(split_k::products(a_offsets.len(), shape, factors, out)?)
 }
 
 /// Computes many products of halves as [`matmul_batched`] does those of the same numbers in f32,

@@ -30,6 +30,7 @@
 mod addends;
 pub(crate) mod ascending;
 mod destinations;
+mod distinct;
 pub(crate) mod exact;
 mod fast;
 pub mod integer;
@@ -106,6 +107,10 @@ pub(crate) fn index_add_to<T: Sums>(
     expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
     check(OP, index, dim)?;
     if out.is_empty() {
+        return Ok(());
+    }
+    if let Some(sources) = distinct::sources(OP, index, dim, outer.saturating_mul(inner))? {
+        distinct::add(out, fresh, (&sources, inner, index.len()), source, alpha);
         return Ok(());
     }
     let add_wide = |out: &mut [T], width, destinations: &dyn Destinations, source: &[T]| {

@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 54] = [
+const SHAPES: [(usize, usize, usize); 57] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -132,6 +132,10 @@ const SHAPES: [(usize, usize, usize); 54] = [
     (15, 1300, 30),
     (131, 1030, 12),
     (1300, 9, 40),
+    // A few rows, of which the columns are turned.
+    (4, 77, 600),
+    (2, 300, 41),
+    (63, 3, 260),
     // A matrix and a vector, in several tasks.
     (1, 1029, 300),
     (2051, 1, 257),
@@ -289,16 +293,22 @@ fn batches_match_single_products() {
         (40, 7, 1, 16),
         (30, 1, 3, 5),
         (30, 1, 13, 5),
+        // So small that each is a lane of a vector.
+        (100, 2, 1, 3),
+        (45, 4, 4, 1),
+        (77, 3, 3, 2),
+        (32, 1, 19, 1),
+        (1000, 2, 2, 2),
         // Few outputs of many steps.
         (3, 2, 3, 4500),
         (1, 6, 11, 5000),
     ] {
         let a: Vec<f32> = (0..count * m * k).map(|_| f32::any(&mut rng)).collect();
-        let b: Vec<f32> = (0..2 * n * k).map(|_| f32::any(&mut rng)).collect();
+        let b: Vec<f32> = (0..(count + 2) * n * k).map(|_| f32::any(&mut rng)).collect();
         let a_offsets: Vec<_> = (0..count).map(|p| p * m * k).collect();
-        let b_offsets: Vec<_> = (0..count).map(|p| p % 2 * n * k).collect();
         let left = Matrix::new(&a, if count == 0 { 0 } else { m }, k).unwrap();
-        for (step, column) in [(1, k), (n, 1)] {
+        for (step, column, different) in [(1, k, 2), (n, 1, 2), (1, k, count + 1)] {
+            let b_offsets: Vec<_> = (0..count).map(|p| p % different * n * k).collect();
             let want: Vec<f32> = (0..count)
                 .flat_map(|p| {
                     let (a, b) = (&a[a_offsets[p]..], &b[b_offsets[p]..]);

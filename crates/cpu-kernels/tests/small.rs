@@ -49,9 +49,19 @@ fn integer_product(a: &[i32], b: &[i32], (m, n, k): (usize, usize, usize)) -> Ve
 /// Sizes on both sides of a register tile's edges and, unless that takes minutes, several tasks of
 /// columns and rows.
 const PRODUCTS: &[(usize, usize, usize)] = if cfg!(miri) {
-    &[(1, 1, 1), (1, 19, 3), (9, 17, 2)]
+    &[(1, 1, 1), (1, 19, 3), (9, 17, 2), (3, 9, 9)]
 } else {
-    &[(1, 1, 1), (1, 70, 3), (9, 1, 5), (17, 49, 8), (131, 5, 2), (2, 1030, 1)]
+    &[
+        (1, 1, 1),
+        (1, 70, 3),
+        (9, 1, 5),
+        (17, 49, 8),
+        (131, 5, 2),
+        (2, 1030, 1),
+        (2, 75, 23),
+        (3, 41, 300),
+        (90, 4, 37),
+    ]
 };
 
 fn products<T: FromInteger>() {

@@ -372,10 +372,15 @@ impl<T: Float> Kernel for SumBags<'_, T> {
             let divisor = if self.mean && !rows.is_empty() { rows.len() as f64 } else { 1.0 };
             for (number, out) in out.chunks_mut(GROUP).enumerate() {
                 let first = number * GROUP;
-                let sums = if out.len() == GROUP {
-                    sum_group(self.weight, &rows, first)
-                } else {
-                    sum_rest(self.weight, &rows, first, out.len())
+                let sums = match out.len() {
+                    1 => sum_columns::<1, _>(self.weight, &rows, first),
+                    2 => sum_columns::<2, _>(self.weight, &rows, first),
+                    3 => sum_columns::<3, _>(self.weight, &rows, first),
+                    4 => sum_columns::<4, _>(self.weight, &rows, first),
+                    8 => sum_columns::<8, _>(self.weight, &rows, first),
+                    16 => sum_columns::<16, _>(self.weight, &rows, first),
+                    GROUP => sum_columns::<GROUP, _>(self.weight, &rows, first),
+                    count => sum_rest(self.weight, &rows, first, count),
                 };
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = T::from_f64(sum / divisor).canonical();
@@ -385,18 +390,24 @@ impl<T: Float> Kernel for SumBags<'_, T> {
     }
 }
 
+/// Computes the sums of `N` neighbouring columns.
 #[inline(always)]
-fn sum_group<T: Float>(weight: &[T], rows: &[(usize, f64)], first: usize) -> [f64; GROUP] {
-    let mut sums = [0.0; GROUP];
+fn sum_columns<const N: usize, T: Float>(
+    weight: &[T],
+    rows: &[(usize, f64)],
+    first: usize,
+) -> [f64; GROUP] {
+    let mut sums = [0.0; N];
     for &(start, factor) in rows {
-        let row: &[T; GROUP] =
-            weight[start + first..][..GROUP].try_into().expect("the slice is GROUP long");
+        let row: &[T; N] = weight[start + first..][..N].try_into().expect("the slice is N long");
         // A product with 1 is exact, so the loop needs no second form.
-        for k in 0..GROUP {
+        for k in 0..N {
             sums[k] += factor * row[k].into();
         }
     }
-    sums
+    let mut all = [0.0; GROUP];
+    all[..N].copy_from_slice(&sums);
+    all
 }
 
 #[inline(always)]

@@ -1,6 +1,8 @@
 //! The sum of each element type.
 
 use super::{Addends, Destinations, ascending, exact};
+use samebits_numerics::nan::canonical;
+
 use crate::{Float, Result};
 
 /// An element type with the sum that the [parent](super) defines.
@@ -15,6 +17,10 @@ pub trait Sums: Float {
         destinations: &dyn Destinations,
         addends: &impl Addends<Self>,
     ) -> Result<()>;
+
+    /// Returns the sum of no addend but this number, or of two whose rounded sum it is.
+    #[doc(hidden)]
+    fn sum_of_one(self) -> Self;
 }
 
 impl Sums for f32 {
@@ -27,6 +33,12 @@ impl Sums for f32 {
     ) -> Result<()> {
         exact::add_rows(out, fresh, width, destinations, addends)
     }
+
+    #[inline(always)]
+    fn sum_of_one(self) -> f32 {
+        // An exact sum of zeros is +0.
+        canonical(self + 0.0)
+    }
 }
 
 impl Sums for f64 {
@@ -38,5 +50,10 @@ impl Sums for f64 {
         addends: &impl Addends<f64>,
     ) -> Result<()> {
         ascending::add_rows(out, fresh, width, destinations, addends)
+    }
+
+    #[inline(always)]
+    fn sum_of_one(self) -> f64 {
+        canonical(self)
     }
 }

@@ -157,6 +157,30 @@ fn repeats() {
 }
 
 #[test]
+fn gathered_elements_are_those_named() {
+    for shape in [[1, 5, 1], [7, 9, 1], [3, 6, 2], [4, 5, 9], [40, 2, 3], [2, 300, 70]] {
+        let [outer, dim, inner] = shape;
+        for n in [1, 4, 900] {
+            let mut random = Random(17);
+            let input: Vec<u64> = (0..outer * dim * inner).map(|_| random.next()).collect();
+            let index = random.indices(outer * n * inner, dim);
+            let expected: Vec<u64> = (0..index.len())
+                .map(|e| {
+                    let (o, j) = (e / inner / n, e % inner);
+                    input[(o * dim + index[e] as usize) * inner + j]
+                })
+                .collect();
+            let got = everywhere(|| {
+                let mut out = vec![0; index.len()];
+                gather(&mut out, &input, shape, &index).unwrap();
+                out
+            });
+            assert_eq!(got, expected, "{shape:?}, {n}");
+        }
+    }
+}
+
+#[test]
 fn values_keep_their_bits() {
     let nan = f32::from_bits(0xffc1_2345);
     let mut out = [0.0f32; 2];
@@ -173,8 +197,10 @@ fn bad_indices_and_lengths_are_refused() {
     let index = [0, 3];
     let error = index_select("embedding", &mut out, &input, shape, &index).unwrap_err();
     assert_eq!(error, expected("embedding"));
-    assert_eq!(gather(&mut out, &input, shape, &index).unwrap_err(), expected("gather"));
     assert_eq!(out, [7.0; 2]);
+    assert_eq!(gather(&mut out, &input, shape, &index).unwrap_err(), expected("gather"));
+    let error = gather(&mut out, &input, shape, &[-1, 0]).unwrap_err();
+    assert_eq!(error, Error::IndexOutOfRange { op: "gather", position: 0, index: -1, size: 3 });
     let mut target = [7.0f32; 3];
     let source = [1.0f32; 2];
     assert_eq!(scatter(&mut target, shape, &index, &source).unwrap_err(), expected("scatter"));

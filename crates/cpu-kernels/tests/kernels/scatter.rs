@@ -79,6 +79,57 @@ fn outputs_without_sources_are_rounded_too() {
 }
 
 #[test]
+fn sums_of_one_source_at_most_are_exact_everywhere() {
+    let shapes = [[1, 9, 1], [3, 40, 2], [1, 700, 20], [172, 81, 70], [1, 4000, 9], [40, 500, 1]];
+    let special = [-0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45, 0.0];
+    for (case, shape) in shapes.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        for n in [1, 3, dim] {
+            let mut random = Random(300 + case as u64);
+            let mut index: Vec<i64> = (0..dim as i64).collect();
+            for i in 0..dim {
+                index.swap(i, random.below(dim as u64) as usize);
+            }
+            let index = &index[..n];
+            let mut out: Vec<f32> = random.wide(outer * dim * inner);
+            let mut source: Vec<f32> = random.wide(outer * n * inner);
+            for (i, x) in out.iter_mut().step_by(2).enumerate() {
+                *x = special[i % special.len()];
+            }
+            for (i, x) in source.iter_mut().step_by(3).enumerate() {
+                *x = special[i / 2 % special.len()];
+            }
+            let scaled: Vec<f32> = source.iter().map(|x| -x).collect();
+            let expected = naive_scatter_add(&out, shape, &expand(index, outer, inner), &scaled);
+            let got = everywhere(|| {
+                let mut got = out.clone();
+                index_add(&mut got, shape, index, &source, -1.0).unwrap();
+                bits(&got)
+            });
+            assert_eq!(got, bits(&expected), "{shape:?}, {n} sources");
+
+            let (out, source) = (widened(&out), widened(&source));
+            let mut expected = out.clone();
+            for (e, x) in source.iter().enumerate() {
+                let (o, k, j) = (e / inner / n, e / inner % n, e % inner);
+                expected[(o * dim + index[k] as usize) * inner + j] += x;
+            }
+            let expected: Vec<f64> = expected.into_iter().map(canonical).collect();
+            let got = everywhere(|| {
+                let mut got = out.clone();
+                index_add(&mut got, shape, index, &source, 1.0).unwrap();
+                bits(&got)
+            });
+            assert_eq!(got, bits(&expected), "f64 {shape:?}, {n} sources");
+        }
+    }
+}
+
+fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| x.into()).collect()
+}
+
+#[test]
 fn index_add_is_the_exact_sum_everywhere() {
     for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
         let [outer, dim, inner] = shape;
