@@ -313,11 +313,14 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
         });
         return Ok(());
     }
+    // A division takes as long as some columns.
+    let is_single = out.len() == rows * columns;
     parallel::pieces_of(size, out, |start, out| {
         let factors = &|row: usize| {
             let row = start / columns + row;
-            let Factors { a, b } = factors(row / rows);
-            (a.lanes_from(row % rows), b)
+            let (index, row) = if is_single { (0, row) } else { (row / rows, row % rows) };
+            let Factors { a, b } = factors(index);
+            (a.lanes_from(row), b)
         };
         simd::dispatch(Shallow { columns, k, factors, out });
     });

@@ -88,7 +88,7 @@ fn sums_of_one_source_at_most_are_exact_everywhere() {
             let mut random = Random(300 + case as u64);
             let mut index: Vec<i64> = (0..dim as i64).collect();
             for i in 0..dim {
-                index.swap(i, random.below(dim as u64) as usize);
+                index.swap(i, random.below(dim));
             }
             let index = &index[..n];
             let mut out: Vec<f32> = random.wide(outer * dim * inner);
