@@ -118,7 +118,7 @@ impl<T: Copy> Part<'_, T> {
             6 => rows.for_each(|(to, at)| copy::<6, T>(&data[at..], to)),
             7 => rows.for_each(|(to, at)| copy::<7, T>(&data[at..], to)),
             8 => rows.for_each(|(to, at)| copy::<8, T>(&data[at..], to)),
-            ..=short::MOST => rows.for_each(|(to, at)| short::copy(&data[at..at + width], to)),
+            9..=short::MOST => rows.for_each(|(to, at)| short::copy(&data[at..at + width], to)),
             _ => rows.for_each(|(to, at)| to.copy_from_slice(&data[at..at + width])),
         }
     }
