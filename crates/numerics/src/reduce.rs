@@ -53,7 +53,7 @@ mod stats;
 mod tree;
 
 pub use columns::{column_partials, columns, combine_columns};
-pub use norm::{norm_leaves_range, norm_scale};
+pub use norm::{needs_no_scale, norm_leaves_range, norm_scale};
 pub use normal::{MEAN_SCALE, Normal, normal_scale, unscaled_mean};
 pub use rows::{product_rows, rows};
 pub use slabs::{Lanes, TILE};

@@ -32,7 +32,8 @@ pub(super) fn register_all() {
     register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm, over| {
         with_float!(op.x.dtype(), T => {
             // A norm that needs the magnitudes first is computed along rows.
-            let along = op.p.is_infinite() || norm_leaves_range(op.p, T::EXPONENT);
+            let is_scaled = op.p != 2.0 && norm_leaves_range(op.p, T::EXPONENT);
+            let along = op.p.is_infinite() || is_scaled;
             let width = if along { Width::None } else { Width::Any };
             rows(&op.x, &op.dims, over, width, Some(magnitudes::<T>), |x, out: &mut [T]| {
                 reduce::norm(Norm::NAME, x, op.p, out)

@@ -47,6 +47,16 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         self.slabs.terms.numel()
     }
 
+    /// Returns the terms of one column, in order.
+    pub(crate) fn column(&self, op: &'static str, column: usize) -> Result<Vec<T>> {
+        let Slabs { data, starts, terms, inner } = *self.slabs;
+        let (slab, inside) = ((self.first + column) / inner, (self.first + column) % inner);
+        let start = starts.positions_from(slab).next().map_or(0, |start| start + inside);
+        let mut column = memory::with_capacity(op, terms.numel())?;
+        column.extend(terms.positions().map(|term| data[start + term]));
+        Ok(column)
+    }
+
     /// Calls `f(part, out)` for pieces of the columns. The pieces are small enough that several
     /// passes over one read memory once.
     pub(crate) fn pieces<R: Send>(

@@ -1,7 +1,9 @@
 //! Reductions over any dimensions of any layout have the bits of the same reduction along dense
 //! rows, at every SIMD level and with 1 to 7 threads.
 
-use samebits_numerics::reduce::sum_by;
+use crate::invariance::everywhere;
+use samebits_numerics::nan::canonical;
+use samebits_numerics::reduce::{norm_scale, sum_by};
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
@@ -229,6 +231,42 @@ fn means_and_variances_that_leave_the_range_are_those_of_rows() {
                     assert!(found == wanted, "{shape:?} times {size} {dims:?}: {}", found.0);
                 }
             }
+        }
+    }
+}
+
+/// Computes the norm of a row from its definition.
+fn square_norm(row: &[f64]) -> f64 {
+    let most = row.iter().fold(0.0, |most: f64, x| if x.abs() > most { x.abs() } else { most });
+    let scale = norm_scale(most, 2.0);
+    let sum = sum_by(row.len(), |i| (row[i].abs() / scale) * (row[i].abs() / scale));
+    sum.sqrt() * scale
+}
+
+#[test]
+fn squares_that_leave_the_range_of_f64_are_scaled_in_rows_and_columns() {
+    samebits_cpu_kernels::install();
+    let sizes = [1.0, 1e200, 1e-200, 5e-324, 0.0, 1e160, 1e-150, f64::INFINITY, f64::NAN, f64::MAX];
+    for (n, columns) in [(1, 10), (3, 25), (300, 40), (9000, 20)] {
+        let element = |i: usize| {
+            let (row, column) = (i / columns, i % columns);
+            // Of some columns, one element is large.
+            let is_mixed = column >= 10 && row != n / 2;
+            let size = if is_mixed { 0.1 } else { sizes[column % 10] };
+            size * (1.0 + (row * 7 % 11) as f64 / 11.0)
+        };
+        let x: Vec<f64> = (0..n * columns).map(element).collect();
+        let column =
+            |c: usize| -> Vec<f64> { x.iter().skip(c).step_by(columns).copied().collect() };
+        let want: Vec<u64> =
+            (0..columns).map(|c| canonical(square_norm(&column(c))).to_bits()).collect();
+        let x = Tensor::from_slice(&x, &[n, columns]).unwrap();
+        let rows = x.permute(&[1, 0]).unwrap().contiguous().unwrap();
+        for (x, dim) in [(x, 0), (rows, 1)] {
+            let got = everywhere(|| {
+                bits(&dispatch(&Norm { x: x.clone(), dims: vec![dim], p: 2.0 }).unwrap())
+            });
+            assert_eq!(got, want, "{n} x {columns}, dim {dim}");
         }
     }
 }

@@ -22,6 +22,23 @@ pub fn norm_leaves_range(p: f64, exponent: u32) -> bool {
     p.abs() * f64::from(exponent) > REACH
 }
 
+/// Returns true if squares with this sum, of at most 2^64 numbers, have the [`norm_scale`] 1.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::needs_no_scale;
+///
+/// assert!(needs_no_scale(2.0));
+/// assert!(!needs_no_scale(0.0) && !needs_no_scale(f64::INFINITY));
+/// ```
+#[must_use]
+pub fn needs_no_scale(sum_of_squares: f64) -> bool {
+    // The largest square is at most the sum, and at least a 2^64th of it; and some for rounding.
+    let power = |exponent: f64| f64::from_bits(((1023.0 + exponent) as u64) << 52);
+    (power(-REACH + 65.0)..=power(REACH - 1.0)).contains(&sum_of_squares)
+}
+
 /// Returns the scale of a norm: magnitudes are divided by it before their `p`-th powers are added,
 /// and the root of the sum is multiplied with it. `most` is the dominant magnitude: the largest, or
 /// the smallest for a negative `p`.
