@@ -109,8 +109,7 @@ pub(crate) fn index_add_to<T: Sums>(
     if out.is_empty() {
         return Ok(());
     }
-    if let Some(sources) = distinct::sources(OP, index, dim, outer.saturating_mul(inner))? {
-        distinct::add(out, fresh, (&sources, inner, index.len()), source, alpha);
+    if distinct::add(OP, out, fresh, (index, dim, inner), source, alpha)? {
         return Ok(());
     }
     let add_wide = |out: &mut [T], width, destinations: &dyn Destinations, source: &[T]| {

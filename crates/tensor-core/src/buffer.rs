@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use samebits_numerics::memory::{self, OutOfMemory};
 
-use crate::gather;
+use crate::dense;
 
 /// A block of host memory, aligned to 64 bytes.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Buffer {
             return Ok(Buffer::over(allocate(class, bytes)?, bytes));
         };
         let mut buffer = Buffer::over(words, bytes);
-        gather::fill::<u8>(buffer.as_mut_slice(), 0);
+        dense::fill::<u8>(buffer.as_mut_slice(), 0);
         Ok(buffer)
     }
 
@@ -57,7 +57,7 @@ impl Buffer {
     /// Returns a copy of `values`.
     pub fn from_slice<T: bytemuck::Pod + Send + Sync>(values: &[T]) -> Result<Buffer, OutOfMemory> {
         let mut buffer = Buffer::scratch(size_of_val(values))?;
-        gather::copy(values, buffer.as_mut_slice());
+        dense::copy(values, buffer.as_mut_slice());
         Ok(buffer)
     }
 

@@ -15,6 +15,7 @@
 
 pub mod backend;
 pub mod buffer;
+mod dense;
 pub mod determinism;
 pub mod device;
 pub mod dtype;

@@ -9,7 +9,8 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
-use crate::gather::{self, gather, gather_each};
+use crate::dense;
+use crate::gather::{gather, gather_each};
 use crate::scalar::{Exact, Scalar};
 use crate::{
     DType, Determinism, Device, Element, Error, Layout, Result, determinism, with_element,
@@ -135,9 +136,9 @@ impl Tensor {
         Tensor::made(op, shape, dtype, |bytes| {
             let mut buffer = Buffer::scratch(bytes)?;
             match dtype {
-                DType::Bool => gather::fill(buffer.as_mut_slice(), u8::from(value != 0.0)),
+                DType::Bool => dense::fill(buffer.as_mut_slice(), u8::from(value != 0.0)),
                 _ => with_element!(dtype, T => {
-                    gather::fill(buffer.as_mut_slice(), T::of(Exact::Float(value)));
+                    dense::fill(buffer.as_mut_slice(), T::of(Exact::Float(value)));
                 }),
             }
             Ok(buffer)

@@ -106,25 +106,39 @@ impl<T: Copy> Part<'_, T> {
     fn write(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
         let Part { data, stride, width, .. } = *self;
         let rows = to.chunks_exact_mut(row).map(|to| &mut to[skipped..skipped + width]);
-        let rows = rows.zip(first..).map(|(to, i)| (to, i * stride));
+        if self.repeats {
+            return rows.zip(first..).for_each(|(to, i)| to.fill(data[i * stride]));
+        }
+        let data = &data[(first * stride).min(data.len())..];
         match width {
             0 => {}
-            _ if self.repeats => rows.for_each(|(to, at)| to.fill(data[at])),
-            1 => rows.for_each(|(to, at)| copy::<1, T>(&data[at..], to)),
-            2 => rows.for_each(|(to, at)| copy::<2, T>(&data[at..], to)),
-            3 => rows.for_each(|(to, at)| copy::<3, T>(&data[at..], to)),
-            4 => rows.for_each(|(to, at)| copy::<4, T>(&data[at..], to)),
-            5 => rows.for_each(|(to, at)| copy::<5, T>(&data[at..], to)),
-            6 => rows.for_each(|(to, at)| copy::<6, T>(&data[at..], to)),
-            7 => rows.for_each(|(to, at)| copy::<7, T>(&data[at..], to)),
-            8 => rows.for_each(|(to, at)| copy::<8, T>(&data[at..], to)),
-            9..=short::MOST => rows.for_each(|(to, at)| short::copy(&data[at..at + width], to)),
-            _ => rows.for_each(|(to, at)| to.copy_from_slice(&data[at..at + width])),
+            1 => copy::<1, T>(data, stride, rows),
+            2 => copy::<2, T>(data, stride, rows),
+            3 => copy::<3, T>(data, stride, rows),
+            4 => copy::<4, T>(data, stride, rows),
+            5 => copy::<5, T>(data, stride, rows),
+            6 => copy::<6, T>(data, stride, rows),
+            7 => copy::<7, T>(data, stride, rows),
+            8 => copy::<8, T>(data, stride, rows),
+            9..=short::MOST => rows.enumerate().for_each(|(i, to)| {
+                short::copy(&data[i * stride..][..width], to);
+            }),
+            _ => rows.enumerate().for_each(|(i, to)| {
+                to.copy_from_slice(&data[i * stride..][..width]);
+            }),
         }
     }
 }
 
-/// Copies `N` elements.
-fn copy<const N: usize, T: Copy>(from: &[T], to: &mut [T]) {
-    to[..N].copy_from_slice(&from[..N]);
+/// Copies `N` elements to each row, from places `stride` apart.
+fn copy<'a, const N: usize, T: Copy + 'a>(
+    from: &[T],
+    stride: usize,
+    rows: impl Iterator<Item = &'a mut [T]>,
+) {
+    if stride == N {
+        // Without a check for each row.
+        return rows.zip(from.as_chunks::<N>().0).for_each(|(to, from)| to.copy_from_slice(from));
+    }
+    rows.enumerate().for_each(|(i, to)| to.copy_from_slice(&from[i * stride..][..N]));
 }
