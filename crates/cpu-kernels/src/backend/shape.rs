@@ -105,40 +105,43 @@ impl<T: Copy> Part<'_, T> {
     /// Writes rows from row `first` on to places `skipped` elements into rows of `row`.
     fn write(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
         let Part { data, stride, width, .. } = *self;
-        let rows = to.chunks_exact_mut(row).map(|to| &mut to[skipped..skipped + width]);
+        let rows = to.chunks_exact_mut(row).zip(first..);
         if self.repeats {
-            return rows.zip(first..).for_each(|(to, i)| to.fill(data[i * stride]));
+            rows.for_each(|(to, i)| to[skipped..skipped + width].fill(data[i * stride]));
+            return;
         }
-        let data = &data[(first * stride).min(data.len())..];
         match width {
             0 => {}
-            1 => copy::<1, T>(data, stride, rows),
-            2 => copy::<2, T>(data, stride, rows),
-            3 => copy::<3, T>(data, stride, rows),
-            4 => copy::<4, T>(data, stride, rows),
-            5 => copy::<5, T>(data, stride, rows),
-            6 => copy::<6, T>(data, stride, rows),
-            7 => copy::<7, T>(data, stride, rows),
-            8 => copy::<8, T>(data, stride, rows),
-            9..=short::MOST => rows.enumerate().for_each(|(i, to)| {
-                short::copy(&data[i * stride..][..width], to);
+            1 => self.copy::<1>(first, to, row, skipped),
+            2 => self.copy::<2>(first, to, row, skipped),
+            3 => self.copy::<3>(first, to, row, skipped),
+            4 => self.copy::<4>(first, to, row, skipped),
+            5 => self.copy::<5>(first, to, row, skipped),
+            6 => self.copy::<6>(first, to, row, skipped),
+            7 => self.copy::<7>(first, to, row, skipped),
+            8 => self.copy::<8>(first, to, row, skipped),
+            9..=short::MOST => rows.for_each(|(to, i)| {
+                short::copy(&data[i * stride..][..width], &mut to[skipped..skipped + width]);
             }),
-            _ => rows.enumerate().for_each(|(i, to)| {
-                to.copy_from_slice(&data[i * stride..][..width]);
+            _ => rows.for_each(|(to, i)| {
+                to[skipped..skipped + width].copy_from_slice(&data[i * stride..][..width]);
             }),
         }
     }
-}
 
-/// Copies `N` elements to each row, from places `stride` apart.
-fn copy<'a, const N: usize, T: Copy + 'a>(
-    from: &[T],
-    stride: usize,
-    rows: impl Iterator<Item = &'a mut [T]>,
-) {
-    if stride == N {
-        // Without a check for each row.
-        return rows.zip(from.as_chunks::<N>().0).for_each(|(to, from)| to.copy_from_slice(from));
+    /// Computes [`write`](Part::write) of rows of `N` elements.
+    fn copy<const N: usize>(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
+        let from = &self.data[first * self.stride..];
+        let to = to.chunks_exact_mut(row);
+        if self.stride == N {
+            // Without a check for each row.
+            for (to, from) in to.zip(from.as_chunks::<N>().0) {
+                to[skipped..skipped + N].copy_from_slice(from);
+            }
+            return;
+        }
+        for (i, to) in to.enumerate() {
+            to[skipped..skipped + N].copy_from_slice(&from[i * self.stride..][..N]);
+        }
     }
-    rows.enumerate().for_each(|(i, to)| to.copy_from_slice(&from[i * stride..][..N]));
 }

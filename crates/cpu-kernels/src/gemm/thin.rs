@@ -306,23 +306,20 @@ pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
         let mut turned: Vec<T> = memory::zeroed(volume)?;
         pack_all(b, columns, 0..k, columns, &mut turned);
         let b = Lanes { data: &turned[..], lane_stride: 1, step_stride: columns };
-        let a = factors(0).a;
+        let factors = &|_: usize| (factors(0).a, b);
         parallel::pieces_of(size, out, |start, out| {
-            let factors = &|row: usize| (a.lanes_from(start / columns + row), b);
-            simd::dispatch(Shallow { columns, k, factors, out });
+            let first = start / columns;
+            simd::dispatch(Shallow { columns, k, rows, first, factors, out });
         });
         return Ok(());
     }
-    // A division takes as long as some columns.
-    let is_single = out.len() == rows * columns;
+    let factors = &|index: usize| {
+        let Factors { a, b } = factors(index);
+        (a, b)
+    };
     parallel::pieces_of(size, out, |start, out| {
-        let factors = &|row: usize| {
-            let row = start / columns + row;
-            let (index, row) = if is_single { (0, row) } else { (row / rows, row % rows) };
-            let Factors { a, b } = factors(index);
-            (a.lanes_from(row), b)
-        };
-        simd::dispatch(Shallow { columns, k, factors, out });
+        let first = start / columns;
+        simd::dispatch(Shallow { columns, k, rows, first, factors, out });
     });
     Ok(())
 }
@@ -333,8 +330,12 @@ const BLOCK: usize = 1 << 11;
 struct Shallow<'f, 'a, T, A, B> {
     columns: usize,
     k: usize,
-    /// The steps of each row, and those of the columns that they multiply.
-    factors: &'f dyn Fn(usize) -> (Lanes<'a, A>, Lanes<'a, B>),
+    /// The number of rows of a product.
+    rows: usize,
+    /// The number of the first row, counted over all products.
+    first: usize,
+    /// The factors of each product.
+    factors: &'f (dyn Fn(usize) -> (Lanes<'a, A>, Lanes<'a, B>) + Sync),
     out: &'f mut [T],
 }
 
@@ -355,63 +356,73 @@ impl<T: Real, A: Source<T>, B: Source<T>> Kernel for Shallow<'_, '_, T, A, B> {
     }
 }
 
+/// The number of columns of which a [`Shallow`] product keeps all steps in registers, and of elements of
+/// the output that stay in the first cache meanwhile.
+const SIDE: usize = 32;
+const GROUP: usize = 1 << 12;
+
 impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
     /// Computes the rows over `K` steps.
     #[inline(always)]
     fn over<const K: usize>(self) {
-        let Shallow { columns, k, factors, out } = self;
-        assert_eq!(k, K);
-        // Whole cache lines of f32.
-        let block = BLOCK / K / 16 * 16;
-        for first in (0..columns).step_by(block) {
-            let width = block.min(columns - first);
-            for (row, out) in out.chunks_exact_mut(columns).enumerate() {
-                let (a, b) = factors(row);
-                let (mut x, mut steps) = ([T::default(); K], [&b.data[..0]; K]);
-                for step in 0..K {
-                    x[step] = a.data[step * a.step_stride].widen();
-                    steps[step] = &b.data[step * b.step_stride + first..][..width];
-                }
-                let out = &mut out[first..first + width];
-                // The last columns overlap those before, as a vector of the same values.
-                let whole = width / TAIL * TAIL;
-                sums_of_steps(x, steps, &mut out[..whole]);
-                if whole < width
-                    && let Some(last) = width.checked_sub(TAIL)
-                {
-                    for steps in &mut steps {
-                        *steps = &steps[last..last + TAIL];
+        let Shallow { columns, k, rows, first, factors, out } = self;
+        assert!(k == K && columns >= SIDE);
+        let (mut index, mut row, mut out) = (first / rows, first % rows, out);
+        while !out.is_empty() {
+            let count = (rows - row).min(out.len() / columns);
+            let (now, later) = std::mem::take(&mut out).split_at_mut(count * columns);
+            let (a, b) = factors(index);
+            let a = a.lanes_from(row);
+            // Whole cache lines of f32.
+            let block = BLOCK / K / SIDE * SIDE;
+            for first in (0..columns).step_by(block) {
+                let width = block.min(columns - first);
+                let group = (GROUP / width).max(1);
+                for (number, out) in now.chunks_mut(group * columns).enumerate() {
+                    let a = a.lanes_from(number * group);
+                    for column in (first..first + width).step_by(SIDE) {
+                        // The last columns overlap those before: the same values are written again.
+                        let column = column.min(columns - SIDE);
+                        columns_of_rows::<K, _, _, _>(
+                            a,
+                            b.lanes_from(column),
+                            columns,
+                            column,
+                            out,
+                        );
                     }
-                    sums_of_steps(x, steps, &mut out[last..last + TAIL]);
-                } else if whole < width {
-                    sums_of_steps(x, steps, out);
                 }
             }
+            (index, row, out) = (index + 1, 0, later);
         }
     }
 }
 
-/// The number of columns that the loop over the columns of a [`Shallow`] product takes together.
-const TAIL: usize = 16;
-
-/// Computes the sums of the products of a row over `K` steps with as many columns as `out` has.
+/// Computes [`SIDE`] columns, from `column` on, of rows of `columns` over `K` steps.
 #[inline(always)]
-fn sums_of_steps<const K: usize, T: Real, S: Source<T>>(
-    x: [T; K],
-    steps: [&[S]; K],
+fn columns_of_rows<const K: usize, T: Real, A: Source<T>, B: Source<T>>(
+    a: Lanes<'_, A>,
+    b: Lanes<'_, B>,
+    columns: usize,
+    column: usize,
     out: &mut [T],
 ) {
-    let mut columns = steps;
-    for column in &mut columns {
-        *column = &column[..out.len()];
+    let mut steps = [[T::default(); SIDE]; K];
+    for (step, values) in steps.iter_mut().enumerate() {
+        B::copy(&b.data[step * b.step_stride..][..SIDE], values);
     }
-    // One loop: of a loop over pieces, the compiler makes vectors across the pieces.
-    for j in 0..out.len() {
-        let mut sum = T::default();
+    for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+        let mut sums = [T::default(); SIDE];
         for step in 0..K {
-            sum = x[step].fma(columns[step][j].widen(), sum);
+            let x = a.data[row * a.lane_stride + step * a.step_stride].widen();
+            for j in 0..SIDE {
+                sums[j] = x.fma(steps[step][j], sums[j]);
+            }
         }
-        out[j] = sum.canonical();
+        for j in 0..SIDE {
+            sums[j] = sums[j].canonical();
+        }
+        out[column..column + SIDE].copy_from_slice(&sums);
     }
 }
 
