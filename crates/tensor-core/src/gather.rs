@@ -14,6 +14,9 @@ const MOST_PARTS: usize = 64;
 /// Elements of a copy that stays in a cache.
 const CACHED: usize = 1 << 16;
 
+/// Elements of a cache line, for those of f32.
+const LINE: usize = 16;
+
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
 
@@ -174,9 +177,12 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     let last = layout.rank() - 1;
     let (shape, strides) = (layout.shape(), layout.strides());
     let distance: usize = shape[dim + 1..].iter().product();
+    // Neighbours in a cache line are read together, whatever the order in which they are written.
+    let mut order: Vec<usize> = (0..last).filter(|&other| other != dim).collect();
+    order.sort_by_key(|&dim| if strides[dim] < LINE { LINE - strides[dim] } else { 0 });
     let others = |strides: &[usize], offset: usize| {
-        let without = |sizes: &[usize]| [&sizes[..dim], &sizes[dim + 1..last]].concat();
-        Layout::strided(&without(shape), &without(strides), offset).expect("part of a layout")
+        let pick = |sizes: &[usize]| order.iter().map(|&dim| sizes[dim]).collect::<PerDim>();
+        Layout::strided(&pick(shape), &pick(strides), offset).expect("part of a layout")
     };
     let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
     let (sources, targets) = (others(strides, layout.offset()), others(dense.strides(), 0));
