@@ -49,7 +49,7 @@ fn forward<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T]) -> Re
     check_rows(&[("x", x)], width, out)?;
     // Several short rows go through each step together, so that the steps use whole vectors.
     let size = (TOGETHER / width.max(1)).max(1) * width;
-    parallel::try_rows(width, out, |start, out| {
+    parallel::try_costly_rows(cost::<T>(), width, out, |start, out| {
         let x = &x[start..start + out.len()];
         let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
         let mut sums = memory::zeroed(SOFTMAX, size / width)?;
@@ -72,11 +72,11 @@ pub fn log_softmax_backward<T: Elementary>(
     out: &mut [T],
 ) -> Result<()> {
     check_rows(&[("grad", grad), ("y", y)], width, out)?;
-    parallel::rows(width, out, |start, piece| {
-        let range = start..start + piece.len();
-        simd::dispatch(Backward { grad: &grad[range.clone()], y: &y[range], width, out: piece });
-    });
-    Ok(())
+    parallel::try_costly_rows(cost::<T>(), width, out, |start, out| {
+        let range = start..start + out.len();
+        simd::dispatch(Backward { grad: &grad[range.clone()], y: &y[range], width, out });
+        Ok(())
+    })
 }
 
 /// Computes `out = g − y · Σ g` along each row, with `g = grad · y` rounded: the sum is rounded to
@@ -92,12 +92,17 @@ pub fn softmax_backward<T: Elementary>(
     out: &mut [T],
 ) -> Result<()> {
     check_rows(&[("grad", grad), ("y", y)], width, out)?;
-    parallel::try_rows(width, out, |start, out| {
+    parallel::try_costly_rows(cost::<T>(), width, out, |start, out| {
         let range = start..start + out.len();
         let sums = &mut memory::zeroed(SOFTMAX, out.len() / width)?;
         simd::dispatch(OfSoftmax { grad: &grad[range.clone()], y: &y[range], width, sums, out });
         Ok(())
     })
+}
+
+/// Returns how many simple elements take as long as one with its exponential.
+fn cost<T>() -> usize {
+    if size_of::<T>() == 4 { 4 } else { 8 }
 }
 
 fn check_rows<T>(inputs: &[(&'static str, &[T])], width: usize, out: &[T]) -> Result<()> {

@@ -123,8 +123,19 @@ pub(crate) fn try_rows<T: Send>(
     out: &mut [T],
     f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
+    try_costly_rows(1, width, out, f)
+}
+
+/// Calls [`try_rows`] for elements that each take as long as `cost` simple ones.
+pub(crate) fn try_costly_rows<T: Send>(
+    cost: usize,
+    width: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
+) -> Result<()> {
     let width = width.max(1);
-    try_pieces_of(several(out.len() / width, width) * width, out, f)
+    let size = even(out.len() / width, (CHUNK / cost).div_ceil(width), 1) * width;
+    try_pieces_of(size, out, f)
 }
 
 /// Calls [`pieces_of`] with an `f` that can fail; returns the error of the first piece that failed.

@@ -10,7 +10,7 @@ use samebits_tensor_core::geometry::Split;
 
 use super::runs::{NARROW, runs};
 use super::{
-    SOFTMAX, TOGETHER, exponentiate, forward, log_softmax_backward, logs_of, softmax_backward,
+    SOFTMAX, TOGETHER, cost, exponentiate, forward, log_softmax_backward, logs_of, softmax_backward,
 };
 use crate::elementwise::Elementary;
 use crate::error::{Result, expect_len, expect_size};
@@ -70,7 +70,7 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         Ok(())
     };
     if slab <= CHUNK {
-        return parallel::try_rows(slab, out, |start, out| {
+        return parallel::try_costly_rows(cost::<T>(), slab, out, |start, out| {
             slabs(&x[start..][..out.len()], inner, out)
         });
     }
@@ -207,7 +207,7 @@ pub fn log_softmax_along_backward<T: Elementary>(
         Ok(())
     };
     if slab <= CHUNK {
-        return parallel::try_rows(slab, out, |start, out| {
+        return parallel::try_costly_rows(cost::<T>(), slab, out, |start, out| {
             let range = start..start + out.len();
             slabs([&grad[range.clone()], &y[range]], inner, out)
         });
@@ -258,7 +258,7 @@ pub fn softmax_along_backward<T: Elementary>(
         Ok(())
     };
     if slab <= CHUNK {
-        return parallel::try_rows(slab, out, |start, out| {
+        return parallel::try_costly_rows(cost::<T>(), slab, out, |start, out| {
             let range = start..start + out.len();
             slabs([&grad[range.clone()], &y[range]], inner, out)
         });
