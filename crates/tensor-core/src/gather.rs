@@ -179,7 +179,7 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     let distance: usize = shape[dim + 1..].iter().product();
     // Neighbours in a cache line are read together, whatever the order in which they are written.
     let mut order: Vec<usize> = (0..last).filter(|&other| other != dim).collect();
-    order.sort_by_key(|&dim| if strides[dim] < LINE { LINE - strides[dim] } else { 0 });
+    order.sort_by_key(|&dim| LINE.saturating_sub(strides[dim]));
     let others = |strides: &[usize], offset: usize| {
         let pick = |sizes: &[usize]| order.iter().map(|&dim| sizes[dim]).collect::<PerDim>();
         Layout::strided(&pick(shape), &pick(strides), offset).expect("part of a layout")
