@@ -311,8 +311,9 @@ fn pixels<T: Float>(sampling: &Sampling, planes: &[T], pixels: &mut [T]) {
 
 /// Inverts [`pixels`].
 fn planes<T: Float>(sampling: &Sampling, pixels: &[T], places: usize, planes: &mut [T]) {
-    // Takes as many planes at a time as fill a cache line of each pixel.
-    parallel::pieces_of(GROUP * places, planes, |start, planes| {
+    // Takes as many planes at a time as fill a cache line of each pixel, or some more.
+    let some = (PIECE / places.max(1)).next_multiple_of(GROUP).max(GROUP);
+    parallel::pieces_of(some * places, planes, |start, planes| {
         let (first, count) = (start / places, planes.len() / places);
         T::transpose(&pixels[first..], sampling.channels(), (places, count), planes, places);
     });

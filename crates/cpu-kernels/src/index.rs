@@ -309,7 +309,8 @@ pub fn index_copy<T: Copy + Send + Sync>(
         return Ok(());
     }
     let (slab, sources) = (dim * inner, index.len() * inner);
-    if sources >= MOVED {
+    let is_crowded = index.len() >= 2 * dim && (slab <= MOVED || outer > 1);
+    if sources >= MOVED && !is_crowded {
         // The rows of one slab are work for all threads.
         for (out, source) in out.chunks_mut(slab).zip(source.chunks(sources)) {
             let rows = Rows { op: OP, index, size: dim, base: 0 };
@@ -318,16 +319,7 @@ pub fn index_copy<T: Copy + Send + Sync>(
         return Ok(());
     }
     // Small slabs share the index, so the source that each row keeps is found once.
-    let moves = index.iter().enumerate().map(|(source, &row)| (row as usize, source));
-    let mut moves: Vec<(usize, usize)> = memory::collected(OP, moves)?;
-    parallel::sort_unstable(&mut moves);
-    moves.dedup_by(|later, kept| {
-        let same = later.0 == kept.0;
-        if same {
-            kept.1 = later.1;
-        }
-        same
-    });
+    let moves = if is_crowded { last_of_each(index, dim)? } else { last_of_some(index)? };
     let slabs = (MOVED / sources.max(1)).clamp(1, outer);
     parallel::pieces_of(slabs * slab, out, |start, out| {
         let source = &source[start / slab * sources..];
@@ -342,6 +334,32 @@ pub fn index_copy<T: Copy + Send + Sync>(
         }
     });
     Ok(())
+}
+
+/// Returns each row that an index names, and its last source.
+fn last_of_some(index: &[i64]) -> Result<Vec<(usize, usize)>> {
+    let moves = index.iter().enumerate().map(|(source, &row)| (row as usize, source));
+    let mut moves: Vec<(usize, usize)> = memory::collected("index_copy", moves)?;
+    parallel::sort_unstable(&mut moves);
+    moves.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = later.1;
+        }
+        same
+    });
+    Ok(moves)
+}
+
+/// Computes [`last_of_some`] for an index of more sources than the `dim` rows.
+fn last_of_each(index: &[i64], dim: usize) -> Result<Vec<(usize, usize)>> {
+    let mut last = memory::filled("index_copy", dim, None)?;
+    for (source, &row) in index.iter().enumerate() {
+        last[row as usize] = Some(source);
+    }
+    let mut moves = memory::with_capacity("index_copy", dim)?;
+    moves.extend(last.into_iter().enumerate().filter_map(|(row, source)| Some((row, source?))));
+    Ok(moves)
 }
 
 /// Assigns each row of `values` to the row of `out` that its linear index names: `index_put` and

@@ -111,7 +111,7 @@ pub fn batch_normalize<T: Float>(
     parallel::rows(shape.spatial, out, |start, piece| {
         let first = start / shape.spatial;
         let x = &x[start..start + piece.len()];
-        simd::dispatch(Planes { x, out: piece, shape, first, statistics, weight, bias });
+        simd::dispatch_inside(Planes { x, out: piece, shape, first, statistics, weight, bias });
     });
     Ok(())
 }
@@ -154,7 +154,7 @@ pub fn batch_norm<T: Float>(
             let (normals, weight, bias) = (&[normal], &weight[c..=c], &bias[c..=c]);
             parallel::pieces(out, |start, out| {
                 let x = &x[start..start + out.len()];
-                simd::dispatch(rows::Weighted { x, n: x.len(), normals, weight, bias, out });
+                simd::dispatch_inside(rows::Weighted { x, n: x.len(), normals, weight, bias, out });
             });
         }
         return Ok(());
@@ -171,7 +171,7 @@ pub fn batch_norm<T: Float>(
                 }
                 let out = &mut out[row * spatial..][..x.len()];
                 let (weight, bias) = (&weight[first + row..], &bias[first + row..]);
-                simd::dispatch(rows::Weighted { x, n: spatial, normals, weight, bias, out });
+                simd::dispatch_inside(rows::Weighted { x, n: spatial, normals, weight, bias, out });
             });
         },
     );
@@ -304,7 +304,13 @@ pub fn layer_norm<T: Float>(
             parallel::pieces(out, |start, out| {
                 let columns = start..start + out.len();
                 let (weight, bias) = (&weight[columns.clone()], &bias[columns.clone()]);
-                simd::dispatch(Rows { x: &x[columns], normals: &[normal], weight, bias, out });
+                simd::dispatch_inside(Rows {
+                    x: &x[columns],
+                    normals: &[normal],
+                    weight,
+                    bias,
+                    out,
+                });
             });
         }
         return Ok(());
@@ -321,7 +327,7 @@ pub fn layer_norm<T: Float>(
                     [mean[i], _, rstd[i]] = moments_of(normal);
                 }
                 let out = &mut out[row * width..][..x.len()];
-                simd::dispatch(Rows { x, normals, weight, bias, out });
+                simd::dispatch_inside(Rows { x, normals, weight, bias, out });
             });
         });
     Ok(())
@@ -389,7 +395,7 @@ pub fn layer_norm_backward<T: Float>(
                 let x = &x[range.clone()];
                 let known = [mean[*row].into(), rstd[*row].into()];
                 let statistics = Normal::known(known, eps, width, T::WIDE, &|i| x[i].into());
-                simd::dispatch(RowGradient {
+                simd::dispatch_inside(RowGradient {
                     grad: &grad[range],
                     x,
                     weight,

@@ -35,7 +35,8 @@ pub(super) fn register_all() {
             let is_scaled = op.p != 2.0 && norm_leaves_range(op.p, T::EXPONENT);
             let along = op.p.is_infinite() || is_scaled;
             let width = if along { Width::None } else { Width::Any };
-            rows(&op.x, &op.dims, over, width, Some(magnitudes::<T>), |x, out: &mut [T]| {
+            let map = op.p.is_infinite().then_some(magnitudes::<T> as fn(&mut [T]));
+            rows(&op.x, &op.dims, over, width, map, |x, out: &mut [T]| {
                 reduce::norm(Norm::NAME, x, op.p, out)
             })
         })

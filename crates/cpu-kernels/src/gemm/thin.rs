@@ -28,6 +28,9 @@ pub(crate) fn is_vector<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bo
 /// The number of bytes between steps from which each is in another page.
 const FAR_STEPS: usize = 1 << 12;
 
+/// The number of columns that are not cut.
+const UNIT: usize = LANES / 2;
+
 /// Computes `count` products of one row over `k` steps, each with `columns` columns.
 pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     (columns, k): (usize, usize),
@@ -37,13 +40,14 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     if out.is_empty() {
         return;
     }
-    let mut size = (TASK_WORK / k).next_multiple_of(LANES).max(LANES);
+    // Sixteen lanes of long chains take as long as all.
+    let mut size = ((TASK_WORK / k) / UNIT * UNIT).max(UNIT);
     if factors(0).b.lane_stride == 1 {
         // Of long products too, each thread reads long stretches.
         let wide = out.len() / (2 * parallel::threads());
         size = size.max(wide.clamp(LEAST_STRETCH, STRETCH).next_multiple_of(LANES));
     }
-    parallel::pieces_of(parallel::even(out.len(), size, LANES), out, |start, mut out| {
+    parallel::pieces_of(parallel::even(out.len(), size, UNIT), out, |start, mut out| {
         let mut at = start;
         while !out.is_empty() {
             let column = at % columns;

@@ -73,7 +73,7 @@ pub(super) fn with_statistics<T: Float>(
     let together = if n > LANES { 1 } else { TOGETHER };
     for (number, x) in x.chunks(together * n).enumerate() {
         let normals = &mut normals[..x.len() / n];
-        simd::dispatch(Statistics { x, n, eps, normals });
+        simd::dispatch_inside(Statistics { x, n, eps, normals });
         f(number * together, x, normals);
     }
 }
@@ -215,7 +215,7 @@ pub(super) fn gradients<T: Float>(
                 let (grad, x) = (&grad[range.clone()], &x[range]);
                 let [mean_grad, mean_dot] = sums.map(|sum| T::from_f64(sum / n as f64));
                 let factor = weight * statistics.rstd;
-                simd::dispatch(InputGradient {
+                simd::dispatch_inside(InputGradient {
                     grad,
                     x,
                     statistics,
@@ -250,7 +250,7 @@ pub(super) fn gradients<T: Float>(
                     *statistics = known(row);
                 }
                 let (grad, x, weight) = (&grad[range.clone()], &x[range], &weight[first..]);
-                simd::dispatch(WeightedGradients {
+                simd::dispatch_inside(WeightedGradients {
                     grad,
                     x,
                     n,

@@ -1,4 +1,4 @@
-//! Sums of one addend at most: the sources of an index that names no row twice.
+//! Sums of one addend at most: the sources of an index that names no row twice, or few rows.
 
 use samebits_numerics::simd::{self, Kernel};
 
@@ -14,10 +14,12 @@ const WIDE: usize = 8;
 const FEW: usize = 8;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
+/// The largest number of sources that are sorted by their rows.
+const SORTED: usize = 1 << 12;
 
 /// Adds `alpha` times each source to its row, in slabs of `dim` rows of `inner` elements, if no row has
-/// several; returns false if one has, or if that is likely and looking would take long. The index must be
-/// valid, and the output not empty. The content of a `fresh` output is ignored.
+/// several, or a few rows of many have; returns false for other indices, and where looking would take long.
+/// The index must be valid, and the output not empty. The content of a `fresh` output is ignored.
 pub(super) fn add<T: Sums>(
     op: &'static str,
     out: &mut [T],
@@ -34,21 +36,28 @@ pub(super) fn add<T: Sums>(
     }
     let slab = dim * inner;
     if n <= dim / FEW && (n * inner <= MANY || slab < out.len()) {
-        if !are_distinct(op, index, dim)? {
-            return Ok(false);
-        }
+        let repeated = match are_distinct(op, index, dim)? {
+            true => Vec::new(),
+            false if n <= SORTED => sorted(op, index)?,
+            false => return Ok(false),
+        };
+        let once = match repeated.is_empty() {
+            true => numbered(op, index)?,
+            false => alone(op, &repeated)?,
+        };
+        let of = Sources { once: &once, sorted: &repeated, slab, inner, n, source, alpha };
         // Slabs that stay in a cache between both passes.
         let together = (parallel::CHUNK / slab).max(1) * slab;
-        let few = |start: usize, out: &mut [T], skips: bool| {
-            let source = &source[start / slab * n * inner..];
-            simd::dispatch(AddFew { out, fresh, skips, index, slab, inner, source, alpha });
-        };
         if slab > parallel::CHUNK {
             parallel::pieces(out, |_, out| simd::dispatch(Start { out, fresh }));
-            parallel::pieces_of(slab, out, |start, out| few(start, out, true));
+            parallel::pieces_of(slab, out, |start, out| {
+                simd::dispatch(AddFew { out, begun: true, fresh, first: start / slab, of });
+            });
         } else {
             let size = parallel::even(out.len(), together, slab);
-            parallel::pieces_of(size, out, |start, out| few(start, out, false));
+            parallel::pieces_of(size, out, |start, out| {
+                simd::dispatch(AddFew { out, begun: false, fresh, first: start / slab, of });
+            });
         }
         return Ok(true);
     }
@@ -98,37 +107,75 @@ impl<T: Sums> Kernel for Start<'_, T> {
     }
 }
 
-/// Adds a few sources to each of some slabs.
-struct AddFew<'a, T> {
-    out: &'a mut [T],
-    fresh: bool,
-    /// Tells if [`Start`] has run.
-    skips: bool,
-    index: &'a [i64],
+/// The sources of each slab.
+#[derive(Clone, Copy)]
+struct Sources<'a, T> {
+    /// The rows with one source, and its number.
+    once: &'a [(usize, usize)],
+    /// All rows and their sources in order, if a row has several.
+    sorted: &'a [(usize, usize)],
+    /// The number of elements of a slab.
     slab: usize,
     inner: usize,
+    n: usize,
     source: &'a [T],
     alpha: T,
+}
+
+/// Adds a few sources to each of some slabs, from slab `first` on.
+struct AddFew<'a, T> {
+    out: &'a mut [T],
+    /// Tells if [`Start`] has run.
+    begun: bool,
+    fresh: bool,
+    first: usize,
+    of: Sources<'a, T>,
 }
 
 impl<T: Sums> Kernel for AddFew<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let AddFew { out, fresh, skips, index, slab, inner, source, alpha } = self;
-        let sources = source.chunks_exact(index.len() * inner);
-        for (out, source) in out.chunks_exact_mut(slab).zip(sources) {
-            if !skips {
+        let AddFew { out, begun, fresh, first, of } = self;
+        let Sources { once, sorted, slab, inner, n, source, alpha } = of;
+        for (number, out) in (first..).zip(out.chunks_exact_mut(slab)) {
+            if !begun {
                 Start { out, fresh }.run();
             }
-            for (&row, addends) in index.iter().zip(source.chunks_exact(inner)) {
-                let sums = &mut out[row as usize * inner..][..inner];
-                for (sum, &x) in sums.iter_mut().zip(addends) {
+            let source = &source[number * n * inner..][..n * inner];
+            for &(row, k) in once {
+                let addends = &source[k * inner..][..inner];
+                for (sum, &x) in out[row * inner..][..inner].iter_mut().zip(addends) {
                     *sum = (*sum + alpha * x).sum_of_one();
+                }
+            }
+            for row in sorted.chunk_by(|a, b| a.0 == b.0).filter(|row| row.len() > 1) {
+                for (j, sum) in out[row[0].0 * inner..][..inner].iter_mut().enumerate() {
+                    let addends = row.iter().map(|&(_, k)| alpha * source[k * inner + j]);
+                    *sum = T::sum_of_some(*sum, addends);
                 }
             }
         }
     }
+}
+
+/// Returns the row of each source, and its number.
+fn numbered(op: &'static str, index: &[i64]) -> Result<Vec<(usize, usize)>> {
+    memory::collected(op, index.iter().enumerate().map(|(k, &row)| (row as usize, k)))
+}
+
+/// Returns rows and their sources in order.
+fn sorted(op: &'static str, index: &[i64]) -> Result<Vec<(usize, usize)>> {
+    let mut sorted = numbered(op, index)?;
+    sorted.sort_unstable();
+    Ok(sorted)
+}
+
+/// Returns the rows with one source.
+fn alone(op: &'static str, sorted: &[(usize, usize)]) -> Result<Vec<(usize, usize)>> {
+    let mut alone = memory::with_capacity(op, sorted.len())?;
+    alone.extend(sorted.chunk_by(|a, b| a.0 == b.0).filter(|row| row.len() == 1).map(|row| row[0]));
+    Ok(alone)
 }
 
 /// Adds to each row its source, if it has one.

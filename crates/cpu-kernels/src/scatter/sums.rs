@@ -1,6 +1,7 @@
 //! The sum of each element type.
 
 use super::{Addends, Destinations, ascending, exact};
+use samebits_numerics::exact::{ExactSum, tested_sum};
 use samebits_numerics::nan::canonical;
 
 use crate::{Float, Result};
@@ -21,6 +22,10 @@ pub trait Sums: Float {
     /// Returns the sum of no addend but this number, or of two whose rounded sum it is.
     #[doc(hidden)]
     fn sum_of_one(self) -> Self;
+
+    /// Returns the sum of a number and some addends.
+    #[doc(hidden)]
+    fn sum_of_some(self, addends: impl Iterator<Item = Self> + Clone) -> Self;
 }
 
 impl Sums for f32 {
@@ -39,6 +44,23 @@ impl Sums for f32 {
         // An exact sum of zeros is +0.
         canonical(self + 0.0)
     }
+
+    #[inline(always)]
+    fn sum_of_some(self, addends: impl Iterator<Item = f32> + Clone) -> f32 {
+        let (mut sum, mut lost) = (0.0 + f64::from(self), 0);
+        for x in addends.clone() {
+            let error;
+            (sum, error) = tested_sum(sum, x.into());
+            lost |= error;
+        }
+        if lost == 0 {
+            return canonical(sum as f32);
+        }
+        let mut exact = ExactSum::new();
+        exact.add(self);
+        exact.extend(addends);
+        exact.to_f32()
+    }
 }
 
 impl Sums for f64 {
@@ -55,5 +77,10 @@ impl Sums for f64 {
     #[inline(always)]
     fn sum_of_one(self) -> f64 {
         canonical(self)
+    }
+
+    #[inline(always)]
+    fn sum_of_some(self, addends: impl Iterator<Item = f64> + Clone) -> f64 {
+        canonical(addends.fold(self, |sum, x| sum + x))
     }
 }

@@ -79,16 +79,22 @@ fn outputs_without_sources_are_rounded_too() {
 }
 
 #[test]
-fn sums_of_one_source_at_most_are_exact_everywhere() {
+fn sums_of_few_sources_are_exact_everywhere() {
     let shapes = [[1, 9, 1], [3, 40, 2], [1, 700, 20], [172, 81, 70], [1, 4000, 9], [40, 500, 1]];
     let special = [-0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45, 0.0];
     for (case, shape) in shapes.into_iter().enumerate() {
         let [outer, dim, inner] = shape;
-        for n in [1, 3, dim] {
+        for (n, twice) in [(1, false), (3, false), (dim, false), (dim / 10 + 2, true)] {
             let mut random = Random(300 + case as u64);
             let mut index: Vec<i64> = (0..dim as i64).collect();
             for i in 0..dim {
                 index.swap(i, random.below(dim));
+            }
+            if twice {
+                // Rows of two and of three sources.
+                index[n - 1] = index[0];
+                index[n / 2] = index[n / 3];
+                index[n / 3 + 1] = index[0];
             }
             let index = &index[..n];
             let mut out: Vec<f32> = random.wide(outer * dim * inner);
