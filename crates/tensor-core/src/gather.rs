@@ -17,6 +17,10 @@ const CACHED: usize = 1 << 16;
 /// Elements of a cache line, for those of f32.
 const LINE: usize = 16;
 
+/// The lines that a set of the first cache holds at least, and the elements after which lines share one.
+const WAYS: usize = 8;
+const SET: usize = 512;
+
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
 
@@ -202,31 +206,37 @@ fn transpose<T: bytemuck::Pod>(
     distance: usize,
     [rows, columns]: [usize; 2],
 ) {
+    match rows {
+        1 => return few_rows::<1, T>(from, stride, to, distance, columns),
+        2 => return few_rows::<2, T>(from, stride, to, distance, columns),
+        3 => return few_rows::<3, T>(from, stride, to, distance, columns),
+        4 => return few_rows::<4, T>(from, stride, to, distance, columns),
+        5 => return few_rows::<5, T>(from, stride, to, distance, columns),
+        6 => return few_rows::<6, T>(from, stride, to, distance, columns),
+        7 => return few_rows::<7, T>(from, stride, to, distance, columns),
+        _ => {}
+    }
+    // A tile of a few rows or columns would be mostly empty. Lines of more columns, a power of two apart, do not stay in the cache.
+    if columns < SIDE && (columns <= WAYS || !stride.is_multiple_of(SET)) {
+        return match columns {
+            1 => few_columns::<1, T>(from, stride, to, distance, rows),
+            2 => few_columns::<2, T>(from, stride, to, distance, rows),
+            3 => few_columns::<3, T>(from, stride, to, distance, rows),
+            4 => few_columns::<4, T>(from, stride, to, distance, rows),
+            5 => few_columns::<5, T>(from, stride, to, distance, rows),
+            6 => few_columns::<6, T>(from, stride, to, distance, rows),
+            7 => few_columns::<7, T>(from, stride, to, distance, rows),
+            8 => few_columns::<8, T>(from, stride, to, distance, rows),
+            9 => few_columns::<9, T>(from, stride, to, distance, rows),
+            10 => few_columns::<10, T>(from, stride, to, distance, rows),
+            11 => few_columns::<11, T>(from, stride, to, distance, rows),
+            12 => few_columns::<12, T>(from, stride, to, distance, rows),
+            13 => few_columns::<13, T>(from, stride, to, distance, rows),
+            14 => few_columns::<14, T>(from, stride, to, distance, rows),
+            _ => few_columns::<15, T>(from, stride, to, distance, rows),
+        };
+    }
     const STRIP: usize = 128;
-    if rows < SIDE / 2 {
-        // What is left of a tile would be copied a few elements at a time.
-        for start in (0..columns).step_by(STRIP) {
-            let width = STRIP.min(columns - start);
-            for i in 0..rows {
-                let from = from[i + start * stride..].iter().step_by(stride);
-                let to = &mut to[i * distance + start..][..width];
-                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-            }
-        }
-        return;
-    }
-    if columns < SIDE / 4 * 3 && distance == columns {
-        // A tile would be mostly empty, and the lines that a strip is written to follow each other.
-        for start in (0..rows).step_by(STRIP) {
-            let height = STRIP.min(rows - start);
-            for j in 0..columns {
-                let from = &from[start + j * stride..][..height];
-                let to = to[start * columns + j..].iter_mut().step_by(columns);
-                to.zip(from).for_each(|(to, &from)| *to = from);
-            }
-        }
-        return;
-    }
     let mut tile = [[T::zeroed(); SIDE]; SIDE];
     for strip in (0..rows).step_by(STRIP) {
         for j in (0..columns).step_by(SIDE) {
@@ -246,6 +256,47 @@ fn transpose<T: bytemuck::Pod>(
                     }
                 }
             }
+        }
+    }
+}
+
+/// Computes [`transpose`] for `N` rows, which are written side by side.
+fn few_rows<const N: usize, T: Copy>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    columns: usize,
+) {
+    let mut lines = to.chunks_mut(distance);
+    let mut rows: [&mut [T]; N] = std::array::from_fn(|_| {
+        let line = lines.next().unwrap_or_default();
+        &mut line[..columns]
+    });
+    for j in 0..columns {
+        let from = &from[j * stride..][..N];
+        for (row, &x) in rows.iter_mut().zip(from) {
+            row[j] = x;
+        }
+    }
+}
+
+/// Computes [`transpose`] for `N` columns, which are read side by side.
+fn few_columns<const N: usize, T: Copy>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    rows: usize,
+) {
+    let mut columns = [from; N];
+    for (j, column) in columns.iter_mut().enumerate() {
+        *column = &from[j * stride..][..rows];
+    }
+    for i in 0..rows {
+        let to = &mut to[i * distance..][..N];
+        for (to, column) in to.iter_mut().zip(columns) {
+            *to = column[i];
         }
     }
 }
