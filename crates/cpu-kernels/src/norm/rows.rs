@@ -34,7 +34,7 @@ impl<T: Float> Kernel for Statistics<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Statistics { x, n, eps, normals } = self;
-        if n > LANES {
+        if n > BLOCK {
             for (x, normal) in x.chunks_exact(n).zip(normals) {
                 *normal = RowStatistics { x, eps }.run();
             }
@@ -69,8 +69,8 @@ pub(super) fn with_statistics<T: Float>(
 ) {
     let none = Normal { mean: 0.0, variance: 0.0, rstd: 0.0, scale: 1.0 };
     let mut normals = [none; TOGETHER];
-    // A wide row is normalised while it is still in a cache.
-    let together = if n > LANES { 1 } else { TOGETHER };
+    // Rows are normalised while they are still in a cache.
+    let together = if n > LANES { (BLOCK / n).clamp(1, TOGETHER) } else { TOGETHER };
     for (number, x) in x.chunks(together * n).enumerate() {
         let normals = &mut normals[..x.len() / n];
         simd::dispatch_inside(Statistics { x, n, eps, normals });
