@@ -19,7 +19,7 @@ const TASKS: usize = 32;
 /// The number of multiply-adds below which a task is not worth the hand-over to a thread.
 const LEAST_WORK: usize = 1 << 18;
 /// The number of target positions over which a task should reuse the weights it reads.
-const POSITIONS: usize = 256;
+const POSITIONS: usize = 128;
 /// The largest number of bytes of source or target per task.
 const BYTES: usize = 1 << 20;
 

@@ -43,6 +43,8 @@ struct Runner<'a, T: 'static> {
     bias: Option<&'a [T]>,
     range: WeightRange,
     cut: Cut,
+    /// The number of elements of a vector.
+    vector: usize,
 }
 
 /// Forms every element of `target`.
@@ -84,7 +86,8 @@ pub(crate) fn run<T: Real>(
         })
         .collect::<Result<_, _>>()?;
     let range = WeightRange::of(weights);
-    let runner = Runner { pass, phases, source, bias, range, cut };
+    let vector = kernels.lanes();
+    let runner = Runner { pass, phases, source, bias, range, cut, vector };
     let inner: usize = pass.target[cut.axis + 1..].iter().product();
     let shape = (pass.groups * pass.rows, volume(pass.target));
     let tile = (cut.images, cut.channels, cut.strip * inner);
@@ -337,12 +340,14 @@ impl<T: Real> Runner<'_, T> {
     fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
         let width = frame.tiles.columns();
         let flat = images * frame.window.flat_len(frame.count).div_ceil(width);
-        let dense = (images * volume(frame.count)).div_ceil(width);
-        // Gathering a panel costs about as much as this many rows of products.
+        let total = images * volume(frame.count);
+        let dense = total.div_ceil(width);
+        // Gathering a panel costs about as much as this many products with a vector.
         let [_, lines, columns] = frame.count;
         let run = if frame.window.extent[2] == columns { lines * columns } else { columns };
-        let runs = width.div_ceil(run) + 1;
-        flat * rows <= dense * (rows + 6 + 4 * runs)
+        let runs = width.min(total).div_ceil(run) + 1;
+        let rows = rows * (width / self.vector).max(1);
+        flat * rows <= dense * (rows + 12 + 8 * runs)
     }
 
     /// Forms border positions again where multiplying with zeros may have told.
