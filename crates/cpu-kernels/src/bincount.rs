@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::Sums;
-use crate::scatter::{Adder, Atomic, Exact, Rows};
+use crate::scatter::{Adder, Atomic, Rows, index_add_to};
 use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
@@ -116,7 +116,9 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
 ///
 /// `torch.bincount` with `weights`.
 pub fn bincount_weighted<T: Sums>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
-    weighted::<T, Exact>(out, values, weights)
+    const OP: &str = "bincount";
+    expect_len(OP, "weights", weights.len(), values.len())?;
+    index_add_to(OP, out, true, [1, out.len(), 1], values, weights, T::ONE)
 }
 
 /// Computes [`bincount_weighted`] with float atomics.
@@ -133,14 +135,10 @@ pub fn bincount_weighted<T: Sums>(out: &mut [T], values: &[i64], weights: &[T]) 
 ///
 /// As [`bincount_weighted`].
 pub fn bincount_weighted_fast(out: &mut [f32], values: &[i64], weights: &[f32]) -> Result<()> {
-    weighted::<f32, Atomic>(out, values, weights)
-}
-
-fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
     const OP: &str = "bincount";
     expect_len(OP, "weights", weights.len(), values.len())?;
     let rows = Rows { op: OP, index: values, size: out.len(), base: 0 };
-    A::add_rows(out, true, 1, &rows, &crate::scatter::rows(weights, 1))
+    Atomic::add_rows(out, true, 1, &rows, &crate::scatter::rows(weights, 1))
 }
 
 /// Counts the elements in each of `out.len()` bins of equal width from `low` to `high`, both

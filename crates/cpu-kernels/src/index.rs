@@ -113,8 +113,7 @@ pub fn index_select_backward<T: Sums>(
     index: &[i64],
     grad_out: &[T],
 ) -> Result<()> {
-    check("index_select", index, shape[1])?;
-    index_add_to(grad_input, true, shape, index, grad_out, T::ONE)
+    index_add_to("index_select", grad_input, true, shape, index, grad_out, T::ONE)
 }
 
 /// Copies the elements that an index of elements names along one dimension: `out[o, k, j] =

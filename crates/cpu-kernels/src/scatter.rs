@@ -90,11 +90,12 @@ pub fn index_add<T: Sums>(
     source: &[T],
     alpha: T,
 ) -> Result<()> {
-    index_add_to(out, false, shape, index, source, alpha)
+    index_add_to("index_add", out, false, shape, index, source, alpha)
 }
 
 /// Computes [`index_add`]. The content of a `fresh` output is ignored.
 pub(crate) fn index_add_to<T: Sums>(
+    op: &'static str,
     out: &mut [T],
     fresh: bool,
     [outer, dim, inner]: [usize; 3],
@@ -102,14 +103,13 @@ pub(crate) fn index_add_to<T: Sums>(
     source: &[T],
     alpha: T,
 ) -> Result<()> {
-    const OP: &str = "index_add";
-    expect_size(OP, "out", out.len(), &[outer, dim, inner])?;
-    expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
-    check(OP, index, dim)?;
+    expect_size(op, "out", out.len(), &[outer, dim, inner])?;
+    expect_size(op, "source", source.len(), &[outer, index.len(), inner])?;
+    check(op, index, dim)?;
     if out.is_empty() {
         return Ok(());
     }
-    if distinct::add(OP, out, fresh, (index, dim, inner), source, alpha)? {
+    if distinct::add(op, out, fresh, (index, dim, inner), source, alpha)? {
         return Ok(());
     }
     let add_wide = |out: &mut [T], width, destinations: &dyn Destinations, source: &[T]| {
@@ -127,11 +127,11 @@ pub(crate) fn index_add_to<T: Sums>(
     let steps = index.len().max(dim) * inner;
     let turned = steps.saturating_mul(together);
     if together > 1 && together * inner >= ABREAST / 2 && (FEW..=TURNED).contains(&turned) {
-        let destinations = Rows { op: OP, index, size: dim, base: 0 };
+        let destinations = Rows { op, index, size: dim, base: 0 };
         let chunks = parallel::chunks_mut(out, together * dim * inner).enumerate();
         return chunks.try_for_each_with(
             || {
-                let buffer = |steps: usize| memory::filled(OP, steps * inner * together, T::ZERO);
+                let buffer = |steps: usize| memory::filled(op, steps * inner * together, T::ZERO);
                 Ok([buffer(dim)?, buffer(index.len())?])
             },
             |[sums, addends], (chunk, out)| {
@@ -150,11 +150,11 @@ pub(crate) fn index_add_to<T: Sums>(
         );
     }
     if outer > 1 && dim * inner <= SMALL_SLAB && !index.is_empty() {
-        return add(out, &Slabs { op: OP, index, size: dim, count: outer }, source);
+        return add(out, &Slabs { op, index, size: dim, count: outer }, source);
     }
     let slab = index.len() * inner;
     for (o, out) in out.chunks_mut(dim * inner).enumerate() {
-        let destinations = Rows { op: OP, index, size: dim, base: 0 };
+        let destinations = Rows { op, index, size: dim, base: 0 };
         add(out, &destinations, &source[o * slab..(o + 1) * slab])?;
     }
     Ok(())

@@ -96,7 +96,7 @@ fn register_sums() {
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => {
             to_slices(input, split, index, source, fresh, |out, shape, index, source: &[T]| {
-                scatter::index_add_to(out, fresh, shape, index, source, *alpha as T)
+                scatter::index_add_to(IndexAdd::NAME, out, fresh, shape, index, source, *alpha as T)
             })
         })
     }));

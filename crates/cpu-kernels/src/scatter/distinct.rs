@@ -14,8 +14,6 @@ const WIDE: usize = 8;
 const FEW: usize = 8;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
-/// The largest number of sources that are sorted by their rows.
-const SORTED: usize = 1 << 12;
 
 /// Adds `alpha` times each source to its row, in slabs of `dim` rows of `inner` elements, if no row has
 /// several, or a few rows of many have; returns false for other indices, and where looking would take long.
@@ -29,23 +27,13 @@ pub(super) fn add<T: Sums>(
     alpha: T,
 ) -> Result<bool> {
     let n = index.len();
-    // Of random rows as many as that, two are probably the same.
-    let is_crowded = out.len() / dim < WIDE && n.saturating_mul(n) > dim;
-    if n == 0 || n > dim || is_crowded || u32::try_from(n).is_err() {
+    if n == 0 || n > dim || u32::try_from(n).is_err() {
         return Ok(false);
     }
     let slab = dim * inner;
     if n <= dim / FEW && (n * inner <= MANY || slab < out.len()) {
-        let repeated = match are_distinct(op, index, dim)? {
-            true => Vec::new(),
-            false if n <= SORTED => sorted(op, index)?,
-            false => return Ok(false),
-        };
-        let once = match repeated.is_empty() {
-            true => numbered(op, index)?,
-            false => alone(op, &repeated)?,
-        };
-        let of = Sources { once: &once, sorted: &repeated, slab, inner, n, source, alpha };
+        let (once, repeated) = by_rows(op, index, dim)?;
+        let of = Sources { once: &once, repeated: &repeated, slab, inner, n, source, alpha };
         // Slabs that stay in a cache between both passes.
         let together = (parallel::CHUNK / slab).max(1) * slab;
         if slab > parallel::CHUNK {
@@ -60,6 +48,10 @@ pub(super) fn add<T: Sums>(
             });
         }
         return Ok(true);
+    }
+    // Of random rows as many as that, two are probably the same.
+    if out.len() / dim < WIDE && n.saturating_mul(n) > dim {
+        return Ok(false);
     }
     let mut sources = memory::filled(op, dim, NONE)?;
     for (source, &row) in (0..).zip(index) {
@@ -76,16 +68,30 @@ pub(super) fn add<T: Sums>(
     Ok(true)
 }
 
-/// Returns true if no two indices, which are below `dim`, are the same.
-fn are_distinct(op: &'static str, index: &[i64], dim: usize) -> Result<bool> {
+/// Some rows, each with the number of a source.
+type Pairs = Vec<(usize, usize)>;
+
+/// Returns the rows, below `dim`, with one source, and those with several in order.
+fn by_rows(op: &'static str, index: &[i64], dim: usize) -> Result<(Pairs, Pairs)> {
     const BITS: usize = u64::BITS as usize;
-    let mut seen = memory::zeroed::<u64>(op, dim.div_ceil(BITS))?;
-    Ok(index.iter().all(|&row| {
-        let (word, bit) = (&mut seen[row as usize / BITS], 1 << (row as usize % BITS));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
-    }))
+    let mut seen = memory::zeroed::<[u64; 2]>(op, dim.div_ceil(BITS))?;
+    let mut repeats = false;
+    for &row in index {
+        let ([once, twice], bit) = (&mut seen[row as usize / BITS], 1 << (row as usize % BITS));
+        repeats |= *once & bit != 0;
+        *twice |= *once & bit;
+        *once |= bit;
+    }
+    let mut alone = memory::with_capacity(op, index.len())?;
+    let mut repeated = memory::with_capacity(op, if repeats { index.len() } else { 0 })?;
+    for (source, &row) in index.iter().enumerate() {
+        let row = row as usize;
+        let is_repeated = repeats && seen[row / BITS][1] >> (row % BITS) & 1 == 1;
+        let pairs = if is_repeated { &mut repeated } else { &mut alone };
+        pairs.push((row, source));
+    }
+    repeated.sort_unstable();
+    Ok((alone, repeated))
 }
 
 /// Makes sums of no addends of the elements of an output.
@@ -112,8 +118,8 @@ impl<T: Sums> Kernel for Start<'_, T> {
 struct Sources<'a, T> {
     /// The rows with one source, and its number.
     once: &'a [(usize, usize)],
-    /// All rows and their sources in order, if a row has several.
-    sorted: &'a [(usize, usize)],
+    /// The rows with several sources, and their numbers, in order.
+    repeated: &'a [(usize, usize)],
     /// The number of elements of a slab.
     slab: usize,
     inner: usize,
@@ -137,7 +143,7 @@ impl<T: Sums> Kernel for AddFew<'_, T> {
     #[inline(always)]
     fn run(self) {
         let AddFew { out, begun, fresh, first, of } = self;
-        let Sources { once, sorted, slab, inner, n, source, alpha } = of;
+        let Sources { once, repeated, slab, inner, n, source, alpha } = of;
         for (number, out) in (first..).zip(out.chunks_exact_mut(slab)) {
             if !begun {
                 Start { out, fresh }.run();
@@ -149,7 +155,7 @@ impl<T: Sums> Kernel for AddFew<'_, T> {
                     *sum = (*sum + alpha * x).sum_of_one();
                 }
             }
-            for row in sorted.chunk_by(|a, b| a.0 == b.0).filter(|row| row.len() > 1) {
+            for row in repeated.chunk_by(|a, b| a.0 == b.0) {
                 for (j, sum) in out[row[0].0 * inner..][..inner].iter_mut().enumerate() {
                     let addends = row.iter().map(|&(_, k)| alpha * source[k * inner + j]);
                     *sum = T::sum_of_some(*sum, addends);
@@ -157,25 +163,6 @@ impl<T: Sums> Kernel for AddFew<'_, T> {
             }
         }
     }
-}
-
-/// Returns the row of each source, and its number.
-fn numbered(op: &'static str, index: &[i64]) -> Result<Vec<(usize, usize)>> {
-    memory::collected(op, index.iter().enumerate().map(|(k, &row)| (row as usize, k)))
-}
-
-/// Returns rows and their sources in order.
-fn sorted(op: &'static str, index: &[i64]) -> Result<Vec<(usize, usize)>> {
-    let mut sorted = numbered(op, index)?;
-    sorted.sort_unstable();
-    Ok(sorted)
-}
-
-/// Returns the rows with one source.
-fn alone(op: &'static str, sorted: &[(usize, usize)]) -> Result<Vec<(usize, usize)>> {
-    let mut alone = memory::with_capacity(op, sorted.len())?;
-    alone.extend(sorted.chunk_by(|a, b| a.0 == b.0).filter(|row| row.len() == 1).map(|row| row[0]));
-    Ok(alone)
 }
 
 /// Adds to each row its source, if it has one.
