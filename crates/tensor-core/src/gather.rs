@@ -112,38 +112,49 @@ fn gather_part<T: bytemuck::Pod>(from: &[T], layout: &Layout, to: &mut [T]) {
     {
         return gather_across(from, layout, dim, to);
     }
-    // The two innermost dimensions are plain loops, so the general stepping costs once per block.
-    let (rows, distance, dims) = match outer.split_last() {
-        Some((&rows, before)) => (rows, outer_strides[before.len()], before.len()),
-        None => (1, 0, 0),
+    // The three innermost dimensions are plain loops, so the general stepping costs once per block.
+    let mut dims = outer.len();
+    let mut inner = || match dims.checked_sub(1) {
+        Some(last) => {
+            dims = last;
+            (shape[last], strides[last])
+        }
+        None => (1, 0),
     };
+    let [(rows, distance), (parts, gap)] = [inner(), inner()];
     let blocks = Layout::strided(&shape[..dims], &strides[..dims], layout.offset())
         .expect("as many sizes as strides");
-    for (block, start) in to.chunks_exact_mut(rows * n).zip(blocks.positions()) {
-        let from = &from[start..];
-        match (n, stride) {
-            (_, 0) => {
-                for (i, row) in block.chunks_exact_mut(n).enumerate() {
-                    row.fill(from[i * distance]);
-                }
+    for (block, start) in to.chunks_exact_mut(parts * rows * n).zip(blocks.positions()) {
+        for (part, to) in block.chunks_exact_mut(rows * n).enumerate() {
+            gather_rows(&from[start + part * gap..], [distance, stride], n, to);
+        }
+    }
+}
+
+/// Copies rows of `n` elements, which begin at one distance and whose elements lie at another.
+fn gather_rows<T: Copy>(from: &[T], [distance, stride]: [usize; 2], n: usize, to: &mut [T]) {
+    match (n, stride) {
+        (_, 0) => {
+            for (i, row) in to.chunks_exact_mut(n).enumerate() {
+                row.fill(from[i * distance]);
             }
-            (2, 1) => short_rows::<2, T>(from, distance, block),
-            (3, 1) => short_rows::<3, T>(from, distance, block),
-            (4, 1) => short_rows::<4, T>(from, distance, block),
-            (5, 1) => short_rows::<5, T>(from, distance, block),
-            (6, 1) => short_rows::<6, T>(from, distance, block),
-            (7, 1) => short_rows::<7, T>(from, distance, block),
-            (8, 1) => short_rows::<8, T>(from, distance, block),
-            (_, 1) => {
-                for (i, row) in block.chunks_exact_mut(n).enumerate() {
-                    row.copy_from_slice(&from[i * distance..][..n]);
-                }
+        }
+        (2, 1) => short_rows::<2, T>(from, distance, to),
+        (3, 1) => short_rows::<3, T>(from, distance, to),
+        (4, 1) => short_rows::<4, T>(from, distance, to),
+        (5, 1) => short_rows::<5, T>(from, distance, to),
+        (6, 1) => short_rows::<6, T>(from, distance, to),
+        (7, 1) => short_rows::<7, T>(from, distance, to),
+        (8, 1) => short_rows::<8, T>(from, distance, to),
+        (_, 1) => {
+            for (i, row) in to.chunks_exact_mut(n).enumerate() {
+                row.copy_from_slice(&from[i * distance..][..n]);
             }
-            _ => {
-                for (i, row) in block.chunks_exact_mut(n).enumerate() {
-                    let from = from[i * distance..].iter().step_by(stride);
-                    row.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-                }
+        }
+        _ => {
+            for (i, row) in to.chunks_exact_mut(n).enumerate() {
+                let from = from[i * distance..].iter().step_by(stride);
+                row.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
             }
         }
     }
