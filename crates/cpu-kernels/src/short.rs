@@ -10,10 +10,16 @@ pub(crate) const MOST: usize = 16;
 #[inline(always)]
 pub(crate) fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     debug_assert!(from.len() == to.len() && from.len() <= MOST);
-    let (from, to) = copy_first::<16, T>(from, to);
-    let (from, to) = copy_first::<8, T>(from, to);
-    let (from, to) = copy_first::<4, T>(from, to);
-    let (from, to) = copy_first::<2, T>(from, to);
+    let count = from.len();
+    let (mut from, mut to) = (from, &mut to[..count]);
+    if from.len() >= 4 {
+        if from.len() >= 8 {
+            (from, to) = copy_first::<16, T>(from, to);
+            (from, to) = copy_first::<8, T>(from, to);
+        }
+        (from, to) = copy_first::<4, T>(from, to);
+    }
+    (from, to) = copy_first::<2, T>(from, to);
     copy_first::<1, T>(from, to);
 }
 
