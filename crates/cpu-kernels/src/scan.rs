@@ -586,7 +586,7 @@ fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
         let to = out.row(0, row, columns.start, columns.end);
         match to.first_chunk_mut::<N>() {
             Some(to) => *to = y,
-            None => short::copy(&y[..to.len()], to),
+            None => short::copy_stored(&y[..to.len()], to),
         }
         if (k + 1) % RUN == 0 {
             for j in 0..N {

@@ -67,7 +67,7 @@ fn a_shortage_is_an_error_and_the_next_call_works() {
 
 fn every_kernel_reports_a_shortage() {
     let ones = vec![1.0f32; 1 << 16];
-    // Products of up to four rows or columns take no memory.
+    // Products of up to four rows or columns may take no memory.
     for (m, n, k) in [(200, 200, 200), (5, 300, 100), (9, 6, 100)] {
         short("matmul: ", || {
             let mut out = vec![0.0; m * n];

@@ -21,6 +21,9 @@ const LINE: usize = 16;
 const WAYS: usize = 8;
 const SET: usize = 512;
 
+/// Rows of a transposition that threads copy one by one.
+const FEW_ROWS: usize = 4;
+
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
 
@@ -77,7 +80,7 @@ fn parts<'a, T>(layout: &Layout, to: &'a mut [T], wanted: usize) -> Vec<(Layout,
         let pieces = wanted.div_ceil(all.len());
         // Neighbours in storage are read together, and a transposition takes whole tiles.
         let step = match size.div_ceil(pieces) {
-            1 if stride != 1 => 1,
+            1 if stride != 1 || size <= FEW_ROWS => 1,
             step => step.next_multiple_of(SIDE),
         };
         let cut = |(layout, mut to): (Layout, &'a mut [T])| {

@@ -78,7 +78,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         thin::vectors((shape.1, k), get, out);
         return Ok(());
     }
-    if thin::has_few_rows(shape.0, first) {
+    if thin::has_few_rows(shape, first) {
         thin::few_rows(count, shape, transpose, get, out);
         return Ok(());
     }

@@ -180,9 +180,17 @@ impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
 /// for all rows at once.
 const MOST_ROWS: usize = 4;
 
-/// Returns true if the product has two rows or a few more, and columns whose steps are neighbours.
-pub(crate) fn has_few_rows<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bool {
-    (2..=MOST_ROWS).contains(&rows) && b.step_stride == 1 && b.lane_stride != 1
+/// The number of steps and of columns from which that is faster than packing them.
+const MANY_STEPS: usize = 64;
+const MANY_COLUMNS: usize = 8;
+
+/// Returns true if the product has two rows or a few more, and columns whose many steps are neighbours.
+pub(crate) fn has_few_rows<S>(
+    (rows, columns, k): (usize, usize, usize),
+    Factors { b, .. }: Factors<'_, S>,
+) -> bool {
+    let is_long = k >= MANY_STEPS && columns >= MANY_COLUMNS;
+    (2..=MOST_ROWS).contains(&rows) && is_long && b.step_stride == 1 && b.lane_stride != 1
 }
 
 /// Computes `count` products of a few rows over `k` steps; if `transpose`, their transposes.

@@ -10,7 +10,8 @@ const NONE: u32 = u32::MAX;
 /// The number of elements of a row of all slabs from which looking for duplicates takes no time beside
 /// the sums.
 const WIDE: usize = 8;
-/// The number of rows for each source from which the sources are added after a pass over all rows.
+/// The number of rows for each source from which the sources are added after a pass over all rows; for
+/// rows that are not [`WIDE`], twice as many.
 const FEW: usize = 8;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
@@ -31,7 +32,9 @@ pub(super) fn add<T: Sums>(
         return Ok(false);
     }
     let slab = dim * inner;
-    if n <= dim / FEW && (n * inner <= MANY || slab < out.len()) {
+    let is_wide = out.len() / dim >= WIDE;
+    let few = if is_wide { FEW } else { 2 * FEW };
+    if n <= dim / few && (n * inner <= MANY || slab < out.len()) {
         let (once, repeated) = by_rows(op, index, dim)?;
         let of = Sources { once: &once, repeated: &repeated, slab, inner, n, source, alpha };
         // Slabs that stay in a cache between both passes.
@@ -50,7 +53,7 @@ pub(super) fn add<T: Sums>(
         return Ok(true);
     }
     // Of random rows as many as that, two are probably the same.
-    if out.len() / dim < WIDE && n.saturating_mul(n) > dim {
+    if !is_wide && n.saturating_mul(n) > dim {
         return Ok(false);
     }
     let mut sources = memory::filled(op, dim, NONE)?;
