@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::parallel;
 use samebits_numerics::simd::{self, Kernel};
 
 /// The output row that each source is sent to.
@@ -260,7 +261,15 @@ impl Destinations for Checked<'_> {
 ///
 /// [`Error::IndexOutOfRange`] for the first index that is not.
 pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> {
-    check_some(op, index, size, 0..index.len())
+    const PIECE: usize = 1 << 16;
+    let pieces = index.len().div_ceil(PIECE);
+    if pieces <= 1 {
+        return check_some(op, index, size, 0..index.len());
+    }
+    parallel::items(0..pieces).try_for_each(|piece| {
+        let first = piece * PIECE;
+        check_some(op, index, size, first..index.len().min(first + PIECE))
+    })
 }
 
 /// Checks some indices, as [`check`].

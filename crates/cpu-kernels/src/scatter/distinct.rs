@@ -13,6 +13,8 @@ const WIDE: usize = 8;
 /// The number of rows for each source from which the sources are added after a pass over all rows; for
 /// rows that are not [`WIDE`], twice as many.
 const FEW: usize = 8;
+/// The number of elements that a thread rounds at a time.
+const ROUNDED: usize = 1 << 17;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
 
@@ -40,7 +42,7 @@ pub(super) fn add<T: Sums>(
         // Slabs that stay in a cache between both passes.
         let together = (parallel::CHUNK / slab).max(1) * slab;
         if slab > parallel::CHUNK {
-            parallel::pieces(out, |_, out| simd::dispatch(Start { out, fresh }));
+            parallel::pieces_of(ROUNDED, out, |_, out| simd::dispatch(Start { out, fresh }));
             parallel::pieces_of(slab, out, |start, out| {
                 simd::dispatch(AddFew { out, begun: true, fresh, first: start / slab, of });
             });
