@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 
 /// The number of outputs whose accumulators fit the second-level cache.
 const TABLE: usize = 1 << 15;
+/// The number of threads up to which the accumulators of one of them fit a table four times as large.
+const FEW_THREADS: usize = 4;
 /// The number of outputs up to which each piece of the sources gets its own table, and of outputs in
 /// wide rows: their accumulators fit the first-level cache.
 const SHARED: usize = 1 << 18;
@@ -97,7 +99,9 @@ fn add(
             Ok(())
         });
     }
-    if width == 0 || (out.len() > TABLE && !few) {
+    // Grouping takes several times as long as adding to a larger table, which a few threads do not make up.
+    let table = if parallel::threads() <= FEW_THREADS { 4 * TABLE } else { TABLE };
+    if width == 0 || (out.len() > table && !few) {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
     // Nothing is written before all sources are seen.
