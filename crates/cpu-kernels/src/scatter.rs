@@ -36,6 +36,7 @@ mod fast;
 pub mod integer;
 mod reduce;
 mod segments;
+mod start;
 mod sums;
 
 pub use fast::{index_add_fast, put_add_fast, scatter_add_fast};

@@ -54,11 +54,12 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         out.fill(T::default());
         return Ok(());
     }
-    if thin::are_small(count, (m, n, k), factors(0)) {
+    let plain = factors(0);
+    if thin::are_small(count, (m, n, k), plain) {
         thin::small((m, n, k), factors, out);
         return Ok(());
     }
-    if thin::are_shallow(count, (m, n, k), factors(0)) {
+    if thin::are_shallow(count, (m, n, k), plain) {
         return thin::shallow((m, n, k), factors, out);
     }
     let kernels = T::kernels(simd::level());

@@ -3,6 +3,7 @@
 use samebits_numerics::simd::{self, Kernel};
 
 use super::Sums;
+use super::start::{Start, start, sum_of_one};
 use crate::{Result, memory, parallel};
 
 /// Stands for a row without a source.
@@ -13,8 +14,6 @@ const WIDE: usize = 8;
 /// The number of rows for each source from which the sources are added after a pass over all rows; for
 /// rows that are not [`WIDE`], twice as many.
 const FEW: usize = 8;
-/// The number of elements that a thread rounds at a time.
-const ROUNDED: usize = 1 << 17;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
 
@@ -42,7 +41,7 @@ pub(super) fn add<T: Sums>(
         // Slabs that stay in a cache between both passes.
         let together = (parallel::CHUNK / slab).max(1) * slab;
         if slab > parallel::CHUNK {
-            parallel::pieces_of(ROUNDED, out, |_, out| simd::dispatch(Start { out, fresh }));
+            start(out, fresh);
             parallel::pieces_of(slab, out, |start, out| {
                 simd::dispatch(AddFew { out, begun: true, fresh, first: start / slab, of });
             });
@@ -99,25 +98,6 @@ fn by_rows(op: &'static str, index: &[i64], dim: usize) -> Result<(Pairs, Pairs)
     Ok((alone, repeated))
 }
 
-/// Makes sums of no addends of the elements of an output.
-struct Start<'a, T> {
-    out: &'a mut [T],
-    fresh: bool,
-}
-
-impl<T: Sums> Kernel for Start<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        if self.fresh {
-            return self.out.fill(T::ZERO);
-        }
-        for sum in self.out {
-            *sum = sum.sum_of_one();
-        }
-    }
-}
-
 /// The sources of each slab.
 #[derive(Clone, Copy)]
 struct Sources<'a, T> {
@@ -136,7 +116,7 @@ struct Sources<'a, T> {
 /// Adds a few sources to each of some slabs, from slab `first` on.
 struct AddFew<'a, T> {
     out: &'a mut [T],
-    /// Tells if [`Start`] has run.
+    /// Tells if [`start`] has run.
     begun: bool,
     fresh: bool,
     first: usize,
@@ -157,7 +137,7 @@ impl<T: Sums> Kernel for AddFew<'_, T> {
             for &(row, k) in once {
                 let addends = &source[k * inner..][..inner];
                 for (sum, &x) in out[row * inner..][..inner].iter_mut().zip(addends) {
-                    *sum = (*sum + alpha * x).sum_of_one();
+                    *sum = sum_of_one(*sum + alpha * x);
                 }
             }
             for row in repeated.chunk_by(|a, b| a.0 == b.0) {
@@ -197,13 +177,13 @@ impl<T: Sums> Kernel for Add<'_, T> {
             match sources[place] {
                 NONE => {
                     for sum in out {
-                        *sum = sum.sum_of_one();
+                        *sum = sum_of_one(*sum);
                     }
                 }
                 k => {
                     let addends = &source[(slab * n + k as usize) * inner..][..inner];
                     for (sum, &x) in out.iter_mut().zip(addends) {
-                        *sum = (*sum + alpha * x).sum_of_one();
+                        *sum = sum_of_one(*sum + alpha * x);
                     }
                 }
             }

@@ -2,11 +2,11 @@
 //! in registers.
 
 use super::ascending::{Entry, Visitor};
+use super::start::start;
 use super::{Addends, Destinations};
 use crate::arch::prefetch;
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, tested_sum};
-use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
 
@@ -153,11 +153,7 @@ impl<A: Addends<f32>> Segments<'_, A> {
         destinations.fill(0, &mut rows)?;
         let mut sources = memory::collected(self.op, rows.into_iter().zip(0..n))?;
         sources.sort_unstable();
-        if self.fresh {
-            parallel::pieces_of(ROUNDED, out, |_, out| out.fill(0.0));
-        } else {
-            parallel::pieces_of(ROUNDED, out, |_, out| simd::dispatch(Rounded(out)));
-        }
+        start(out, self.fresh);
         simd::dispatch(Sparse { segments: self, sources: &sources, out });
         Ok(())
     }
@@ -291,19 +287,5 @@ impl<A: Addends<f32>> Kernel for Sparse<'_, '_, A> {
             let row = &mut out[of_row[0].0 * width..][..width];
             segments.sum_row(row, |_| of_row.iter().map(|&(_, source)| source));
         }
-    }
-}
-
-/// The number of elements of a task that rounds outputs.
-const ROUNDED: usize = 1 << 18;
-
-/// Makes -0 in outputs +0, and NaN canonical.
-struct Rounded<'a>(&'a mut [f32]);
-
-impl Kernel for Rounded<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        self.0.iter_mut().for_each(|x| *x = canonical(*x + 0.0));
     }
 }

@@ -19,10 +19,6 @@ pub trait Sums: Float {
         addends: &impl Addends<Self>,
     ) -> Result<()>;
 
-    /// Returns the sum of no addend but this number, or of two whose rounded sum it is.
-    #[doc(hidden)]
-    fn sum_of_one(self) -> Self;
-
     /// Returns the sum of a number and some addends.
     #[doc(hidden)]
     fn sum_of_some(self, addends: impl Iterator<Item = Self> + Clone) -> Self;
@@ -37,12 +33,6 @@ impl Sums for f32 {
         addends: &impl Addends<f32>,
     ) -> Result<()> {
         exact::add_rows(out, fresh, width, destinations, addends)
-    }
-
-    #[inline(always)]
-    fn sum_of_one(self) -> f32 {
-        // An exact sum of zeros is +0.
-        canonical(self + 0.0)
     }
 
     #[inline(always)]
@@ -73,11 +63,6 @@ impl Sums for f64 {
         addends: &impl Addends<f64>,
     ) -> Result<()> {
         ascending::add_rows(out, fresh, width, destinations, addends)
-    }
-
-    #[inline(always)]
-    fn sum_of_one(self) -> f64 {
-        canonical(self)
     }
 
     #[inline(always)]
