@@ -89,6 +89,54 @@ fn dimensions_count_from_both_ends() {
 }
 
 #[test]
+fn joined_views_are_their_elements_in_order() {
+    // Sizes, and the dimension that an input repeats one element over.
+    let views = |shape: [usize; 3]| -> Vec<Tensor> {
+        let [a, b, c] = shape;
+        let start = Tensor::arange(2 * a * b * c + 2).unwrap();
+        let all = start.narrow(0, 1, a * b * c).unwrap();
+        let repeated = |sizes: [usize; 3]| {
+            let part = start.narrow(0, 1, sizes.iter().product()).unwrap();
+            part.reshape(sizes).unwrap().expand(&shape).unwrap()
+        };
+        let turned = all.reshape([c, b, a]).unwrap().permute([2, 1, 0]).unwrap();
+        let apart = start.reshape([a * b * c + 1, 2]).unwrap().select(1, 1).unwrap();
+        let apart = apart.narrow(0, 1, a * b * c).unwrap().reshape(shape).unwrap();
+        let mut all = vec![all.reshape(shape).unwrap(), turned, apart, repeated([1, 1, 1])];
+        if a * b * c > 0 {
+            all.extend([repeated([1, b, c]), repeated([a, 1, c]), repeated([a, b, 1])]);
+        }
+        all
+    };
+    // The parts of a row are short, and longer than one copy.
+    for [a, b, c] in [[2, 3, 4], [1, 1, 1], [3, 1, 2], [2, 40, 5], [3, 2, 70], [0, 3, 4], [2, 3, 0]]
+    {
+        for dim in 0..3 {
+            let mut other = [a, b, c];
+            other[dim] = 2;
+            let mut empty = [a, b, c];
+            empty[dim] = 0;
+            let inputs = [views([a, b, c]), views(empty), views(other)].concat();
+            let got = f::cat(&inputs, dim).unwrap();
+            let mut shape = [a, b, c];
+            shape[dim] = inputs.iter().map(|x| x.shape()[dim]).sum();
+            assert_eq!(got.shape(), shape);
+            let outer: usize = shape[..dim].iter().product();
+            let inner: usize = shape[dim + 1..].iter().product();
+            let vectors: Vec<Vec<i64>> = inputs.iter().map(|x| x.to_vec().unwrap()).collect();
+            let mut want: Vec<i64> = Vec::new();
+            for i in 0..outer {
+                for (x, values) in inputs.iter().zip(&vectors) {
+                    let width: usize = x.shape()[dim] * inner;
+                    want.extend(&values[i * width..][..width]);
+                }
+            }
+            assert_eq!(got.to_vec::<i64>().unwrap(), want, "{shape:?}, dimension {dim}");
+        }
+    }
+}
+
+#[test]
 fn dimensions_that_do_not_exist_are_errors() {
     let x = matrix();
     let message = |x: Result<Tensor>| x.unwrap_err().to_string();

@@ -34,9 +34,11 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     let mut parts = memory::with_capacity(Cat::NAME, inputs.len())?;
     for (input, [stride, step]) in &inputs {
         let width = input.shape()[op.dim] * inner;
-        let data =
-            if width == 0 { &[] } else { &input.storage_slice::<T>()?[input.layout().offset()..] };
-        parts.push(Part { data, stride: *stride, repeats: *step == 0, width });
+        // An empty input, which may be of step 0 as well, has no element to begin at.
+        if input.numel() > 0 {
+            let data = &input.storage_slice::<T>()?[input.layout().offset()..];
+            parts.push(Part { data, stride: *stride, repeats: *step == 0, width });
+        }
     }
     if row <= SHORT {
         parallel::rows(row, out.as_mut_slice::<T>()?, |start, to| {
