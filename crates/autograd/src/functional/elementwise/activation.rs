@@ -7,12 +7,11 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::choice::{clamp, compare, nan_sloped, scalar_like, weigh, where_};
-use super::formula::formula;
-use super::{
-    abs, add, affine, binary, div, expm1, fused, mul, neg, sigmoid, sub, tanh, times, unary, wanted,
-};
+use super::choice::{clamp, compare, inside, nan_sloped, where_};
+use super::formula::{Steps, Symbol, curve, formula};
+use super::{add, affine, binary, fused, mul, neg, sigmoid, sub, tanh, times, unary, wanted};
 use crate::dims::Dim;
+use crate::functional::broadcast::sum_to;
 use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
 use crate::scope::with_generator_if;
 use crate::{Tensor, is_recording, run, untracked};
@@ -122,8 +121,33 @@ pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator)
 /// Returns `x` if it is positive, else `slope · x`.
 #[track_caller]
 fn bent(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
-    let positive = compare(CompareKind::Gt, x, 0.0)?;
-    weigh(&nan_sloped(x), &where_(&positive, &scalar_like(x, 1.0)?, slope)?)
+    fn chosen(f: &mut Steps, x: Symbol, slope: Symbol) -> Symbol {
+        let (positive, one) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(1.0));
+        f.choose(positive, one, slope)
+    }
+    let value = formula([&x.detach(), &slope.detach()], |f, [x, slope]| {
+        let weight = chosen(f, x, slope);
+        f.weigh(x, weight)
+    })?;
+    let (a, b) = (x.clone(), slope.clone());
+    Ok(Tensor::computed(value.into(), &[x, slope], move |grad| {
+        let of_x = || {
+            formula([grad, &a, &b], |f, [grad, x, slope]| {
+                let weight = chosen(f, x, slope);
+                let part = f.mul(grad, weight);
+                f.nan_where(x, part)
+            })
+        };
+        let of_slope = || {
+            let all = formula([grad, &a], |f, [grad, x]| {
+                let (positive, zero) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(0.0));
+                let part = f.mul(grad, x);
+                f.choose(positive, zero, part)
+            });
+            sum_to(&all?, b.shape())
+        };
+        Ok(vec![wanted(&a, of_x)?, wanted(&b, of_slope)?])
+    }))
 }
 
 /// Computes `max(x, 0)`.
@@ -164,7 +188,7 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
     Ok(Tensor::computed_onto(value, x, move |grad, found| {
         if is_recording() {
             let gate = sigmoid(&saved)?;
-            let of_gate = mul(grad, &steady(&saved)?)?;
+            let of_gate = of_steady_gate(grad, &saved)?;
             let mut sum = mul(grad, &gate)?;
             if let Some(found) = found {
                 sum = add(&found, &sum)?;
@@ -255,13 +279,21 @@ fn ramp(kind: RampKind, x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
-    let x = &nan_sloped(x);
-    let positive = compare(CompareKind::Gt, x, 0.0)?;
     // The gradient uses the same selection. A sum of two gradients, one of them +0, would lose the
     // sign of -0.
-    let leak = move |x: &Tensor| where_(&positive, x, &times(x, negative_slope)?);
-    let value = leak(&x.detach())?.value().clone();
-    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(leak(grad)?)])))
+    let leak = move |f: &mut Steps, x: Symbol, leaked: Symbol| {
+        let (positive, part) =
+            (f.compare_to(CompareKind::Gt, x, 0.0), f.times(leaked, negative_slope));
+        f.choose(positive, leaked, part)
+    };
+    curve(
+        x,
+        |f, x| leak(f, x, x),
+        move |f, grad, x| {
+            let part = leak(f, x, grad);
+            [f.nan_where(x, part)]
+        },
+    )
 }
 
 /// Returns `x` if it is positive, else `alpha · (exp(x) − 1)`. PyTorch's default `alpha` is 1.
@@ -272,24 +304,23 @@ pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
-    let value = formula([&x.detach()], |f, [x]| {
-        let positive = f.compare_to(CompareKind::Gt, x, 0.0);
-        let curve = f.expm1(x);
-        let curve = f.times(curve, alpha);
-        f.choose(positive, x, curve)
-    })?;
-    let saved = x.clone();
-    Ok(Tensor::computed(value.into(), &[x], move |grad| {
+    curve(
+        x,
+        |f, x| {
+            let positive = f.compare_to(CompareKind::Gt, x, 0.0);
+            let below = f.expm1(x);
+            let below = f.times(below, alpha);
+            f.choose(positive, x, below)
+        },
         // Large arguments would overflow, and with them the second derivative.
-        let part = formula([grad, &saved], |f, [grad, x]| {
+        move |f, grad, x| {
             let (positive, zero) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(0.0));
             let below = f.choose(positive, zero, x);
             let (scaled, slope) = (f.times(grad, alpha), f.exp(below));
             let slope = f.mul(scaled, slope);
-            f.choose(positive, grad, slope)
-        })?;
-        Ok(vec![Some(part)])
-    }))
+            [f.choose(positive, grad, slope)]
+        },
+    )
 }
 
 /// Clamps `x` to `[min, max]`, as [`clamp`](super::clamp) with two bounds. PyTorch's defaults are
@@ -336,8 +367,19 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
-    let gate = relu6(&affine(x, 1.0, 3.0)?)?;
-    div(&gate, &scalar_like(&gate, 6.0)?)
+    curve(
+        x,
+        |f, x| {
+            let gate = shifted_relu6(f, x);
+            let six = f.number(6.0);
+            f.div(gate, six)
+        },
+        |f, grad, x| {
+            let six = f.number(6.0);
+            let grad = f.div(grad, six);
+            [shifted_relu6_grad(f, grad, x)]
+        },
+    )
 }
 
 /// Computes `x · relu6(x + 3) / 6`, each operation rounded; −0 at −∞.
@@ -352,8 +394,20 @@ pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn hardswish(x: &Tensor) -> Result<Tensor> {
-    let gated = gated(x, &relu6(&affine(x, 1.0, 3.0)?)?)?;
-    div(&gated, &scalar_like(&gated, 6.0)?)
+    curve(
+        x,
+        |f, x| {
+            let gate = shifted_relu6(f, x);
+            let (gated, six) = (f.weigh(x, gate), f.number(6.0));
+            f.div(gated, six)
+        },
+        |f, grad, x| {
+            let (six, gate, steady) = (f.number(6.0), shifted_relu6(f, x), steady(f, x));
+            let grad = f.div(grad, six);
+            let of_gate = f.mul(grad, steady);
+            [f.mul(grad, gate), shifted_relu6_grad(f, of_gate, x)]
+        },
+    )
 }
 
 /// Computes `scale · x`, or `scale · alpha · (exp(x) − 1)` if `x` is not positive, with the `scale`
@@ -371,10 +425,13 @@ pub fn hardswish(x: &Tensor) -> Result<Tensor> {
 pub fn selu(x: &Tensor) -> Result<Tensor> {
     const ALPHA: f64 = 1.6732632423543772848170429916717;
     const SCALE: f64 = 1.0507009873554804934193349852946;
-    let positive = compare(CompareKind::Gt, x, 0.0)?;
-    let below = where_(&positive, &scalar_like(x, 0.0)?, x)?;
-    let curve = times(&expm1(&below)?, ALPHA * SCALE)?;
-    where_(&positive, &times(x, SCALE)?, &curve)
+    formula([x], |f, [x]| {
+        let (positive, zero) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(0.0));
+        let below = f.choose(positive, zero, x);
+        let below = f.expm1(below);
+        let (below, above) = (f.times(below, ALPHA * SCALE), f.times(x, SCALE));
+        f.choose(positive, above, below)
+    })
 }
 
 /// Returns `x`, or `alpha · (exp(x / alpha) − 1)` if `x` is not positive. PyTorch's default `alpha`
@@ -398,10 +455,14 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
         let message = format!("alpha must be finite and not 0, got {alpha}");
         return Err(Error::invalid("celu", message));
     }
-    let positive = compare(CompareKind::Gt, x, 0.0)?;
-    let below = where_(&positive, &scalar_like(x, 0.0)?, x)?;
-    let curve = times(&expm1(&times(&below, 1.0 / alpha)?)?, alpha)?;
-    where_(&positive, x, &curve)
+    formula([x], |f, [x]| {
+        let (positive, zero) = (f.compare_to(CompareKind::Gt, x, 0.0), f.number(0.0));
+        let below = f.choose(positive, zero, x);
+        let below = f.times(below, 1.0 / alpha);
+        let below = f.expm1(below);
+        let below = f.times(below, alpha);
+        f.choose(positive, x, below)
+    })
 }
 
 /// Computes `x / (1 + |x|)`; ±1 at ±∞.
@@ -418,16 +479,28 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 pub fn softsign(x: &Tensor) -> Result<Tensor> {
     // From this magnitude on the quotient is ±1; ∞ / ∞ would be NaN.
     const STEADY: f64 = (1u128 << 120) as f64;
-    let size = affine(&abs(x)?, 1.0, 1.0)?;
-    let near = |x: &Tensor| clamp(x, Some(-STEADY), Some(STEADY));
-    let value = binary(BinaryKind::Div, &near(&x.detach())?, &near(&size.detach())?)?;
-    let (a, b) = (x.clone(), size.clone());
-    Ok(Tensor::computed(value, &[x, &size], move |grad| {
-        let (a, b) = (near(&a)?, near(&b)?);
-        let quotient = div(grad, &b)?;
-        let of_size = neg(&div(&mul(&quotient, &a)?, &b)?)?;
-        Ok(vec![Some(quotient), Some(of_size)])
-    }))
+    fn size(f: &mut Steps, x: Symbol) -> Symbol {
+        let size = f.abs(x);
+        f.affine(size, 1.0, 1.0)
+    }
+    curve(
+        x,
+        |f, x| {
+            let size = size(f, x);
+            let [a, b] = [x, size].map(|x| held(f, x, [-STEADY, STEADY]));
+            f.div(a, b)
+        },
+        |f, grad, x| {
+            let size = size(f, x);
+            let [a, b] = [x, size].map(|x| held(f, x, [-STEADY, STEADY]));
+            let quotient = f.div(grad, b);
+            let of_size = f.mul(quotient, a);
+            let of_size = f.div(of_size, b);
+            let of_size = f.neg(of_size);
+            let (of_size, sign) = (f.times(of_size, 1.0), f.sign(x));
+            [quotient, f.mul(of_size, sign)]
+        },
+    )
 }
 
 /// Computes `x − tanh(x)`.
@@ -462,9 +535,12 @@ pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
         let message = format!("lambda must be at least 0, got {lambda}");
         return Err(Error::invalid("softshrink", message));
     }
-    let x = &nan_sloped(x);
-    let [nearer, higher] = [-lambda, lambda].map(|by| affine(x, 1.0, by));
-    near_is_zero(x, lambda, &where_(&compare(CompareKind::Gt, x, 0.0)?, &nearer?, &higher?)?)
+    formula([&nan_sloped(x)], |f, [x]| {
+        let positive = f.compare_to(CompareKind::Gt, x, 0.0);
+        let (nearer, higher) = (f.affine(x, 1.0, -lambda), f.affine(x, 1.0, lambda));
+        let moved = f.choose(positive, nearer, higher);
+        near_is_zero(f, x, lambda, moved)
+    })
 }
 
 /// Returns `x`, or 0 if `|x|` is at most `lambda`. PyTorch's default `lambda` is 0.5.
@@ -480,8 +556,7 @@ pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
     expect_float("hardshrink", x)?;
-    let x = &nan_sloped(x);
-    near_is_zero(x, lambda, x)
+    formula([&nan_sloped(x)], |f, [x]| near_is_zero(f, x, lambda, x))
 }
 
 /// Returns `x` if it exceeds the threshold, else `value`. NaN stays.
@@ -497,8 +572,10 @@ pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn threshold(x: &Tensor, threshold: f64, value: f64) -> Result<Tensor> {
     expect_float("threshold", x)?;
-    let x = &nan_sloped(x);
-    where_(&compare(CompareKind::Le, x, threshold)?, &scalar_like(x, value)?, x)
+    formula([&nan_sloped(x)], |f, [x]| {
+        let (below, value) = (f.compare_to(CompareKind::Le, x, threshold), f.number(value));
+        f.choose(below, value, x)
+    })
 }
 
 /// Computes `a · sigmoid(b)`, where `a` and `b` are the two halves of `x` along a dimension.
@@ -545,14 +622,46 @@ fn gated(x: &Tensor, gate: &Tensor) -> Result<Tensor> {
     let value = binary(BinaryKind::Weigh, x, gate)?;
     let (a, b) = (x.clone(), gate.clone());
     Ok(Tensor::computed(value, &[x, gate], move |grad| {
-        let of_gate = || mul(grad, &steady(&a)?);
+        let of_gate = || of_steady_gate(grad, &a);
         Ok(vec![wanted(&a, || mul(grad, &b))?, wanted(&b, of_gate)?])
     }))
 }
 
+/// Returns the gradient of the gate of [`gated`].
+#[track_caller]
+fn of_steady_gate(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
+    formula([grad, x], |f, [grad, x]| {
+        let x = steady(f, x);
+        f.mul(grad, x)
+    })
+}
+
 /// Returns `x` within the bounds beyond which a gate is constant.
-fn steady(x: &Tensor) -> Result<Tensor> {
-    clamp(x, Some(-1024.0), Some(1024.0))
+fn steady(f: &mut Steps, x: Symbol) -> Symbol {
+    held(f, x, [-1024.0, 1024.0])
+}
+
+/// Clamps `x`, with a gradient of 0 at the bounds.
+fn held(f: &mut Steps, x: Symbol, [min, max]: [f64; 2]) -> Symbol {
+    let (below, top) = (f.compare_to(CompareKind::Lt, x, max), f.number(max));
+    let upper = f.choose(below, x, top);
+    let (above, bottom) = (f.compare_to(CompareKind::Gt, x, min), f.number(min));
+    let both = f.choose(above, upper, bottom);
+    f.nan_where(x, both)
+}
+
+/// Computes `relu6(x + 3)`.
+fn shifted_relu6(f: &mut Steps, x: Symbol) -> Symbol {
+    let shifted = f.affine(x, 1.0, 3.0);
+    held(f, shifted, [0.0, 6.0])
+}
+
+/// Computes the gradient of [`shifted_relu6`].
+fn shifted_relu6_grad(f: &mut Steps, grad: Symbol, x: Symbol) -> Symbol {
+    let shifted = f.affine(x, 1.0, 3.0);
+    let bounds = [Some(0.0), Some(6.0)];
+    let passed = inside(f, grad, shifted, bounds, [CompareKind::Gt, CompareKind::Lt]);
+    f.times(passed, 1.0)
 }
 
 /// Checks for a float type, for functions that only choose among their arguments.
@@ -563,12 +672,12 @@ fn expect_float(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::DTypeMismatch { op, what: "the tensor", expected: DType::F32, got: x.dtype() })
 }
 
-/// Returns `kept`, or 0 if `|x|` is at most `lambda`.
-#[track_caller]
-fn near_is_zero(x: &Tensor, lambda: f64, kept: &Tensor) -> Result<Tensor> {
-    let zero = scalar_like(x, 0.0)?;
-    let inside = where_(&compare(CompareKind::Ge, x, -lambda)?, &zero, kept)?;
-    where_(&compare(CompareKind::Le, x, lambda)?, &inside, kept)
+/// Returns `value`, or 0 if `|x|` is at most `lambda`.
+fn near_is_zero(f: &mut Steps, x: Symbol, lambda: f64, value: Symbol) -> Symbol {
+    let (high, zero) = (f.compare_to(CompareKind::Ge, x, -lambda), f.number(0.0));
+    let inside = f.choose(high, zero, value);
+    let low = f.compare_to(CompareKind::Le, x, lambda);
+    f.choose(low, inside, value)
 }
 
 /// Returns `grad` if the result of relu is positive, NaN if it is NaN, else 0. Linear in `grad`, so

@@ -4,9 +4,10 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Where};
 use samebits_tensor_core::{Error, Result};
 
+use super::formula::{Steps, Symbol, curve, formula};
 use super::{binary, mul, times, unary};
 use crate::functional::broadcast::sum_to;
-use crate::{Tensor, is_recording, run, untracked};
+use crate::{Tensor, run, untracked};
 
 /// Returns `a` if the condition is true, else `b`, elementwise with broadcasting. An element that
 /// is not chosen has no influence, even if it is NaN, and gets gradient +0.
@@ -91,16 +92,10 @@ pub fn sign(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
-    let mut inside = Vec::new();
     for bound in [min, max].into_iter().flatten() {
         expect_held("clamp", x, bound)?;
     }
-    if is_recording() && x.requires_grad() {
-        let above = min.map(|min| compare(CompareKind::Gt, x, min));
-        let below = max.map(|max| compare(CompareKind::Lt, x, max));
-        inside = above.into_iter().chain(below).collect::<Result<_>>()?;
-    }
-    hard_clamp(x, min, max, inside)
+    hard_clamp(x, [min, max], [CompareKind::Gt, CompareKind::Lt])
 }
 
 /// Replaces elements below `min` with `min`; see [`clamp`].
@@ -185,29 +180,48 @@ fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Res
     }))
 }
 
-/// Clamps `x` to the bounds. The gradient passes if every condition holds, and is NaN if `x` is.
+/// Clamps `x` to the bounds. The gradient passes where the comparisons of `x` with them hold, and is NaN
+/// where the result is.
 #[track_caller]
 pub(super) fn hard_clamp(
     x: &Tensor,
-    min: Option<f64>,
-    max: Option<f64>,
-    inside: Vec<Tensor>,
+    bounds: [Option<f64>; 2],
+    comparisons: [CompareKind; 2],
 ) -> Result<Tensor> {
-    let mut value = x.value().clone();
-    for (kind, bound) in [(BinaryKind::Maximum, min), (BinaryKind::Minimum, max)] {
+    let value = |f: &mut Steps, mut x: Symbol| {
+        let [min, max] = bounds;
+        if let Some(min) = min {
+            let min = f.number(min);
+            x = f.maximum(x, min);
+        }
+        if let Some(max) = max {
+            let max = f.number(max);
+            x = f.minimum(x, max);
+        }
+        x
+    };
+    curve(x, value, move |f, grad, x| [inside(f, grad, x, bounds, comparisons)])
+}
+
+/// Returns `grad` where the comparisons of `x` with the bounds hold, NaN where `x` or a bound is NaN,
+/// else 0.
+pub(super) fn inside(
+    f: &mut Steps,
+    grad: Symbol,
+    x: Symbol,
+    bounds: [Option<f64>; 2],
+    comparisons: [CompareKind; 2],
+) -> Symbol {
+    let mut passed = grad;
+    for (kind, bound) in comparisons.into_iter().zip(bounds) {
         if let Some(bound) = bound {
-            value = binary(kind, &Tensor::from(value), &scalar_like(x, bound)?)?;
+            let (holds, zero) = (f.compare_to(kind, x, bound), f.number(0.0));
+            passed = f.choose(holds, passed, zero);
         }
     }
-    let result = Tensor::from(&value);
-    Ok(Tensor::computed(value, &[x], move |grad| {
-        let zero = scalar_like(grad, 0.0)?;
-        let mut passed = grad.clone();
-        for condition in &inside {
-            passed = where_(condition, &passed, &zero)?;
-        }
-        Ok(vec![Some(nan_where(&result, &passed)?)])
-    }))
+    let nan = bounds.into_iter().flatten().find(|bound| bound.is_nan());
+    let ordered = nan.map_or(x, |nan| f.number(nan));
+    f.nan_where(ordered, passed)
 }
 
 /// Returns `x` with a gradient that is NaN if `x` is: for functions that choose among branches,
@@ -219,7 +233,7 @@ pub(super) fn nan_sloped(x: &Tensor) -> Tensor {
 
 /// Returns `grad`, or NaN if `x` is NaN.
 fn nan_where(x: &Tensor, grad: &Tensor) -> Result<Tensor> {
-    where_(&equal(x, x)?, grad, &scalar_like(grad, f64::NAN)?)
+    formula([x, grad], |f, [x, grad]| f.nan_where(x, grad))
 }
 
 /// Returns `x · weight`, or a zero if the weight is 0, even if `x` is infinite.

@@ -6,7 +6,7 @@ use samebits_tensor_core::{Op, Result, Tensor as Value};
 
 use super::{
     abs, add, affine, div, exp, expm1, log, log1p, maximum, minimum, mul, neg, relation,
-    scalar_like, sqrt, square, sub, wanted, where_,
+    scalar_like, sqrt, square, sub, wanted, weigh, where_,
 };
 use crate::functional::broadcast::sum_to;
 use crate::tensor::is_wanted;
@@ -33,6 +33,30 @@ pub(crate) fn formula<const N: usize>(
     let mut steps = Steps { inputs: N, steps: Vec::new() };
     let result = write(&mut steps, std::array::from_fn(Symbol));
     computed(&inputs, &steps.used_for(result))
+}
+
+/// Computes a function of `x` in one pass each way. `terms` writes the parts of its gradient from that of
+/// the result and `x`: they are added, one after the other, to the gradient that was found so far.
+#[track_caller]
+pub(crate) fn curve<const N: usize>(
+    x: &Tensor,
+    value: impl FnOnce(&mut Steps, Symbol) -> Symbol,
+    terms: impl Fn(&mut Steps, Symbol, Symbol) -> [Symbol; N] + Send + Sync + 'static,
+) -> Result<Tensor> {
+    let value = formula([&x.detach()], |f, [x]| value(f, x))?.value().clone();
+    let saved = x.clone();
+    Ok(Tensor::computed_onto(value, x, move |grad, found| {
+        let sum = |f: &mut Steps, [grad, x]: [Symbol; 2], found: Option<Symbol>| {
+            let parts = found.into_iter().chain(terms(f, grad, x));
+            parts.reduce(|sum, part| f.add(sum, part)).expect("a gradient has a part")
+        };
+        match &found {
+            None => formula([grad, &saved], |f, inputs| sum(f, inputs, None)),
+            Some(found) => {
+                formula([found, grad, &saved], |f, [found, grad, x]| sum(f, [grad, x], Some(found)))
+            }
+        }
+    }))
 }
 
 /// Returns a formula of values outside the graph, which are floats of one type. At least one step
@@ -115,6 +139,7 @@ fn composed(inputs: &[&Tensor], steps: &Steps) -> Result<Tensor> {
                     BinaryKind::Div => div,
                     BinaryKind::Maximum => maximum,
                     BinaryKind::Minimum => minimum,
+                    BinaryKind::Weigh => weigh,
                     _ => unreachable!("`Steps` has no function that writes {kind:?}"),
                 };
                 function(&values[a], &values[b])?
@@ -201,6 +226,15 @@ impl Steps {
         self.binary(BinaryKind::Maximum, a, b)
     }
 
+    pub(crate) fn minimum(&mut self, a: Symbol, b: Symbol) -> Symbol {
+        self.binary(BinaryKind::Minimum, a, b)
+    }
+
+    /// Computes `x · weight`, or a zero if the weight is 0.
+    pub(crate) fn weigh(&mut self, x: Symbol, weight: Symbol) -> Symbol {
+        self.binary(BinaryKind::Weigh, x, weight)
+    }
+
     pub(crate) fn neg(&mut self, x: Symbol) -> Symbol {
         self.unary(UnaryKind::Neg, x)
     }
@@ -233,8 +267,14 @@ impl Steps {
         self.unary(UnaryKind::Log1p, x)
     }
 
+    /// Returns a value, or NaN where another is NaN.
+    pub(crate) fn nan_where(&mut self, x: Symbol, value: Symbol) -> Symbol {
+        let (ordered, nan) = (self.compare(CompareKind::Eq, x, x), self.number(f64::NAN));
+        self.choose(ordered, value, nan)
+    }
+
     /// Computes the sign of a value, as [`sign`](super::sign).
-    fn sign(&mut self, x: Symbol) -> Symbol {
+    pub(crate) fn sign(&mut self, x: Symbol) -> Symbol {
         let ordered = self.compare(CompareKind::Eq, x, x);
         let zero = self.number(0.0);
         let rest = self.choose(ordered, zero, x);
@@ -382,19 +422,23 @@ impl Steps {
                 let (of_a, of_b) = match kind {
                     BinaryKind::Add => (grad, grad),
                     BinaryKind::Sub => (grad, self.neg(grad)),
-                    BinaryKind::Mul => (self.mul(grad, y), self.mul(grad, x)),
+                    BinaryKind::Mul | BinaryKind::Weigh => (self.mul(grad, y), self.mul(grad, x)),
                     BinaryKind::Div => {
                         let quotient = self.div(grad, y);
                         let product = self.mul(quotient, x);
                         let ratio = self.div(product, y);
                         (quotient, self.neg(ratio))
                     }
-                    BinaryKind::Maximum => {
+                    BinaryKind::Maximum | BinaryKind::Minimum => {
+                        let loses = match kind {
+                            BinaryKind::Maximum => CompareKind::Lt,
+                            _ => CompareKind::Gt,
+                        };
                         let (half, zero) = (self.times(grad, 0.5), self.number(0.0));
                         let equal = self.compare(CompareKind::Eq, x, y);
                         let shared = self.choose(equal, half, grad);
                         let mut share = |mine, other| {
-                            let lost = self.compare(CompareKind::Lt, mine, other);
+                            let lost = self.compare(loses, mine, other);
                             self.choose(lost, zero, shared)
                         };
                         (share(x, y), share(y, x))

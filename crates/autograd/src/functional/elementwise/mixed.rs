@@ -213,8 +213,8 @@ pub fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
         None => log_odds(x),
         Some(eps) if (0.0..=0.5).contains(&eps) => {
             let (low, high) = (eps, 1.0 - eps);
-            let inside = [compare(CompareKind::Ge, x, low)?, compare(CompareKind::Le, x, high)?];
-            log_odds(&hard_clamp(x, Some(low), Some(high), inside.into())?)
+            let bounds = [Some(low), Some(high)];
+            log_odds(&hard_clamp(x, bounds, [CompareKind::Ge, CompareKind::Le])?)
         }
         Some(eps) => {
             let message = format!("eps must be in [0, 1/2], got {eps}");
