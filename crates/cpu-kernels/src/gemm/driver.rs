@@ -59,7 +59,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         thin::small((m, n, k), factors, out);
         return Ok(());
     }
-    if thin::are_shallow(count, (m, n, k), plain) {
+    if thin::are_shallow::<T, S>(count, (m, n, k), plain) {
         return thin::shallow((m, n, k), factors, out);
     }
     let kernels = T::kernels(simd::level());

@@ -83,15 +83,16 @@ impl<T: Real, S: Source<T>> Kernel for Row<'_, T, S> {
         }
         let columns = out.len();
         let out = TileMut::from_slice(out, 1, columns);
-        Rows::<1, _, _> { a, b, k, transpose: false, out }.run();
+        Rows::<1, _, _> { a, b, k, rows: 1, transpose: false, out }.run();
     }
 }
 
-/// Computes some columns of `R` rows over `k` steps, which are neighbours in B.
+/// Computes some columns of at most `R` rows over `k` steps, which are neighbours in B.
 struct Rows<'a, const R: usize, T, S> {
     a: Lanes<'a, S>,
     b: Lanes<'a, S>,
     k: usize,
+    rows: usize,
     /// Tells if the rows of the output are columns of the product.
     transpose: bool,
     out: TileMut<'a, T>,
@@ -101,7 +102,7 @@ impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Rows { a, b, k, transpose, mut out } = self;
+        let Rows { a, b, k, rows, transpose, mut out } = self;
         let columns = if transpose { out.rows } else { out.columns };
         let mut panel = Aligned([T::default(); STEPS * LANES]);
         let mut copies = Aligned([[T::default(); K_BLOCK]; R]);
@@ -120,7 +121,8 @@ impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
                 let end = k.min(block + K_BLOCK);
                 let mut factors: [&[T]; R] = [&[]; R];
                 for (r, (factors, copy)) in factors.iter_mut().zip(&mut copies.0).enumerate() {
-                    let row = &a.data[r * a.lane_stride..];
+                    // A row that is not there repeats the last one.
+                    let row = &a.data[r.min(rows - 1) * a.lane_stride..];
                     *factors = match S::in_place(row) {
                         Some(row) if a.step_stride == 1 => &row[block..end],
                         _ => {
@@ -158,13 +160,13 @@ impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
             }
             if transpose {
                 for lane in 0..lanes {
-                    let out = out.row(0, from + lane, 0, R);
+                    let out = out.row(0, from + lane, 0, rows);
                     for (out, totals) in out.iter_mut().zip(&totals) {
                         *out = totals[lane].canonical();
                     }
                 }
             } else {
-                for (r, totals) in totals.into_iter().enumerate() {
+                for (r, totals) in totals.into_iter().enumerate().take(rows) {
                     let out = out.row(0, r, from, from + lanes);
                     for (out, total) in out.iter_mut().zip(totals) {
                         *out = total.canonical();
@@ -215,9 +217,8 @@ pub(crate) fn few_rows<'a, T: Real, S: Source<T>>(
             let Factors { a, b } = factors(first + index);
             let (b, out) = (b.lanes_from(column), tile.matrix(index));
             match rows {
-                2 => simd::dispatch(Rows::<2, _, _> { a, b, k, transpose, out }),
-                3 => simd::dispatch(Rows::<3, _, _> { a, b, k, transpose, out }),
-                _ => simd::dispatch(Rows::<MOST_ROWS, _, _> { a, b, k, transpose, out }),
+                2 => simd::dispatch(Rows::<2, _, _> { a, b, k, rows, transpose, out }),
+                _ => simd::dispatch(Rows::<MOST_ROWS, _, _> { a, b, k, rows, transpose, out }),
             }
         }
         Ok::<(), std::convert::Infallible>(())
@@ -293,53 +294,72 @@ fn add_stretches<const N: usize, T: Real, S: Source<T>>(
 const SHALLOW: usize = 8;
 
 /// Returns true for products over few steps whose rows are long enough for vectors.
-pub(crate) fn are_shallow<S>(
+pub(crate) fn are_shallow<T: Real, S: Source<T>>(
     count: usize,
     (rows, columns, k): (usize, usize, usize),
     Factors { b, .. }: Factors<'_, S>,
 ) -> bool {
-    k <= SHALLOW && columns >= LANES && (b.lane_stride == 1 || (count == 1 && rows >= FEW_ROWS))
+    let is_read_in_place = b.lane_stride == 1 && !S::IS_NARROW;
+    k <= SHALLOW && columns >= LANES && (is_read_in_place || (count == 1 && rows >= FEW_ROWS))
 }
 
-/// The number of rows from which it pays to turn the columns of a product.
+/// The number of rows from which it pays to turn the columns of a product, or to widen them.
 const FEW_ROWS: usize = 4;
 
 /// Computes products over at most [`SHALLOW`] steps, row by row.
 pub(crate) fn shallow<'a, T: Real, S: Source<T>>(
-    (rows, columns, k): (usize, usize, usize),
+    shape @ (rows, columns, k): (usize, usize, usize),
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
-    let size = parallel::even(out.len(), (TASK_WORK / columns).max(1) * columns, columns);
-    let b = factors(0).b;
-    if b.lane_stride != 1 {
-        // A single product, whose steps are turned once.
-        let volume = product(&[k, columns]).ok_or(OutOfMemory { bytes: usize::MAX })?;
-        let mut turned: Vec<T> = memory::zeroed(volume)?;
-        pack_all(b, columns, 0..k, columns, &mut turned);
-        let b = Lanes { data: &turned[..], lane_stride: 1, step_stride: columns };
-        let factors = &|_: usize| (factors(0).a, b);
-        parallel::pieces_of(size, out, |start, out| {
-            let first = start / columns;
-            simd::dispatch(Shallow { columns, k, rows, first, factors, out });
-        });
+    let in_place = |Lanes { data, lane_stride, step_stride }: Lanes<'a, S>| {
+        S::in_place(data).map(|data| Lanes { data, lane_stride, step_stride })
+    };
+    let both = |Factors { a, b }| Some(Factors { a: in_place(a)?, b: in_place(b)? });
+    let first = factors(0);
+    if first.b.lane_stride == 1 && !S::IS_NARROW {
+        let read = |index| both(factors(index)).expect("factors of the type of the products");
+        shallow_rows(shape, &read, out);
         return Ok(());
     }
-    let factors = &|index: usize| {
-        let Factors { a, b } = factors(index);
-        (a, b)
+    // A single product, whose factors are widened once, and the steps of B turned.
+    let copied = |source: Lanes<'a, S>, lanes: usize| {
+        let volume = product(&[k, lanes]).ok_or(OutOfMemory { bytes: usize::MAX })?;
+        let mut copy: Vec<T> = memory::zeroed(volume)?;
+        pack_all(source, lanes, 0..k, lanes, &mut copy);
+        Ok(copy)
     };
+    let turned = copied(first.b, columns)?;
+    let b = Lanes { data: &turned[..], lane_stride: 1, step_stride: columns };
+    let widened;
+    let a = match in_place(first.a) {
+        Some(a) => a,
+        None => {
+            widened = copied(first.a, rows)?;
+            Lanes { data: &widened[..], lane_stride: 1, step_stride: rows }
+        }
+    };
+    shallow_rows(shape, &|_| Factors { a, b }, out);
+    Ok(())
+}
+
+/// Computes [`shallow`] products of factors that are read in place.
+fn shallow_rows<'a, T: Real>(
+    (rows, columns, k): (usize, usize, usize),
+    factors: &(dyn Fn(usize) -> Factors<'a, T> + Sync),
+    out: &mut [T],
+) {
+    let size = parallel::even(out.len(), (TASK_WORK / columns).max(1) * columns, columns);
     parallel::pieces_of(size, out, |start, out| {
         let first = start / columns;
         simd::dispatch(Shallow { columns, k, rows, first, factors, out });
     });
-    Ok(())
 }
 
 /// The numbers of the columns of a block of a [`Shallow`] product fit half of the first cache.
 const BLOCK: usize = 1 << 11;
 
-struct Shallow<'f, 'a, T, A, B> {
+struct Shallow<'f, 'a, T> {
     columns: usize,
     k: usize,
     /// The number of rows of a product.
@@ -347,11 +367,11 @@ struct Shallow<'f, 'a, T, A, B> {
     /// The number of the first row, counted over all products.
     first: usize,
     /// The factors of each product.
-    factors: &'f (dyn Fn(usize) -> (Lanes<'a, A>, Lanes<'a, B>) + Sync),
+    factors: &'f (dyn Fn(usize) -> Factors<'a, T> + Sync),
     out: &'f mut [T],
 }
 
-impl<T: Real, A: Source<T>, B: Source<T>> Kernel for Shallow<'_, '_, T, A, B> {
+impl<T: Real> Kernel for Shallow<'_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -373,7 +393,7 @@ impl<T: Real, A: Source<T>, B: Source<T>> Kernel for Shallow<'_, '_, T, A, B> {
 const SIDE: usize = 32;
 const GROUP: usize = 1 << 12;
 
-impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
+impl<T: Real> Shallow<'_, '_, T> {
     /// Computes the rows over `K` steps.
     #[inline(always)]
     fn over<const K: usize>(self) {
@@ -383,7 +403,7 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
         while !out.is_empty() {
             let count = (rows - row).min(out.len() / columns);
             let (now, later) = std::mem::take(&mut out).split_at_mut(count * columns);
-            let (a, b) = factors(index);
+            let Factors { a, b } = factors(index);
             let a = a.lanes_from(row);
             // Whole cache lines of f32.
             let block = BLOCK / K / SIDE * SIDE;
@@ -395,13 +415,7 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
                     for column in (first..first + width).step_by(SIDE) {
                         // The last columns overlap those before: the same values are written again.
                         let column = column.min(columns - SIDE);
-                        columns_of_rows::<K, _, _, _>(
-                            a,
-                            b.lanes_from(column),
-                            columns,
-                            column,
-                            out,
-                        );
+                        columns_of_rows::<K, _>(a, b.lanes_from(column), columns, column, out);
                     }
                 }
             }
@@ -412,21 +426,21 @@ impl<T: Real, A: Source<T>, B: Source<T>> Shallow<'_, '_, T, A, B> {
 
 /// Computes [`SIDE`] columns, from `column` on, of rows of `columns` over `K` steps.
 #[inline(always)]
-fn columns_of_rows<const K: usize, T: Real, A: Source<T>, B: Source<T>>(
-    a: Lanes<'_, A>,
-    b: Lanes<'_, B>,
+fn columns_of_rows<const K: usize, T: Real>(
+    a: Lanes<'_, T>,
+    b: Lanes<'_, T>,
     columns: usize,
     column: usize,
     out: &mut [T],
 ) {
     let mut steps = [[T::default(); SIDE]; K];
     for (step, values) in steps.iter_mut().enumerate() {
-        B::copy(&b.data[step * b.step_stride..][..SIDE], values);
+        values.copy_from_slice(&b.data[step * b.step_stride..][..SIDE]);
     }
     for (row, out) in out.chunks_exact_mut(columns).enumerate() {
         let mut sums = [T::default(); SIDE];
         for step in 0..K {
-            let x = a.data[row * a.lane_stride + step * a.step_stride].widen();
+            let x = a.data[row * a.lane_stride + step * a.step_stride];
             for j in 0..SIDE {
                 sums[j] = x.fma(steps[step][j], sums[j]);
             }

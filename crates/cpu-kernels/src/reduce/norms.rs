@@ -64,7 +64,7 @@ pub(crate) fn norm<T: Float>(
             }
             let scale = |row: usize| scales.get(row).copied().unwrap_or(1.0);
             if p == 2.0 {
-                sums_of::<T, _, true>(op, x, |_| |x: T| magnitude(x) * magnitude(x), norms)?;
+                sums_of::<T, _, true>(op, x, |_| square_of(1.0), norms)?;
             } else {
                 let term = |row, x| pow(magnitude(x) / scale(row), p);
                 rare_sums_of(op, x, &term, norms)?;
@@ -80,11 +80,7 @@ pub(crate) fn norm<T: Float>(
 /// Computes the root of the sum of the squares of each row of a piece, whose squares may leave the range
 /// of f64. Most do not, which their sum shows.
 fn square_norms<T: Float>(op: &'static str, x: Rows<'_, T>, norms: &mut [f64]) -> Result<()> {
-    let square = |x: T| -> f64 {
-        let x: f64 = x.into();
-        x * x
-    };
-    sums_of::<T, _, true>(op, x, |_| square, norms)?;
+    sums_of::<T, _, true>(op, x, |_| square_of(1.0), norms)?;
     for (row, norm) in norms.iter_mut().enumerate() {
         if needs_no_scale(*norm) {
             *norm = math::sqrt(*norm);
@@ -101,15 +97,18 @@ fn square_norms<T: Float>(op: &'static str, x: Rows<'_, T>, norms: &mut [f64]) -
         [scale, sum] = [0.0; 2];
         scales_of(op, x, 2.0, slice::from_mut(&mut scale))?;
         // The scale is a power of two, so this is exact.
-        let inverse = 1.0 / scale;
-        let term = |x: T| {
-            let ratio = x.into() * inverse;
-            ratio * ratio
-        };
-        sums_of::<T, _, true>(op, x, |_| term, slice::from_mut(&mut sum))?;
+        sums_of::<T, _, true>(op, x, |_| square_of(1.0 / scale), slice::from_mut(&mut sum))?;
         *norm = math::sqrt(sum) * scale;
     }
     Ok(())
+}
+
+/// Returns the function that squares `x · scale`: one, so that the sums of squares are compiled once.
+fn square_of<T: Float>(scale: f64) -> impl Fn(T) -> f64 + Copy + Sync {
+    move |x: T| {
+        let scaled = x.into() * scale;
+        scaled * scaled
+    }
 }
 
 /// Computes the [`norm_scale`] of each row of a piece.
