@@ -17,6 +17,7 @@ use crate::{memory, parallel};
 
 mod columns;
 mod runs;
+mod strips;
 
 pub use columns::{
     log_softmax_along, log_softmax_along_backward, softmax_along, softmax_along_backward,
@@ -51,6 +52,9 @@ fn forward<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T]) -> Re
     let size = (TOGETHER / width.max(1)).max(1) * width;
     parallel::try_costly_rows(cost::<T>(), width, out, |start, out| {
         let x = &x[start..start + out.len()];
+        if strips::are_turned(out.len() / width, width) {
+            return strips::rows(x, width, exp, out);
+        }
         let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
         let mut sums = memory::zeroed(SOFTMAX, size / width)?;
         let (maxima, sums) = (&mut maxima, &mut sums);

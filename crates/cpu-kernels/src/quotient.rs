@@ -24,19 +24,22 @@ fn reciprocal<T: Float>(divisor: T) -> [T; 2] {
     [reciprocal, (-divisor).mul_add(reciprocal, T::ONE) / divisor]
 }
 
-/// Returns true if no step of [`quotient`] leaves the normal numbers; `x` is not negative.
+/// Returns true if no step of [`quotient`] leaves the normal numbers; `x` is from 0 to 1, or NaN.
 #[inline(always)]
-fn is_plain<T: Float>(x: T, divisor: T) -> bool {
+fn is_plain<T: Float>(x: T) -> bool {
     // Above 2^-102 or 2^-967 the residual is a multiple of the least number.
-    let (least, most) = match T::WIDE {
-        true => (f64::from_bits((1023 - 900) << 52), (1u64 << 36) as f64),
-        false => (f64::from_bits((1023 - 90) << 52), (1u64 << 30) as f64),
-    };
-    let x_fits = (x >= T::from_f64(least)) & (x <= T::ONE) | (x == T::ZERO);
-    x_fits & (divisor >= T::ONE) & (divisor <= T::from_f64(most))
+    let least = if T::WIDE { (1023 - 900) << 52 } else { (1023 - 90) << 52 };
+    (x >= T::from_f64(f64::from_bits(least))) | (x == T::ZERO)
 }
 
-/// Returns `x / divisor`, where both are [`is_plain`].
+/// Returns true for divisors of which [`quotient`] is the nearest number.
+#[inline(always)]
+fn is_plain_divisor<T: Float>(divisor: T) -> bool {
+    let most = if T::WIDE { 1u64 << 36 } else { 1 << 30 };
+    (divisor >= T::ONE) & (divisor <= T::from_f64(most as f64))
+}
+
+/// Returns `x / divisor`, where both are plain.
 #[inline(always)]
 fn quotient<T: Float>(x: T, divisor: T, [reciprocal, lost]: [T; 2]) -> T {
     let near = x.mul_add(reciprocal, x * lost);
@@ -49,9 +52,9 @@ pub(crate) fn divide_each<T: Float>(elements: &mut [T], divisor: T) {
     const SOME: usize = 256;
     let (fused, inverse) = (is_fused(), reciprocal(divisor));
     for elements in elements.chunks_mut(SOME) {
-        let mut are_plain = fused;
+        let mut are_plain = fused & is_plain_divisor(divisor);
         for &x in &*elements {
-            are_plain &= is_plain(x, divisor);
+            are_plain &= is_plain(x);
         }
         if are_plain {
             for x in elements {
@@ -86,6 +89,45 @@ impl<T: Float> Kernel for Reciprocals<'_, T> {
     }
 }
 
+/// Divisors, and their [`reciprocals`].
+pub(crate) struct Divisors<T, const N: usize> {
+    all: [T; N],
+    inverses: [[T; N]; 2],
+    are_plain: bool,
+}
+
+impl<T: Float, const N: usize> Divisors<T, N> {
+    #[inline(always)]
+    pub(crate) fn new(all: [T; N]) -> Divisors<T, N> {
+        let mut inverses = [[T::ZERO; N]; 2];
+        let mut are_plain = is_fused();
+        for i in 0..N {
+            [inverses[0][i], inverses[1][i]] = reciprocal(all[i]);
+            are_plain &= is_plain_divisor(all[i]);
+        }
+        Divisors { all, inverses, are_plain }
+    }
+
+    /// Divides each element, from 0 to 1, by its divisor.
+    #[inline(always)]
+    pub(crate) fn divide(&self, elements: &mut [T; N]) {
+        let mut are_plain = self.are_plain;
+        for x in &*elements {
+            are_plain &= is_plain(*x);
+        }
+        let [reciprocals, lost] = &self.inverses;
+        if are_plain {
+            for i in 0..N {
+                elements[i] = quotient(elements[i], self.all[i], [reciprocals[i], lost[i]]);
+            }
+        } else {
+            for i in 0..N {
+                elements[i] = (elements[i] / self.all[i]).canonical();
+            }
+        }
+    }
+}
+
 /// Divides each element, from 0 to 1, by its divisor, with the [`reciprocals`] of all.
 ///
 /// A kernel, since what is not inlined into one has no fused instruction.
@@ -104,7 +146,7 @@ impl<T: Float> Kernel for DivideByEach<'_, T> {
         let (divisors, reciprocals, lost) = (&divisors[..n], &reciprocals[..n], &lost[..n]);
         let mut are_plain = is_fused();
         for i in 0..n {
-            are_plain &= is_plain(elements[i], divisors[i]);
+            are_plain &= is_plain(elements[i]) & is_plain_divisor(divisors[i]);
         }
         if are_plain {
             for i in 0..n {

@@ -84,12 +84,36 @@ pub(super) fn register_all() {
     }));
 }
 
-/// Returns the results of `f`, called for parts of the elements.
+/// Returns the results of `f`, called for parts of the elements. The results of a tensor that is dense but
+/// for the order of its dimensions, and for repeats, lie in memory as it does.
 fn mapped<T: Element>(
     x: &Tensor,
     f: impl Fn(&[T], &mut [T]) -> crate::Result<()> + Sync,
 ) -> Result<Tensor> {
+    if let Some((stored, places)) = in_storage_order(x)? {
+        let out = filled(stored.shape(), |out| Ok(f(stored.as_slice()?, out)?))?;
+        return out.permute(&places)?.expand(x.shape());
+    }
     filled(x.shape(), |out| x.each_part(out, |x, out| Ok(f(x, out)?)))
+}
+
+/// Returns the stored elements of a strided tensor in their order, if they are dense, and where its
+/// dimensions are among theirs.
+fn in_storage_order(x: &Tensor) -> Result<Option<(Tensor, PerDim)>> {
+    if x.is_contiguous() || x.numel() == 0 {
+        return Ok(None);
+    }
+    let strides = x.layout().strides();
+    let mut repeated = (0..x.rank()).filter(|&dim| strides[dim] == 0);
+    let once = repeated.try_fold(x.clone(), |x, dim| x.narrow(dim, 0, 1))?;
+    let mut order: PerDim = (0..x.rank()).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(strides[dim]));
+    let stored = once.permute(&order)?;
+    let mut places = order.clone();
+    for (place, &dim) in order.iter().enumerate() {
+        places[dim] = place;
+    }
+    Ok(stored.is_contiguous().then_some((stored, places)))
 }
 
 fn logit_loss_grad(op: &LogitLossGrad, (): &()) -> Result<Tensor> {

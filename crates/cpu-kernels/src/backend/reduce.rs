@@ -1,5 +1,6 @@
 use samebits_numerics::reduce::{BLOCK, norm_leaves_range};
 use samebits_tensor_core::geometry::{Reduction, Split};
+use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
@@ -77,6 +78,11 @@ fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
         ReduceKind::Prod if over.count > BLOCK => Width::None,
         _ => Width::Wide,
     };
+    if matches!(op.kind, ReduceKind::Amax | ReduceKind::Amin)
+        && let Some(found) = extremes_in_storage_order::<T>(op, over)?
+    {
+        return Ok(found);
+    }
     rows(&op.x, &op.dims, over, width, None, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
         ReduceKind::Sum => reduce::sum(Reduce::NAME, x, out),
         ReduceKind::Mean => reduce::mean(Reduce::NAME, x, out),
@@ -85,6 +91,38 @@ fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
         ReduceKind::Amin => reduce::extreme(Reduce::NAME, x, Extreme::Min, out),
         kind => unreachable!("every kind has its function: {kind:?}"),
     })
+}
+
+/// Returns the extrema of a strided tensor, found in the order of its storage; `None` if that is the order
+/// of its elements, or if an extremum is a zero, whose sign is that of the first.
+fn extremes_in_storage_order<T: Element>(op: &Reduce, over: &Reduction) -> Result<Option<Tensor>> {
+    if op.x.is_contiguous() || op.x.numel() == 0 {
+        return Ok(None);
+    }
+    let (mut x, mut over) = (op.x.clone(), over.clone());
+    for &dim in &op.dims {
+        // Repeated elements change no extremum.
+        if x.layout().strides()[dim] == 0 {
+            over.count /= x.shape()[dim];
+            x = x.narrow(dim, 0, 1)?;
+        }
+    }
+    let mut sorted = op.dims.clone();
+    sorted.sort_by_key(|&dim| std::cmp::Reverse(x.layout().strides()[dim]));
+    if sorted == op.dims && x.numel() == op.x.numel() {
+        return Ok(None);
+    }
+    let mut order: PerDim = (0..x.rank()).collect();
+    for (&dim, &from) in op.dims.iter().zip(&sorted) {
+        order[dim] = from;
+    }
+    let which = if op.kind == ReduceKind::Amax { Extreme::Max } else { Extreme::Min };
+    let x = x.permute(&order)?;
+    let found = rows(&x, &op.dims, &over, Width::Wide, None, |x, out: &mut [T]| {
+        reduce::extreme(Reduce::NAME, x, which, out)
+    })?;
+    let has_zero = found.contiguous()?.as_slice::<T>()?.contains(&T::ZERO);
+    Ok((!has_zero).then_some(found))
 }
 
 /// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements;

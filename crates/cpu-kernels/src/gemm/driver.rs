@@ -55,7 +55,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
         return Ok(());
     }
     let plain = factors(0);
-    if thin::are_small(count, (m, n, k), plain) {
+    if thin::are_small::<T, S>(count, (m, n, k), plain) {
         thin::small((m, n, k), factors, out);
         return Ok(());
     }

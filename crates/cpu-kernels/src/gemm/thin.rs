@@ -481,7 +481,7 @@ fn few<const N: usize, T: Real, S: Source<T>>(
     }
 }
 
-/// The largest number of columns, and of steps, of a small product.
+/// The largest number of steps of a small product, and half of its largest numbers of rows and columns.
 const SMALL: usize = 16;
 
 /// The number of multiplications that take as long as what a small product costs beside its own.
@@ -491,14 +491,19 @@ const SMALL_WORK: usize = 256;
 const ROWS: usize = 4;
 
 /// Returns true for many products so small that starting a tile costs more than computing it.
-pub(crate) fn are_small<S>(
+pub(crate) fn are_small<T: Real, S: Source<T>>(
     count: usize,
     (rows, columns, k): (usize, usize, usize),
     Factors { b, .. }: Factors<'_, S>,
 ) -> bool {
-    let is_row = rows == 1 && columns <= 2 * SMALL && k <= K_BLOCK && b.lane_stride == 1;
-    count >= 8 && (is_row || rows <= 2 * SMALL && columns <= SMALL && k <= SMALL)
+    let fits = |columns: usize| columns <= 2 * SMALL;
+    let is_row = rows == 1 && fits(columns) && k <= K_BLOCK && b.lane_stride == 1;
+    let is_narrow = || columns <= SMALL || !S::IS_NARROW && rows * columns * k <= WIDE_WORK;
+    count >= 8 && (is_row || fits(rows) && fits(columns) && k <= SMALL && is_narrow())
 }
+
+/// The number of multiplications up to which products of more columns than [`SMALL`] are small.
+const WIDE_WORK: usize = 4096;
 
 /// Computes `count` small products.
 pub(crate) fn small<'a, T: Real, S: Source<T>>(
@@ -532,7 +537,10 @@ pub(crate) fn small<'a, T: Real, S: Source<T>>(
             (1, _) => simd::dispatch(Small::<32, 1, _, _> { rows, columns, k, factors, out }),
             (_, ..=4) => simd::dispatch(Small::<4, ROWS, _, _> { rows, columns, k, factors, out }),
             (_, 5..=8) => simd::dispatch(Small::<8, ROWS, _, _> { rows, columns, k, factors, out }),
-            _ => simd::dispatch(Small::<16, ROWS, _, _> { rows, columns, k, factors, out }),
+            (_, 9..=16) => {
+                simd::dispatch(Small::<16, ROWS, _, _> { rows, columns, k, factors, out })
+            }
+            _ => simd::dispatch(Small::<32, ROWS, _, _> { rows, columns, k, factors, out }),
         }
     });
 }

@@ -9,6 +9,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Split;
 
 use super::runs::{NARROW, runs};
+use super::strips;
 use super::{
     SOFTMAX, TOGETHER, cost, exponentiate, forward, log_softmax_backward, logs_of, softmax_backward,
 };
@@ -57,6 +58,9 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         });
         return Ok(());
     }
+    if strips::are_columns(split) {
+        return strips::columns(x, split, exp, out);
+    }
     let slab = size * inner;
     let slabs = |x: &[T], inner: usize, out: &mut [T]| {
         let slab = size * inner;
@@ -73,11 +77,6 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         return parallel::try_costly_rows(cost::<T>(), slab, out, |start, out| {
             slabs(&x[start..][..out.len()], inner, out)
         });
-    }
-    // Tiles save reading the elements again, and computing the exponentials of softmax twice.
-    let tiled = if exp { 4 * TILED } else { TILED };
-    if size <= tiled {
-        return by_tiles([x], split, out, |[x], columns, out| slabs(x, columns, out));
     }
     fpenv::ieee(|| large(x, split, exp, out))
 }

@@ -270,3 +270,29 @@ fn squares_that_leave_the_range_of_f64_are_scaled_in_rows_and_columns() {
         }
     }
 }
+
+#[test]
+fn of_zeros_the_first_in_logical_order_is_the_extremum() {
+    samebits_cpu_kernels::install();
+    for step in 1..20 {
+        let signs = (0..210).map(|i| if i * step % 11 < 5 { 0.0 } else { -0.0 });
+        let zeros = Tensor::from_slice(&signs.collect::<Vec<f32>>(), &[5, 6, 7]).unwrap();
+        for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [0, 2, 1]] {
+            let x = zeros.permute(&order).unwrap();
+            let mut shape = x.shape().to_vec();
+            shape[0] *= 3;
+            let repeated = x.narrow(0, 2, 1).unwrap().expand(&shape).unwrap();
+            for (x, dims) in
+                [&x, &repeated].into_iter().flat_map(|x| subsets(3).map(move |d| (x, d)))
+            {
+                let (rows, last) = as_rows(x, &dims);
+                for kind in [ReduceKind::Amax, ReduceKind::Amin] {
+                    let [found, expected] = [(x, &dims), (&rows, &last)].map(|(x, dims)| {
+                        bits(&dispatch(&Reduce { kind, x: x.clone(), dims: dims.clone() }).unwrap())
+                    });
+                    assert_eq!(found, expected, "{kind:?} over {dims:?} of {:?}", x.layout());
+                }
+            }
+        }
+    }
+}
