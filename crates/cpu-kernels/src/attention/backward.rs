@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use parking_lot::Mutex;
 use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
 use samebits_tensor_core::geometry::AttentionSizes;
@@ -75,7 +76,13 @@ pub fn attention_backward<T: Number>(
             T::with_scratch(|scratch| thin::gradients(call, upstream, matrix, outs, scratch))
         });
     }
-    let plan = Plan::<T>::new(call.sizes);
+    let threads = parallel::threads();
+    if count < 2 * threads && !count.is_multiple_of(threads) && queries.min(keys) > BLOCK {
+        let plan = Plan::<T>::new(call.sizes, BLOCK);
+        return plan.by_diagonals(call, upstream, outs.map(|(out, _)| out));
+    }
+    let held = if queries <= BLOCK { keys.min(BLOCK) } else { keys };
+    let plan = Plan::<T>::new(call.sizes, held);
     parallel::try_parts(ATTENTION, count, work, outs, |matrix, outs| {
         T::with_scratch(|scratch| plan.run(call, upstream, matrix, outs, scratch))
     })
@@ -89,8 +96,8 @@ struct Plan<T: 'static> {
     wide: &'static TileFns<T>,
     /// The tiles of gradients of the value: columns are the features.
     featured: &'static TileFns<T>,
-    /// The number of keys whose columns and gradients are held: those of a block if there is one block
-    /// of queries, so that each is needed once.
+    /// The number of keys whose columns are held: those of a block if they are not needed by the next
+    /// block of queries.
     held: usize,
     /// The distance between rows of a block of scores.
     stride: usize,
@@ -119,14 +126,50 @@ struct Buffers<'a, T> {
     differences: &'a mut [T],
     /// Other than 0 for the keys of a row that dropout keeps.
     kept: &'a mut [u8],
-    /// The gradients in whole tiles, where these do not fit into the results.
-    of_query: &'a mut [T],
-    of_key: &'a mut [T],
-    of_value: &'a mut [T],
+}
+
+/// Rows of a gradient, and as many rows of whole tiles if these do not fit there.
+struct Part<'a, T> {
+    out: &'a mut [T],
+    buffer: &'a mut [T],
+}
+
+/// A block of queries and a block of keys.
+struct Pair<'a> {
+    matrix: usize,
+    queries: Range<usize>,
+    keys: Range<usize>,
+    /// The place of the keys among those that are held.
+    at: usize,
+    /// For each block of keys, true if the causal mask may leave it out.
+    finite_keys: &'a [bool],
+    finite_queries: bool,
+}
+
+/// Cuts rows of `len` elements, of `count` matrices, and their buffers into blocks of [`BLOCK`] rows.
+fn blocks<'a, T>(
+    out: &'a mut [T],
+    buffer: &'a mut [T],
+    (count, rows): (usize, usize),
+    [len, buffer_len]: [usize; 2],
+) -> Result<Vec<Mutex<Part<'a, T>>>> {
+    let mut blocks = memory::with_capacity(ATTENTION, count * rows.div_ceil(BLOCK))?;
+    let (mut out, mut buffer) = (out, buffer);
+    for _ in 0..count {
+        for first in (0..rows).step_by(BLOCK) {
+            let rows = BLOCK.min(rows - first);
+            let part = Part {
+                out: out.split_off_mut(..rows * len).expect("all rows"),
+                buffer: buffer.split_off_mut(..rows * buffer_len).expect("all rows"),
+            };
+            blocks.push(Mutex::new(part));
+        }
+    }
+    Ok(blocks)
 }
 
 impl<T: Number> Plan<T> {
-    fn new(sizes: AttentionSizes) -> Plan<T> {
+    fn new(sizes: AttentionSizes, held: usize) -> Plan<T> {
         let AttentionSizes { queries, keys, width, features, .. } = sizes;
         let kernels = T::kernels(simd::level());
         let scores = kernels.fitting(queries.min(BLOCK), keys.min(BLOCK));
@@ -139,7 +182,7 @@ impl<T: Number> Plan<T> {
             scores,
             wide,
             featured,
-            held: if queries <= BLOCK { keys.min(BLOCK) } else { keys },
+            held,
             stride,
             steps: Offsets::linear(K_BLOCK, scores.columns()),
             by_query: InPlace::new(most, stride, 1, K_BLOCK),
@@ -151,7 +194,7 @@ impl<T: Number> Plan<T> {
         &self,
         scratch: &'s mut Scratch<T>,
         kept: &'s mut [u8],
-    ) -> Result<Buffers<'s, T>, OutOfMemory> {
+    ) -> Result<(Buffers<'s, T>, [&'s mut [T]; 3]), OutOfMemory> {
         let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
         let (block, tile) = (queries.min(BLOCK), self.scores.columns());
         let (wide, featured) = (self.wide.columns(), self.featured.columns());
@@ -170,7 +213,7 @@ impl<T: Number> Plan<T> {
             buffer_len(self.featured, self.held, features),
         ];
         let [a, b, c, d, e, f, g, h, i, j, k, l] = scratch.source.parts(lens)?;
-        Ok(Buffers {
+        let buffers = Buffers {
             key_columns: a,
             value_columns: b,
             key_steps: c,
@@ -181,10 +224,8 @@ impl<T: Number> Plan<T> {
             scores: h,
             differences: i,
             kept,
-            of_query: j,
-            of_key: k,
-            of_value: l,
-        })
+        };
+        Ok((buffers, [j, k, l]))
     }
 
     /// Computes the gradients of one matrix.
@@ -196,26 +237,136 @@ impl<T: Number> Plan<T> {
         [of_query, of_key, of_value]: [&mut [T]; 3],
         scratch: &mut Scratch<T>,
     ) -> Result<()> {
-        let AttentionSizes { queries, keys, width, .. } = self.sizes;
+        let AttentionSizes { queries, keys, width, features, .. } = self.sizes;
         let kept = &mut memory::filled(ATTENTION, call.kept_len(keys.min(BLOCK)), 0)?;
-        let buffers = &mut self.buffers(scratch, kept).map_err(memory::named(ATTENTION))?;
+        let (mut buffers, [query_sums, key_sums, value_sums]) =
+            self.buffers(scratch, kept).map_err(memory::named(ATTENTION))?;
+        let buffers = &mut buffers;
         if self.held == keys {
             self.hold(call, (matrix, 0..keys), buffers);
         }
-        let finite_keys: Vec<bool> = (0..keys)
-            .step_by(BLOCK)
-            .map(|key| {
-                let block = key..keys.min(key + BLOCK);
-                call.causal.is_some() && finite(&call.key, matrix, block)
-            })
-            .collect();
+        let finite_keys = &self.finite_keys(call, matrix)[..];
+        let [key_len, value_len] = self.buffer_rows();
         for first in (0..queries).step_by(BLOCK) {
-            let rows = first..queries.min(first + BLOCK);
-            let of_query = &mut of_query[first * width..rows.end * width];
-            let outs = [&mut *of_query, &mut *of_key, &mut *of_value];
-            self.block(call, upstream, (matrix, rows), &finite_keys, buffers, outs);
+            let queries = first..queries.min(first + BLOCK);
+            let finite_queries = self.pack_queries(call, upstream, (matrix, &queries), buffers);
+            for first_key in (0..keys).step_by(BLOCK) {
+                let keys = first_key..keys.min(first_key + BLOCK);
+                // The place of the block among the keys that are held.
+                let at = if self.held == self.sizes.keys { first_key } else { 0 };
+                let rows = |len: usize| keys.start * len..keys.end * len;
+                let held = |len: usize| at * len..(at + keys.len()) * len;
+                let outs = [
+                    Part {
+                        out: &mut of_query[queries.start * width..queries.end * width],
+                        buffer: &mut *query_sums,
+                    },
+                    Part { out: &mut of_key[rows(width)], buffer: &mut key_sums[held(key_len)] },
+                    Part {
+                        out: &mut of_value[rows(features)],
+                        buffer: &mut value_sums[held(value_len)],
+                    },
+                ];
+                let queries = queries.clone();
+                let pair = Pair { matrix, queries, keys, at, finite_keys, finite_queries };
+                self.pair(call, upstream, pair, buffers, outs);
+            }
         }
         Ok(())
+    }
+
+    /// Computes the gradients of few matrices on all threads: pairs of blocks on one diagonal have no
+    /// block in common, and each block meets the others in ascending order.
+    fn by_diagonals(
+        &self,
+        call: &Call<'_, T>,
+        upstream: Upstream<'_, T>,
+        [of_query, of_key, of_value]: [&mut [T]; 3],
+    ) -> Result<()> {
+        let AttentionSizes { count, queries, keys, width, features } = self.sizes;
+        let [key_len, value_len] = self.buffer_rows();
+        let buffer = |rows: usize, len: usize| {
+            let len = memory::volume(ATTENTION, &[count, rows, len])?;
+            memory::zeroed::<T>(ATTENTION, len)
+        };
+        let mut buffers =
+            [buffer(queries, key_len)?, buffer(keys, key_len)?, buffer(keys, value_len)?];
+        let [query_sums, key_sums, value_sums] = &mut buffers;
+        let of_query = blocks(of_query, query_sums, (count, queries), [width, key_len])?;
+        let of_key = blocks(of_key, key_sums, (count, keys), [width, key_len])?;
+        let of_value = blocks(of_value, value_sums, (count, keys), [features, value_len])?;
+        let mut finite_keys = memory::with_capacity(ATTENTION, count)?;
+        finite_keys.extend((0..count).map(|matrix| self.finite_keys(call, matrix)));
+        let (down, across) = (queries.div_ceil(BLOCK), keys.div_ceil(BLOCK));
+        for diagonal in 0..down + across - 1 {
+            let first = (diagonal + 1).saturating_sub(across);
+            let several = (diagonal + 1).min(down) - first;
+            parallel::items(0..count * several).at_most(1).try_for_each(|task| {
+                let (matrix, query) = (task / several, first + task % several);
+                let key = diagonal - query;
+                let block =
+                    |block: usize, size: usize| block * BLOCK..size.min((block + 1) * BLOCK);
+                let (queries, keys) = (block(query, queries), block(key, keys));
+                let kept = &mut memory::filled(ATTENTION, call.kept_len(keys.len()), 0)?;
+                let mut query_part = of_query[matrix * down + query].lock();
+                let mut key_part = of_key[matrix * across + key].lock();
+                let mut value_part = of_value[matrix * across + key].lock();
+                let outs = [&mut query_part, &mut key_part, &mut value_part].map(|part| {
+                    let Part { out, buffer } = &mut **part;
+                    Part { out: &mut **out, buffer: &mut **buffer }
+                });
+                T::with_scratch(|scratch| {
+                    let (mut buffers, _) =
+                        self.buffers(scratch, kept).map_err(memory::named(ATTENTION))?;
+                    let buffers = &mut buffers;
+                    let finite_queries =
+                        self.pack_queries(call, upstream, (matrix, &queries), buffers);
+                    let finite_keys = &finite_keys[matrix][..];
+                    let pair = Pair { matrix, queries, keys, at: 0, finite_keys, finite_queries };
+                    self.pair(call, upstream, pair, buffers, outs);
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns for each block of keys if the causal mask may leave it out.
+    fn finite_keys(&self, call: &Call<'_, T>, matrix: usize) -> Vec<bool> {
+        let keys = self.sizes.keys;
+        let blocks = (0..keys).step_by(BLOCK).map(|key| key..keys.min(key + BLOCK));
+        let is_finite = |block| call.causal.is_some() && finite(&call.key, matrix, block);
+        blocks.map(is_finite).collect()
+    }
+
+    /// Returns the numbers of elements of the buffers for a row of the gradients of query or key, and
+    /// of value.
+    fn buffer_rows(&self) -> [usize; 2] {
+        let AttentionSizes { width, features, .. } = self.sizes;
+        [(self.wide, width), (self.featured, features)]
+            .map(|(tiles, columns)| buffer_len(tiles, 1, columns).unwrap_or(0))
+    }
+
+    /// Packs a block of queries and its gradients as steps; returns true if the causal mask may leave
+    /// it out.
+    fn pack_queries(
+        &self,
+        call: &Call<'_, T>,
+        upstream: Upstream<'_, T>,
+        (matrix, queries): (usize, &Range<usize>),
+        buffers: &mut Buffers<'_, T>,
+    ) -> bool {
+        let AttentionSizes { width, features, .. } = self.sizes;
+        let (rows, first) = (queries.len(), queries.start);
+        let (wide, featured) = (self.wide.columns(), self.featured.columns());
+        // The last block may have fewer rows than the buffers.
+        let steps = &mut buffers.query_steps[..rows * width.next_multiple_of(wide)];
+        pack(call.query.columns(matrix, first), width, rows, wide, steps);
+        let steps = &mut buffers.grad_steps[..rows * features.next_multiple_of(featured)];
+        pack(upstream.grad.columns(matrix, first), features, rows, featured, steps);
+        call.causal.is_some()
+            && finite(&call.query, matrix, queries.clone())
+            && finite(&upstream.grad, matrix, queries.clone())
     }
 
     /// Packs some keys and values of a matrix.
@@ -248,121 +399,100 @@ impl<T: Number> Plan<T> {
             && call.key.fits_tiles(matrix, 1, tiles.columns())
     }
 
-    /// Adds the shares of a block of queries to the gradients of keys and values, and computes the
-    /// gradients of the queries.
-    fn block(
+    /// Adds the shares of a pair of blocks to the gradients of its queries, keys and values.
+    fn pair(
         &self,
         call: &Call<'_, T>,
         upstream: Upstream<'_, T>,
-        (matrix, queries): (usize, Range<usize>),
-        finite_keys: &[bool],
+        Pair { matrix, queries, keys, at, finite_keys, finite_queries }: Pair<'_>,
         buffers: &mut Buffers<'_, T>,
-        [of_query, of_key, of_value]: [&mut [T]; 3],
+        [of_query, of_key, of_value]: [Part<'_, T>; 3],
     ) {
-        let AttentionSizes { keys, width, features, .. } = self.sizes;
-        let rows = queries.len();
-        let first = queries.start;
-        let finite_rows = call.causal.is_some()
-            && finite(&call.query, matrix, queries.clone())
-            && finite(&upstream.grad, matrix, queries.clone());
+        let AttentionSizes { width, features, .. } = self.sizes;
+        let (rows, first) = (queries.len(), queries.start);
+        let (count, first_key) = (keys.len(), keys.start);
         let (wide, featured) = (self.wide.columns(), self.featured.columns());
-        // The last block may have fewer rows than the buffers.
         let query_steps = 0..rows * width.next_multiple_of(wide);
         let grad_steps = 0..rows * features.next_multiple_of(featured);
-        let steps = &mut buffers.query_steps[query_steps.clone()];
-        pack(call.query.columns(matrix, first), width, rows, wide, steps);
-        let steps = &mut buffers.grad_steps[grad_steps.clone()];
-        pack(upstream.grad.columns(matrix, first), features, rows, featured, steps);
         let score_parts: Vec<_> = even_parts(rows, self.scores.max_rows()).collect();
-        for (block, first_key) in (0..keys).step_by(BLOCK).enumerate() {
-            let count = BLOCK.min(keys - first_key);
-            // The place of the block among the keys that are held.
-            let at = if self.held == keys { first_key } else { 0 };
-            let hidden = first_key >= call.seen(queries.end - 1);
-            let skipped = hidden && finite_rows && finite_keys[block];
-            if self.held < keys && !skipped {
-                self.hold(call, (matrix, first_key..first_key + count), buffers);
-            }
-            let (begun, last) = (first > 0, queries.end == self.sizes.queries);
-            let [of_value, of_key] = [
-                (self.featured, features, &mut *of_value, &mut *buffers.of_value),
-                (self.wide, width, &mut *of_key, &mut *buffers.of_key),
-            ]
-            .map(|(tiles, columns, out, buffer)| {
-                let len = buffer_len(tiles, 1, columns).unwrap_or(0);
-                let out = &mut out[first_key * columns..][..count * columns];
-                let buffer = &mut buffer[at * len..][..count * len];
-                Sums { tiles, out, columns, buffer, begun, last }
-            });
-            let of_query = Sums {
-                tiles: self.wide,
-                out: &mut *of_query,
-                columns: width,
-                buffer: &mut *buffers.of_query,
-                begun: first_key > 0,
-                last: first_key + count == keys,
-            };
-            if skipped {
-                // The sums of the block are +0.
-                [of_query, of_key, of_value].into_iter().for_each(Sums::add_zero);
+        let hidden = first_key >= call.seen(queries.end - 1);
+        let skipped = hidden && finite_queries && finite_keys[first_key / BLOCK];
+        if self.held < self.sizes.keys && !skipped {
+            self.hold(call, (matrix, keys.clone()), buffers);
+        }
+        let sums = |tiles, columns, Part { out, buffer }, begun, last| Sums {
+            tiles,
+            out,
+            columns,
+            buffer,
+            begun,
+            last,
+        };
+        let (begun, last) = (first > 0, queries.end == self.sizes.queries);
+        let of_value = sums(self.featured, features, of_value, begun, last);
+        let of_key = sums(self.wide, width, of_key, begun, last);
+        let (begun, last) = (first_key > 0, keys.end == self.sizes.keys);
+        let of_query = sums(self.wide, width, of_query, begun, last);
+        if skipped {
+            // The sums of the block are +0.
+            [of_query, of_key, of_value].into_iter().for_each(Sums::add_zero);
+            return;
+        }
+        let wanted =
+            |part: &Range<usize>, key: usize| first_key + key < call.seen(first + part.end - 1);
+        let tile = self.scores.columns();
+        let panels = |steps: usize| at * steps..(at + count.next_multiple_of(tile)) * steps;
+        for (source, columns, steps, out) in [
+            (&call.query, &*buffers.key_columns, width, &mut *buffers.weights),
+            (&upstream.grad, &*buffers.value_columns, features, &mut *buffers.scores),
+        ] {
+            if steps == 0 {
+                out.fill(T::ZERO);
                 continue;
             }
-            let wanted =
-                |part: &Range<usize>, key: usize| first_key + key < call.seen(first + part.end - 1);
-            let tile = self.scores.columns();
-            let panels = |steps: usize| at * steps..(at + count.next_multiple_of(tile)) * steps;
-            for (source, columns, steps, out) in [
-                (&call.query, &*buffers.key_columns, width, &mut *buffers.weights),
-                (&upstream.grad, &*buffers.value_columns, features, &mut *buffers.scores),
-            ] {
-                if steps == 0 {
-                    out.fill(T::ZERO);
-                    continue;
-                }
-                let columns = Panels::packed(&columns[panels(steps)], steps, tile);
-                let mut to = TileMut::from_slice(out, rows, self.stride);
-                rows_by_columns(
-                    self.scores,
-                    source.rows(matrix, first),
-                    &score_parts,
-                    columns,
-                    &self.steps,
-                    buffers.rows,
-                    &mut to,
-                    wanted,
-                );
-            }
-            let results = matrix * self.sizes.queries + first;
-            simd::dispatch(weigh::Backward {
-                call,
-                place: (matrix, first, first_key),
-                count,
-                largest: &upstream.largest[results..][..rows],
-                shared: &upstream.shared[results..][..rows],
-                weights: &mut buffers.weights[..rows * self.stride],
-                scores: &mut buffers.scores[..rows * self.stride],
-                stride: self.stride,
-                differences: buffers.differences,
-                kept: buffers.kept,
-            });
-            let [of_grads, of_queries] = [
-                (&buffers.grad_steps[grad_steps.clone()], self.featured),
-                (&buffers.query_steps[query_steps.clone()], self.wide),
-            ]
-            .map(|(data, tiles)| Panels::packed(data, rows, tiles.columns()));
-            let tile = self.wide.columns();
-            let of_keys = if self.keys_in_place(call, matrix) {
-                let data = call.key.from(matrix, first_key - at);
-                Panels::in_place(data, (width, tile), (self.held, call.key.strides[0]))
-            } else {
-                let held = if self.held == keys { keys } else { count };
-                let data = &buffers.key_steps[..held * width.next_multiple_of(tile)];
-                Panels::packed(data, held, tile)
-            };
-            of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0), |_| 0..rows);
-            of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0), |_| 0..rows);
-            let scores = (&*buffers.scores, self.stride, &self.by_query);
-            of_query.add(scores, (of_keys, at), |_| 0..count);
+            let columns = Panels::packed(&columns[panels(steps)], steps, tile);
+            let mut to = TileMut::from_slice(out, rows, self.stride);
+            rows_by_columns(
+                self.scores,
+                source.rows(matrix, first),
+                &score_parts,
+                columns,
+                &self.steps,
+                buffers.rows,
+                &mut to,
+                wanted,
+            );
         }
+        let results = matrix * self.sizes.queries + first;
+        simd::dispatch(weigh::Backward {
+            call,
+            place: (matrix, first, first_key),
+            count,
+            largest: &upstream.largest[results..][..rows],
+            shared: &upstream.shared[results..][..rows],
+            weights: &mut buffers.weights[..rows * self.stride],
+            scores: &mut buffers.scores[..rows * self.stride],
+            stride: self.stride,
+            differences: buffers.differences,
+            kept: buffers.kept,
+        });
+        let [of_grads, of_queries] = [
+            (&buffers.grad_steps[grad_steps.clone()], self.featured),
+            (&buffers.query_steps[query_steps.clone()], self.wide),
+        ]
+        .map(|(data, tiles)| Panels::packed(data, rows, tiles.columns()));
+        let tile = self.wide.columns();
+        let of_keys = if self.keys_in_place(call, matrix) {
+            let data = call.key.from(matrix, first_key - at);
+            Panels::in_place(data, (width, tile), (self.held, call.key.strides[0]))
+        } else {
+            let held = if self.held == self.sizes.keys { self.held } else { count };
+            let data = &buffers.key_steps[..held * width.next_multiple_of(tile)];
+            Panels::packed(data, held, tile)
+        };
+        of_value.add((buffers.weights, 1, &self.by_key), (of_grads, 0), |_| 0..rows);
+        of_key.add((buffers.scores, 1, &self.by_key), (of_queries, 0), |_| 0..rows);
+        let scores = (&*buffers.scores, self.stride, &self.by_query);
+        of_query.add(scores, (of_keys, at), |_| 0..count);
     }
 }
