@@ -70,7 +70,9 @@ fn add(
     // With few outputs and many addends, each piece of the sources is a task. The thresholds affect
     // only the speed.
     let most = if width < WIDE { SHARED } else { WIDE_SHARED };
-    let pieces = (work / PIECE.max(8 * out.len())).min(MAX_TABLES);
+    let pieces_of = |outputs: usize| work / PIECE.max(outputs * out.len());
+    // A table for each thread pays sooner than more.
+    let pieces = pieces_of(8).max(pieces_of(2).min(parallel::threads())).min(MAX_TABLES);
     let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
     if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
