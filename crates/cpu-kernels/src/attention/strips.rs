@@ -51,6 +51,9 @@ pub(super) fn strips<'a, T>(
     Ok(strips)
 }
 
+/// The number of queries whose products take as long as reading keys and values.
+const READ: usize = 4;
+
 /// Computes strips of `rows` queries; a thread takes as many as justify the hand-over.
 pub(super) fn in_parallel<T: Number>(
     sizes: AttentionSizes,
@@ -59,7 +62,9 @@ pub(super) fn in_parallel<T: Number>(
     run: impl Fn(Strip<'_, T>) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let AttentionSizes { queries, keys, width, features, .. } = sizes;
-    let products = rows.min(queries).saturating_mul(keys).saturating_mul(width + features);
+    // Keys and values that few queries read take as long as the products of some.
+    let rows = rows.min(queries).max(READ);
+    let products = rows.saturating_mul(keys).saturating_mul(width + features);
     let few = PRODUCTS / products.max(1);
     parallel::tasks(strips).at_least(few).at_most(1).try_for_each(run)
 }

@@ -7,7 +7,7 @@ use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor};
 
 use super::elementwise::comparable;
 use super::{F32, FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
-use crate::{index, memory, scatter};
+use crate::{index, memory, parallel, scatter};
 
 const COPY: &str = "each element is copied";
 const LAST: &str = "if several sources name one place, the last one is kept";
@@ -34,6 +34,12 @@ fn register_reads() {
         Ok(out)
     }));
     register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather, plan| {
+        if !op.x.is_contiguous() && op.index.numel() < op.x.numel() / FAR {
+            let found = with_bits!(op.x.dtype(), T => gather_in_place::<T>(op)?);
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
         let x = op.x.contiguous()?;
         let (shape, index) = places(Gather::NAME, plan, &op.index)?;
         let mut out = Tensor::scratch(op.index.shape(), x.dtype())?;
@@ -66,6 +72,36 @@ fn register_reads() {
             _ => nonzero(&x, |x: u8| x != 0),
         }
     }));
+}
+
+/// The number of elements of a strided tensor that are copied while one is looked up.
+const FAR: usize = 4;
+
+/// Looks up the elements of a strided tensor where they are; `None` if an index is out of range.
+fn gather_in_place<T: Element>(op: &Gather) -> Result<Option<Tensor>> {
+    let (layout, dim) = (op.x.layout(), op.dim);
+    let (Some(&size), Some(&stride)) = (op.x.shape().get(dim), layout.strides().get(dim)) else {
+        return Ok(None);
+    };
+    let mut strides = layout.strides().to_vec();
+    strides[dim] = 0;
+    let starts = Layout::strided(op.index.shape(), &strides, layout.offset())?;
+    let (index, data) = (op.index.contiguous()?, op.x.storage_slice::<T>()?);
+    let index = index.as_slice::<i64>()?;
+    let is_inside = |&i: &i64| usize::try_from(i).is_ok_and(|i| i < size);
+    if !index.iter().all(is_inside) {
+        return Ok(None);
+    }
+    let found = filled(op.index.shape(), |out: &mut [T]| {
+        parallel::pieces(out, |first, out| {
+            let places = starts.positions_from(first).zip(&index[first..]);
+            for (out, (start, &i)) in out.iter_mut().zip(places) {
+                *out = data[start + i as usize * stride];
+            }
+        });
+        Ok(())
+    });
+    found.map(Some)
 }
 
 fn register_assignments() {

@@ -1,3 +1,4 @@
+use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::reduce::{BLOCK, norm_leaves_range};
 use samebits_tensor_core::geometry::{Reduction, Split};
 use samebits_tensor_core::layout::PerDim;
@@ -5,13 +6,13 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Result, Tensor};
+use samebits_tensor_core::{Layout, Op, Result, Tensor};
 
 use super::reduced::{Reduced, Width};
 use super::{Element, FLOATS, INTEGERS, WRAPS, filled, with_float};
 use crate::float::Float;
 use crate::memory;
-use crate::reduce::{self, Extreme, Rows};
+use crate::reduce::{self, Extreme, Part, Rows, Slabs};
 
 const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
@@ -78,10 +79,21 @@ fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
         ReduceKind::Prod if over.count > BLOCK => Width::None,
         _ => Width::Wide,
     };
-    if matches!(op.kind, ReduceKind::Amax | ReduceKind::Amin)
-        && let Some(found) = extremes_in_storage_order::<T>(op, over)?
-    {
-        return Ok(found);
+    if matches!(op.kind, ReduceKind::Amax | ReduceKind::Amin) {
+        let which = if op.kind == ReduceKind::Amax { Extreme::Max } else { Extreme::Min };
+        if let Some(split) = over.adjacent.filter(|&split| has_few_columns(&op.x, split)) {
+            let x = op.x.as_slice::<T>()?;
+            let places = places_in_few_columns(x, split, which)?;
+            return filled(&over.result, |out: &mut [T]| {
+                for (i, (out, &place)) in out.iter_mut().zip(&places).enumerate() {
+                    *out = x[place_in(split, i, place)].canonical();
+                }
+                Ok(())
+            });
+        }
+        if let Some(found) = extremes_in_storage_order::<T>(op, over, which)? {
+            return Ok(found);
+        }
     }
     rows(&op.x, &op.dims, over, width, None, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
         ReduceKind::Sum => reduce::sum(Reduce::NAME, x, out),
@@ -95,7 +107,11 @@ fn reduce_dims<T: Element>(op: &Reduce, over: &Reduction) -> Result<Tensor> {
 
 /// Returns the extrema of a strided tensor, found in the order of its storage; `None` if that is the order
 /// of its elements, or if an extremum is a zero, whose sign is that of the first.
-fn extremes_in_storage_order<T: Element>(op: &Reduce, over: &Reduction) -> Result<Option<Tensor>> {
+fn extremes_in_storage_order<T: Element>(
+    op: &Reduce,
+    over: &Reduction,
+    which: Extreme,
+) -> Result<Option<Tensor>> {
     if op.x.is_contiguous() || op.x.numel() == 0 {
         return Ok(None);
     }
@@ -116,13 +132,65 @@ fn extremes_in_storage_order<T: Element>(op: &Reduce, over: &Reduction) -> Resul
     for (&dim, &from) in op.dims.iter().zip(&sorted) {
         order[dim] = from;
     }
-    let which = if op.kind == ReduceKind::Amax { Extreme::Max } else { Extreme::Min };
     let x = x.permute(&order)?;
     let found = rows(&x, &op.dims, &over, Width::Wide, None, |x, out: &mut [T]| {
         reduce::extreme(Reduce::NAME, x, which, out)
     })?;
     let has_zero = found.contiguous()?.as_slice::<T>()?.contains(&T::ZERO);
     Ok((!has_zero).then_some(found))
+}
+
+/// The number of elements that fill vectors, and of rows from which it pays to fill them with several.
+const FILLED: usize = 16;
+const MANY_ROWS: usize = 64;
+
+/// Returns true for a dense tensor whose columns fill no vectors, but would fill them with those of a
+/// few rows.
+fn has_few_columns(x: &Tensor, Split { outer, size, inner }: Split) -> bool {
+    x.is_contiguous() && outer > 0 && size >= MANY_ROWS && (2..=FILLED / 2).contains(&inner)
+}
+
+/// Returns the number of the element at `place` of column `i` of all.
+fn place_in(Split { size, inner, .. }: Split, i: usize, place: i64) -> usize {
+    (i / inner * size + place as usize) * inner + i % inner
+}
+
+/// Returns the place of the extremum of each column, of a tensor that
+/// [has few columns](has_few_columns): those of several rows side by side, and then the best of them.
+fn places_in_few_columns<T: Element>(x: &[T], split: Split, which: Extreme) -> Result<Vec<i64>> {
+    let Split { outer, size, inner } = split;
+    let together = FILLED / inner;
+    let width = together * inner;
+    let (starts, terms) = (
+        Layout::strided(&[outer], &[size * inner], 0)?,
+        Layout::strided(&[size / together], &[width], 0)?,
+    );
+    let slabs = Slabs { data: x, starts: &starts, terms: &terms, inner: width };
+    let candidates = memory::volume(ArgReduce::NAME, &[outer, width])?;
+    let mut candidates: Vec<i64> = memory::zeroed(ArgReduce::NAME, candidates)?;
+    let rows = Rows::Slabs(Part { slabs: &slabs, first: 0 });
+    reduce::arg_extreme(ArgReduce::NAME, rows, which, &mut candidates)?;
+    let replaces = |old: T, new: T| match which {
+        Extreme::Max => replaces_max(old, new),
+        Extreme::Min => replaces_min(old, new),
+    };
+    let mut places = memory::zeroed(ArgReduce::NAME, outer * inner)?;
+    for (i, best) in places.iter_mut().enumerate() {
+        let value = |place: i64| x[place_in(split, i, place)];
+        let found = &candidates[i / inner * width + i % inner..];
+        let found = found.iter().step_by(inner).take(together).zip(0..);
+        let rest = (size / together * together..size).map(|place| place as i64);
+        let mut all = found.map(|(&round, row)| round * together as i64 + row).chain(rest);
+        *best = all.next().unwrap_or(0);
+        for place in all {
+            let [old, new] = [*best, place].map(value);
+            // Of equal elements the first.
+            if replaces(old, new) || (!replaces(new, old) && place < *best) {
+                *best = place;
+            }
+        }
+    }
+    Ok(places)
 }
 
 /// Returns the sum or the mean over adjacent dimensions that are followed by `inner` elements;
@@ -171,6 +239,13 @@ fn arg_reduce<T: Element>(op: &ArgReduce, over: &Reduction) -> Result<Tensor> {
         ArgReduceKind::Argmax => Extreme::Max,
         ArgReduceKind::Argmin => Extreme::Min,
     };
+    if let Some(split) = over.adjacent.filter(|&split| has_few_columns(&op.x, split)) {
+        let places = places_in_few_columns(op.x.as_slice::<T>()?, split, which)?;
+        return filled(&over.result, |out| {
+            out.copy_from_slice(&places);
+            Ok(())
+        });
+    }
     rows(&op.x, &[op.dim], over, Width::Wide, None, |x: Rows<'_, T>, out| {
         reduce::arg_extreme(ArgReduce::NAME, x, which, out)
     })

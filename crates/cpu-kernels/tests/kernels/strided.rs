@@ -1,6 +1,8 @@
 //! Functions of strided tensors, whose elements are copied part by part.
 
-use samebits_tensor_core::ops::{Affine, Gelu, GeluForm, Ramp, RampKind, Silu, Unary, UnaryKind};
+use samebits_tensor_core::ops::{
+    Affine, Gather, Gelu, GeluForm, Ramp, RampKind, Silu, Unary, UnaryKind,
+};
 use samebits_tensor_core::{DType, Op, Tensor, dispatch};
 
 /// Returns the results for `x` and for its dense copy, as bits.
@@ -43,5 +45,31 @@ fn functions_of_strided_tensors_are_those_of_their_copies() {
         }
         let x = &whole.permute(&order).unwrap();
         expect_alike("abs", x, |x| Unary { kind: UnaryKind::Abs, x });
+    }
+}
+
+#[test]
+fn elements_of_strided_tensors_are_looked_up_in_their_order() {
+    samebits_cpu_kernels::install();
+    let values: Vec<f64> = (0..9 * 283 * 107).map(f64::from).collect();
+    let x = Tensor::from_slice(&values, &[9, 283, 107]).unwrap();
+    for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
+        let x = x.permute(&order).unwrap().narrow(0, 1, 7).unwrap();
+        for dim in 0..3 {
+            // The index is smaller than the tensor in all dimensions.
+            let mut shape = x.shape().iter().map(|&n| n.min(5)).collect::<Vec<_>>();
+            shape[dim] = 11;
+            let size = x.shape()[dim] as i64;
+            let count: usize = shape.iter().product();
+            let places: Vec<i64> = (0..count as i64).map(|i| i * 31 % size).collect();
+            let index = Tensor::from_slice(&places, &shape).unwrap();
+            expect_alike("gather", &x, |x| Gather { x, dim, index: index.clone() });
+            let mut wrong = places.clone();
+            wrong[count / 2] = size;
+            let index = Tensor::from_slice(&wrong, &shape).unwrap();
+            let errors = [x.clone(), x.contiguous().unwrap()]
+                .map(|x| dispatch(&Gather { x, dim, index: index.clone() }).unwrap_err());
+            assert_eq!(errors[0].to_string(), errors[1].to_string());
+        }
     }
 }
