@@ -20,7 +20,6 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use rayon::slice::ParallelSliceMut;
 use samebits_numerics::fpenv;
 
 use crate::{Result, memory};
@@ -225,7 +224,16 @@ fn take<'a, T, const N: usize>(
 /// Sorts items that are [`Ord`], which excludes floating-point numbers, so no arithmetic is
 /// involved.
 pub(crate) fn sort_unstable<T: Ord + Send>(items: &mut [T]) {
-    items.par_sort_unstable();
+    /// The number of items that one thread sorts.
+    const FEW: usize = 1 << 13;
+    fn sort<T: Ord + Send>(items: &mut [T], parts: usize) {
+        if parts == 1 || items.len() <= FEW {
+            return items.sort_unstable();
+        }
+        let (lower, _, higher) = items.select_nth_unstable(items.len() / 2);
+        rayon::join(|| sort(lower, parts / 2), || sort(higher, parts / 2));
+    }
+    sort(items, threads().next_power_of_two());
 }
 
 /// Returns pieces of `size` elements; the last one may be shorter.

@@ -43,9 +43,10 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
     // Sixteen lanes of long chains take as long as all.
     let mut size = ((TASK_WORK / k) / UNIT * UNIT).max(UNIT);
     if factors(0).b.lane_stride == 1 {
-        // Of long products too, each thread reads long stretches.
-        let wide = out.len() / (2 * parallel::threads());
-        size = size.max(wide.clamp(LEAST_STRETCH, STRETCH).next_multiple_of(LANES));
+        // Of long products too, each thread reads long stretches, if there are enough columns for all.
+        let share = out.len().div_ceil(parallel::threads());
+        let wide = (share / 2).max(LEAST_STRETCH.min(share));
+        size = size.max(wide.clamp(LANES, STRETCH).next_multiple_of(LANES));
     }
     parallel::pieces_of(parallel::even(out.len(), size, UNIT), out, |start, mut out| {
         let mut at = start;

@@ -130,6 +130,10 @@ impl<T: Float> Kernel for SamplePlanes<'_, T> {
                 for sum in &mut *sums {
                     *sum = sum.canonical();
                 }
+                if count == TOGETHER && point + TOGETHER <= columns {
+                    out.row(number, row, point, point + TOGETHER).copy_from_slice(&*sums);
+                    continue;
+                }
                 for Span { image, point, lane, count } in spans(point, columns, count) {
                     let to = out.row(number + image, row, point, point + count);
                     short::copy(&sums[lane..lane + count], to);

@@ -4,8 +4,8 @@
 use std::hint::select_unpredictable;
 
 use samebits_numerics::extrema::replaces_max;
-use samebits_numerics::reduce::Lanes;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::reduce::{BLOCK, LANES, Lanes};
+use samebits_numerics::simd::{self, Aligned, Kernel};
 use samebits_tensor_core::geometry::Split;
 
 use super::{SOFTMAX, cost, logs_of};
@@ -20,19 +20,24 @@ use crate::quotient::Divisors;
 pub(super) const WIDTH: usize = 32;
 
 /// The widths of rows that are turned: others fill vectors as they are.
-const TURNED: std::ops::RangeInclusive<usize> = 4..=96;
+const SHORTEST_ROW: usize = 4;
+const LONGEST_ROW: usize = 96;
 
-/// The largest number of elements of a column: of longer ones, memory is read in short pieces.
-const LONGEST: usize = 256;
+/// The number of rows of a strip whose exponentials are computed together.
+const SOME: usize = LANES / 2;
+
+/// The number of elements of a column from which few columns leave too much of the last strip empty.
+const LONG: usize = 256;
 
 /// Returns true for rows that are turned, so that they lie side by side.
 pub(super) fn are_turned(rows: usize, width: usize) -> bool {
-    rows >= WIDTH && TURNED.contains(&width)
+    rows >= WIDTH && (SHORTEST_ROW..=LONGEST_ROW).contains(&width)
 }
 
 /// Returns true for columns that lie side by side.
 pub(super) fn are_columns(Split { size, inner, .. }: Split) -> bool {
-    inner >= WIDTH && size <= LONGEST
+    let is_full = || inner.next_multiple_of(WIDTH) - inner <= inner / 4;
+    inner >= WIDTH && (size <= LONG || (size <= BLOCK && is_full()))
 }
 
 /// Computes softmax of the columns of slabs if `exp`, and otherwise its logarithms.
@@ -52,7 +57,7 @@ pub(super) fn columns<T: Elementary>(
     let together = if wide < inner { 1 } else { (task / (size * inner)).clamp(1, outer.max(1)) };
     TileGrid::new(out, outer, (size, inner), (together, size, wide)).try_for_each(
         |slab, _, column, mut tile| {
-            let mut memory = memory::scratch::<T>(SOFTMAX, 2 * size * WIDTH)?;
+            let mut memory = memory::scratch::<T>(SOFTMAX, size * WIDTH)?;
             let scratch = memory.as_mut_slice();
             for index in 0..tile.matrices {
                 let x = &x[(slab + index) * size * inner + column..];
@@ -66,7 +71,7 @@ pub(super) fn columns<T: Elementary>(
 
 /// Computes softmax of at least [`WIDTH`] rows if `exp`, and otherwise its logarithms.
 pub(super) fn rows<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T]) -> Result<()> {
-    let mut memory = memory::scratch::<T>(SOFTMAX, 2 * width * WIDTH)?;
+    let mut memory = memory::scratch::<T>(SOFTMAX, width * WIDTH)?;
     simd::dispatch(Rows { exp, x, width, out, scratch: memory.as_mut_slice() });
     Ok(())
 }
@@ -77,6 +82,7 @@ struct Columns<'a, 'o, T> {
     x: &'a [T],
     inner: usize,
     out: TileMut<'o, T>,
+    /// Scratch memory for a strip.
     scratch: &'a mut [T],
 }
 
@@ -85,18 +91,15 @@ impl<T: Elementary> Kernel for Columns<'_, '_, T> {
     #[inline(always)]
     fn run(self) {
         let Columns { exp, x, inner, mut out, scratch } = self;
-        let (size, columns) = (out.rows, out.columns);
-        let (differences, exps) = scratch.split_at_mut(size * WIDTH);
-        let mut lanes = Lanes::new();
+        let (columns, mut lanes) = (out.columns, Lanes::new());
         for column in (0..columns).step_by(WIDTH) {
             // The last strip overlaps the one before: the same values are written again.
             let column = column.min(columns - WIDTH);
             let x = &x[column..];
-            subtract_maxima(x, inner, differences);
-            T::exp_each(differences, exps);
-            let finish = Finish::new(exp, &mut lanes, exps);
-            for row in 0..size {
-                let made = finish.row(differences, exps, row);
+            let best = maxima(x, inner, out.rows);
+            let finish = Finish::new(exp, (x, inner), best, scratch, &mut lanes);
+            for row in 0..out.rows {
+                let made = finish.row(scratch, row);
                 out.row(0, row, column, column + WIDTH).copy_from_slice(&made);
             }
         }
@@ -108,6 +111,7 @@ struct Rows<'a, T> {
     x: &'a [T],
     width: usize,
     out: &'a mut [T],
+    /// Scratch memory for a strip.
     scratch: &'a mut [T],
 }
 
@@ -116,41 +120,35 @@ impl<T: Elementary> Kernel for Rows<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Rows { exp, x, width, out, scratch } = self;
-        let (differences, exps) = scratch.split_at_mut(width * WIDTH);
         let (rows, mut lanes) = (out.len() / width, Lanes::new());
+        let mut turned = Aligned([[T::ZERO; WIDTH]; LONGEST_ROW]);
         for row in (0..rows).step_by(WIDTH) {
             let first = row.min(rows - WIDTH) * width;
-            T::transpose(&x[first..], width, (WIDTH, width), exps, WIDTH);
-            subtract_maxima(exps, WIDTH, differences);
-            T::exp_each(differences, exps);
-            let finish = Finish::new(exp, &mut lanes, exps);
+            let turned = turned[..width].as_flattened_mut();
+            T::transpose(&x[first..], width, (WIDTH, width), turned, WIDTH);
+            let best = maxima(turned, WIDTH, width);
+            let finish = Finish::new(exp, (turned, WIDTH), best, scratch, &mut lanes);
             for row in 0..width {
-                let made = finish.row(differences, exps, row);
-                exps[row * WIDTH..][..WIDTH].copy_from_slice(&made);
+                let made = finish.row(scratch, row);
+                turned[row * WIDTH..][..WIDTH].copy_from_slice(&made);
             }
-            T::transpose(exps, WIDTH, (width, WIDTH), &mut out[first..], width);
+            T::transpose(turned, WIDTH, (width, WIDTH), &mut out[first..], width);
         }
     }
 }
 
-/// Writes the differences of a strip, whose rows are `stride` apart, to the maxima of its columns.
+/// Finds the maxima of the columns of a strip, whose rows are `stride` apart.
 #[inline(always)]
-fn subtract_maxima<T: Elementary>(x: &[T], stride: usize, differences: &mut [T]) {
+fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize) -> [T; WIDTH] {
     let mut best = [T::ZERO; WIDTH];
     best.copy_from_slice(&x[..WIDTH]);
-    let rows = differences.len() / WIDTH;
     for row in 1..rows {
         let row = &x[row * stride..][..WIDTH];
         for c in 0..WIDTH {
             best[c] = select_unpredictable(replaces_max(best[c], row[c]), row[c], best[c]);
         }
     }
-    for (row, differences) in differences.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
-        let row = &x[row * stride..][..WIDTH];
-        for c in 0..WIDTH {
-            differences[c] = row[c] - best[c];
-        }
-    }
+    best
 }
 
 /// What the last step needs of the sums of a strip.
@@ -161,11 +159,30 @@ enum Finish<T> {
 }
 
 impl<T: Elementary> Finish<T> {
+    /// Writes the exponentials of a strip, whose rows are `stride` apart, to `stored`, or if not `exp`
+    /// their exponents.
     #[inline(always)]
-    fn new(exp: bool, lanes: &mut Lanes, exps: &[T]) -> Finish<T> {
-        let rows = exps.len() / WIDTH;
-        for (row, count) in Lanes::made(rows, WIDTH) {
-            lanes.add_made(row, WIDTH, &exps[row * WIDTH..][..count * WIDTH]);
+    fn new(
+        exp: bool,
+        (x, stride): (&[T], usize),
+        best: [T; WIDTH],
+        stored: &mut [T],
+        lanes: &mut Lanes,
+    ) -> Finish<T> {
+        let rows = stored.len() / WIDTH;
+        let mut other = Aligned([T::ZERO; SOME * WIDTH]);
+        for (number, stored) in stored.chunks_mut(SOME * WIDTH).enumerate() {
+            let first = number * SOME;
+            let other = &mut other[..stored.len()];
+            let (differences, exps) = if exp { (other, stored) } else { (stored, other) };
+            for (r, to) in differences.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
+                let row = &x[(first + r) * stride..][..WIDTH];
+                for c in 0..WIDTH {
+                    to[c] = row[c] - best[c];
+                }
+            }
+            T::exp_each(differences, exps);
+            lanes.add_made(first, WIDTH, exps);
         }
         let mut sums = [0.0; WIDTH];
         lanes.finish_made(rows, &mut sums);
@@ -182,18 +199,14 @@ impl<T: Elementary> Finish<T> {
 
     /// Returns one row of the result.
     #[inline(always)]
-    fn row(&self, differences: &[T], exps: &[T], row: usize) -> [T; WIDTH] {
-        let at = row * WIDTH..(row + 1) * WIDTH;
+    fn row(&self, stored: &[T], row: usize) -> [T; WIDTH] {
         let mut made = [T::ZERO; WIDTH];
+        made.copy_from_slice(&stored[row * WIDTH..][..WIDTH]);
         match self {
-            Finish::Softmax(divisors) => {
-                made.copy_from_slice(&exps[at]);
-                divisors.divide(&mut made);
-            }
+            Finish::Softmax(divisors) => divisors.divide(&mut made),
             Finish::Log(logs) => {
-                let differences = &differences[at];
                 for c in 0..WIDTH {
-                    made[c] = (differences[c] - logs[c]).canonical();
+                    made[c] = (made[c] - logs[c]).canonical();
                 }
             }
         }

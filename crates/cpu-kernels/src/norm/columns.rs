@@ -28,14 +28,38 @@ pub(super) fn statistics<T: Float>(
         let means = &means[column..][..out.len()];
         simd::dispatch(ColumnSquares { x, channels, means, column, block, out });
     })?;
-    let columns = means.iter().zip(&squares).enumerate();
+    let mut roots = memory::zeroed(BATCH, channels)?;
+    let variances = &mut squares[..];
+    simd::dispatch(Roots { variances, count, eps, roots: &mut roots });
+    let columns = means.iter().zip(&squares).zip(&roots).enumerate();
     memory::collected(
         BATCH,
-        columns.map(|(column, (&mean, &squares))| {
+        columns.map(|(column, ((&mean, &variance), &rstd))| {
             let at = |i: usize| x[i * channels + column].into();
-            Normal::new([mean, squares / count], eps, n, T::WIDE, &at)
+            Normal::with_rstd([mean, variance, rstd], eps, n, T::WIDE, &at)
         }),
     )
+}
+
+/// Divides sums of squares by their count, and takes the reciprocal of the root.
+struct Roots<'a> {
+    /// Sums of squares before.
+    variances: &'a mut [f64],
+    count: f64,
+    eps: f64,
+    roots: &'a mut [f64],
+}
+
+impl Kernel for Roots<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Roots { variances, count, eps, roots } = self;
+        for (variance, root) in variances.iter_mut().zip(roots) {
+            *variance /= count;
+            *root = 1.0 / (*variance + eps).sqrt();
+        }
+    }
 }
 
 /// Sums down some columns of a block, from column `column` on.

@@ -57,7 +57,7 @@ impl Sortable for i64 {
 }
 
 /// The number of elements of a line from which several threads sort it together.
-const LONG: usize = 1 << 16;
+const LONG: usize = 1 << 15;
 
 /// An element of a line as its key and its index in one integer. No two pairs of a line are equal, so
 /// any sorting algorithm gives the stable order.

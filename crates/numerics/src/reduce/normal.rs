@@ -47,6 +47,21 @@ impl Normal {
         x: &dyn Fn(usize) -> f64,
     ) -> Normal {
         let plain = Normal::plain(moments, eps);
+        Normal::with_rstd([plain.mean, plain.variance, plain.rstd], eps, n, wide, x)
+    }
+
+    /// Computes [`new`](Normal::new) from mean, biased variance and `1 / √(variance + eps)`, so that the
+    /// roots of many rows can be taken together.
+    #[inline]
+    #[must_use]
+    pub fn with_rstd(
+        [mean, variance, rstd]: [f64; 3],
+        eps: f64,
+        n: usize,
+        wide: bool,
+        x: &dyn Fn(usize) -> f64,
+    ) -> Normal {
+        let plain = Normal { mean, variance, rstd, scale: 1.0 };
         let [low, high, _] = reach(wide);
         let ordinary = low <= plain.rstd && plain.rstd <= high;
         if ordinary { plain } else { plain.mended(eps, n, wide, x) }
