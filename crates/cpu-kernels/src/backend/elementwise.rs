@@ -85,14 +85,16 @@ pub(super) fn register_all() {
 }
 
 /// Returns the results of `f`, called for parts of the elements. The results of a tensor that is dense but
-/// for the order of its dimensions, and for repeats, lie in memory as it does.
+/// for the order of its dimensions lie in memory as it does; elements that repeat are computed once.
 fn mapped<T: Element>(
     x: &Tensor,
     f: impl Fn(&[T], &mut [T]) -> crate::Result<()> + Sync,
 ) -> Result<Tensor> {
     if let Some((stored, places)) = in_storage_order(x)? {
-        let out = filled(stored.shape(), |out| Ok(f(stored.as_slice()?, out)?))?;
-        return out.permute(&places)?.expand(x.shape());
+        let found = filled(stored.shape(), |out| Ok(f(stored.as_slice()?, out)?))?;
+        let found = found.permute(&places)?;
+        let repeats = stored.numel() < x.numel();
+        return if repeats { found.expand(x.shape())?.contiguous() } else { Ok(found) };
     }
     filled(x.shape(), |out| x.each_part(out, |x, out| Ok(f(x, out)?)))
 }

@@ -58,7 +58,7 @@ fn along<T: Elementary>(x: &[T], split: Split, exp: bool, out: &mut [T]) -> Resu
         });
         return Ok(());
     }
-    if strips::are_columns(split) {
+    if strips::are_columns::<T>(split) {
         return strips::columns(x, split, exp, out);
     }
     let slab = size * inner;

@@ -26,8 +26,10 @@ const LONGEST_ROW: usize = 96;
 /// The number of rows of a strip whose exponentials are computed together.
 const SOME: usize = LANES / 2;
 
-/// The number of elements of a column from which few columns leave too much of the last strip empty.
+/// The number of elements of a column from which few columns leave too much of the last strip empty, and
+/// the bytes of a slab of such columns from which reading strips of it twice takes long.
 const LONG: usize = 256;
+const LARGE: usize = 1 << 22;
 
 /// Returns true for rows that are turned, so that they lie side by side.
 pub(super) fn are_turned(rows: usize, width: usize) -> bool {
@@ -35,9 +37,10 @@ pub(super) fn are_turned(rows: usize, width: usize) -> bool {
 }
 
 /// Returns true for columns that lie side by side.
-pub(super) fn are_columns(Split { size, inner, .. }: Split) -> bool {
+pub(super) fn are_columns<T>(Split { size, inner, .. }: Split) -> bool {
     let is_full = || inner.next_multiple_of(WIDTH) - inner <= inner / 4;
-    inner >= WIDTH && (size <= LONG || (size <= BLOCK && is_full()))
+    let is_near = || size <= BLOCK && size * inner <= LARGE / size_of::<T>();
+    inner >= WIDTH && (size <= LONG || (is_near() && is_full()))
 }
 
 /// Computes softmax of the columns of slabs if `exp`, and otherwise its logarithms.
