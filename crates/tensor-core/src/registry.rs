@@ -323,6 +323,9 @@ fn add(registry: &mut Registry, op: TypeId, info: KernelInfo, kernel: Held, run_
 /// The result has the promise of the level in force. Kernels run with round to nearest and
 /// subnormals kept, whatever the caller set.
 ///
+/// A result may lie in memory as an operand does: call [`contiguous`](crate::Tensor::contiguous) before
+/// [`as_slice`](crate::Tensor::as_slice).
+///
 /// # Errors
 ///
 /// The errors of [`Op::plan`]; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant

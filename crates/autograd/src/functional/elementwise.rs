@@ -1,4 +1,5 @@
 mod activation;
+mod bounds;
 mod choice;
 mod formula;
 mod gelu;
@@ -12,7 +13,8 @@ pub use activation::{
     prelu, relu, relu6, rrelu, rrelu_with, selu, silu, softplus, softshrink, softsign, tanhshrink,
     threshold,
 };
-pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
+pub use bounds::{clamp, clamp_max, clamp_min};
+pub use choice::{abs, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled, weigh};
 pub(super) use formula::formula;
 pub(crate) use formula::{Steps, Symbol, formula_of_values};

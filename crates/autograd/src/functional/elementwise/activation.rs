@@ -7,7 +7,8 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::choice::{clamp, compare, inside, nan_sloped, where_};
+use super::bounds::{clamp, inside, nan_sloped};
+use super::choice::{compare, where_};
 use super::formula::{Steps, Symbol, curve, formula};
 use super::{add, affine, binary, fused, mul, neg, sigmoid, sub, tanh, times, unary, wanted};
 use crate::dims::Dim;

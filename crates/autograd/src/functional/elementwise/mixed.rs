@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 
 use super::formula::{Steps, Symbol, formula};
 use super::{
-    abs, add, affine, choice::hard_clamp, compare, div, exp, log, log1p, maximum, mul, neg,
+    abs, add, affine, bounds::hard_clamp, compare, div, exp, log, log1p, maximum, mul, neg,
     relation, scalar_like, sub, wanted, where_,
 };
 use crate::functional::broadcast::sum_to;
