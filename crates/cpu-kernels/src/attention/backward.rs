@@ -313,7 +313,7 @@ impl<T: Number> Plan<T> {
                 let mut value_part = of_value[matrix * across + key].lock();
                 let outs = [&mut query_part, &mut key_part, &mut value_part].map(|part| {
                     let Part { out, buffer } = &mut **part;
-                    Part { out: &mut **out, buffer: &mut **buffer }
+                    Part { out, buffer }
                 });
                 T::with_scratch(|scratch| {
                     let (mut buffers, _) =
