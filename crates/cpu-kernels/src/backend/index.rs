@@ -92,16 +92,14 @@ fn gather_in_place<T: Element>(op: &Gather) -> Result<Option<Tensor>> {
     if !index.iter().all(is_inside) {
         return Ok(None);
     }
-    let found = filled(op.index.shape(), |out: &mut [T]| {
-        parallel::pieces(out, |first, out| {
-            let places = starts.positions_from(first).zip(&index[first..]);
-            for (out, (start, &i)) in out.iter_mut().zip(places) {
-                *out = data[start + i as usize * stride];
-            }
-        });
-        Ok(())
+    let mut found = Tensor::scratch(op.index.shape(), op.x.dtype())?;
+    parallel::pieces(found.as_mut_slice::<T>()?, |first, out| {
+        let places = starts.positions_from(first).zip(&index[first..]);
+        for (out, (start, &i)) in out.iter_mut().zip(places) {
+            *out = data[start + i as usize * stride];
+        }
     });
-    found.map(Some)
+    Ok(Some(found))
 }
 
 fn register_assignments() {

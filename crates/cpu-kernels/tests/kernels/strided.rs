@@ -5,15 +5,16 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Op, Tensor, dispatch};
 
-/// Returns the results for `x` and for its dense copy, as bits.
-fn both<O: Op<Output = Tensor>>(x: &Tensor, op: impl Fn(Tensor) -> O) -> [Vec<u64>; 2] {
+/// Returns the results for `x` and for its dense copy, as bits, with their type.
+fn both<O: Op<Output = Tensor>>(x: &Tensor, op: impl Fn(Tensor) -> O) -> [(DType, Vec<u64>); 2] {
     [x.clone(), x.contiguous().unwrap()].map(|x| {
         let y = dispatch(&op(x)).unwrap();
-        match y.dtype() {
+        let bits = match y.dtype() {
             DType::F32 => y.to_vec::<f32>().unwrap().iter().map(|y| y.to_bits().into()).collect(),
             DType::F64 => y.to_vec::<f64>().unwrap().iter().map(|y| y.to_bits()).collect(),
             _ => y.to_vec::<i64>().unwrap().iter().map(|&y| y as u64).collect(),
-        }
+        };
+        (y.dtype(), bits)
     })
 }
 

@@ -270,6 +270,8 @@ impl Steps {
     /// Returns a value, or NaN where another is NaN.
     pub(crate) fn nan_where(&mut self, x: Symbol, value: Symbol) -> Symbol {
         let (ordered, nan) = (self.compare(CompareKind::Eq, x, x), self.number(f64::NAN));
+        // A number has the bits of the device's conversion, the result of an operation is canonical.
+        let nan = self.neg(nan);
         self.choose(ordered, value, nan)
     }
 
