@@ -13,7 +13,7 @@ use crate::arch::{TileGrid, TileMut};
 use crate::elementwise::Elementary;
 use crate::error::Result;
 use crate::memory;
-use crate::parallel::CHUNK;
+use crate::parallel::{self, CHUNK};
 use crate::quotient::Divisors;
 
 /// The number of rows or columns side by side.
@@ -52,7 +52,7 @@ pub(super) fn columns<T: Elementary>(
 ) -> Result<()> {
     let task = CHUNK / cost::<T>();
     let wide = (task / size).next_multiple_of(WIDTH).max(WIDTH);
-    let mut wide = inner.div_ceil((inner / wide).max(1)).next_multiple_of(WIDTH).min(inner);
+    let mut wide = parallel::even(inner, wide, WIDTH).min(inner);
     // The last tile has at least the columns of a strip.
     while (1..WIDTH).contains(&(inner % wide)) {
         wide = (wide + WIDTH).min(inner);

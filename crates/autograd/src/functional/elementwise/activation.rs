@@ -498,7 +498,7 @@ pub fn softsign(x: &Tensor) -> Result<Tensor> {
             let of_size = f.mul(quotient, a);
             let of_size = f.div(of_size, b);
             let of_size = f.neg(of_size);
-            let (of_size, sign) = (f.times(of_size, 1.0), f.sign(x));
+            let sign = f.sign(x);
             [quotient, f.mul(of_size, sign)]
         },
     )
@@ -661,8 +661,7 @@ fn shifted_relu6(f: &mut Steps, x: Symbol) -> Symbol {
 fn shifted_relu6_grad(f: &mut Steps, grad: Symbol, x: Symbol) -> Symbol {
     let shifted = f.affine(x, 1.0, 3.0);
     let bounds = [Some(0.0), Some(6.0)];
-    let passed = inside(f, grad, shifted, bounds, [CompareKind::Gt, CompareKind::Lt]);
-    f.times(passed, 1.0)
+    inside(f, grad, shifted, bounds, [CompareKind::Gt, CompareKind::Lt])
 }
 
 /// Checks for a float type, for functions that only choose among their arguments.
