@@ -61,30 +61,27 @@ fn keys(level: Determinism) -> Vec<ConvKey> {
     ConvPass::ALL.into_iter().flat_map(|p| shapes.iter().map(move |s| key(p, s))).collect()
 }
 
-/// A clock on which up to eight times the real time passes, at random.
+/// A clock on which a random time passes between two looks, whatever was done meanwhile.
 #[derive(Debug)]
 struct Noise {
-    clock: Arc<dyn Clock>,
     state: AtomicU64,
     total: AtomicU64,
-    last: AtomicU64,
 }
 
 impl Noise {
-    fn over(clock: Arc<dyn Clock>, seed: u64) -> Arc<Noise> {
-        let last = AtomicU64::new(clock.now().as_nanos() as u64);
-        Arc::new(Noise { clock, state: AtomicU64::new(seed), total: AtomicU64::new(0), last })
+    fn seeded(seed: u64) -> Arc<Noise> {
+        Arc::new(Noise { state: AtomicU64::new(seed), total: AtomicU64::new(0) })
     }
 }
 
 impl Clock for Noise {
+    /// Adds 1 to 8 microseconds, from a linear congruential generator.
     fn now(&self) -> Duration {
-        let now = self.clock.now().as_nanos() as u64;
-        let passed = now - self.last.swap(now, Ordering::SeqCst);
-        let state = self.state.load(Ordering::SeqCst);
-        let state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.state.store(state, Ordering::SeqCst);
-        let passed = passed * (1 + (state >> 61));
+        let next = |state: u64| {
+            Some(state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407))
+        };
+        let state = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).unwrap();
+        let passed = 1000 * (1 + (state >> 61));
         Duration::from_nanos(self.total.fetch_add(passed, Ordering::SeqCst) + passed)
     }
 }
@@ -96,7 +93,7 @@ fn config(device: Device, mode: Mode, seed: u64) -> Config {
         Measuring { rounds: 1, sample: Duration::ZERO, give_up: 100.0, ..Measuring::default() };
     let clock = match seed {
         0 => config.clock.clone(),
-        seed => Noise::over(config.clock.clone(), seed),
+        seed => Noise::seeded(seed),
     };
     Config { mode, measuring, clock, ..config }
 }
