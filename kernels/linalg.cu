@@ -20,8 +20,8 @@ __device__ __noinline__ double sb_dot(const double* x, const double* y, u64 n) {
     return sb_tree(n, [=](u64 i) { return x[i] * y[i]; });
 }
 
-// The power of two at or below the largest magnitude, or 1 if that is zero or not finite.
-__device__ __noinline__ double sb_scale_of(const double* x, u64 n) {
+// The largest magnitude that is not NaN, or 0 if there is none; by one warp.
+__device__ __noinline__ double sb_largest(const double* x, u64 n) {
     double largest = 0.0;
     for (u64 i = threadIdx.x & 31u; i < n; i += 32) {
         double a = sb_magnitude(x[i]);
@@ -31,7 +31,11 @@ __device__ __noinline__ double sb_scale_of(const double* x, u64 n) {
         double other = sb_shuffle_down(largest, w);
         largest = other > largest ? other : largest;
     }
-    largest = sb_shuffle_first(largest);
+    return sb_shuffle_first(largest);
+}
+
+// The power of two at or below a magnitude, or 1 if that is zero or not finite.
+__device__ __forceinline__ double sb_scale_of(double largest) {
     u64 exponent = (u64)__double_as_longlong(largest) & 0x7ff0000000000000ull;
     if (largest == 0.0 || exponent == 0x7ff0000000000000ull) return 1.0;
     if (exponent < 0x0010000000000000ull) exponent = 0x0010000000000000ull;
@@ -54,22 +58,27 @@ __device__ __forceinline__ void sb_reflect_column(double tau, const double* v, d
     for (u64 i = lane; i < n; i += 32) tail[i] = __fma_rn(-share, v[i], tail[i]);
 }
 
+// Magnitudes up to this count as zeros, if the largest of the matrix is about 1.
+#define SB_NEGLIGIBLE __longlong_as_double((i64)(1023 - 400) << 52)
+
 // Makes `column` of 1 + n elements zero behind its first, where the reflection's vector is kept.
-// Returns its factor.
-__device__ __forceinline__ double sb_householder(double* column, u64 n) {
+// Returns its factor, which is 0 for columns up to a negligible magnitude.
+__device__ __forceinline__ double sb_householder(double* column, u64 n, double negligible) {
     u32 lane = threadIdx.x & 31u;
-    double scale = sb_scale_of(column, n + 1);
+    double largest = sb_largest(column, n + 1);
+    double scale = sb_scale_of(largest);
     // The lanes that looked for the scale own other elements.
     __syncwarp();
     double* tail = column + 1;
     for (u64 i = lane; i < n; i += 32) tail[i] = tail[i] / scale;
     double head = sb_shuffle_first(lane == 0 ? column[0] / scale : 0.0);
     double squares = sb_dot(tail, tail, n);
-    if (squares == 0.0) {
+    double norm = __dsqrt_rn(__fma_rn(head, head, squares));
+    if (squares == 0.0 || (largest <= negligible && norm == norm)) {
+        for (u64 i = lane; i < n; i += 32) tail[i] = 0.0;
         if (lane == 0) column[0] = head * scale;
         return 0.0;
     }
-    double norm = __dsqrt_rn(__fma_rn(head, head, squares));
     double beta = -sb_with_sign(norm, head);
     double tau = (beta - head) / beta;
     double divisor = head - beta;
@@ -79,14 +88,16 @@ __device__ __forceinline__ double sb_householder(double* column, u64 n) {
 }
 
 // Makes `n` columns of m elements upper triangular, by one block: for each column in order the first
-// warp makes the reflection, and all warps apply it to later columns, each to its own.
-__device__ __noinline__ void sb_factor(double* a, double* tau, u64 m, u64 n, u64 steps) {
+// warp makes the reflection, and all warps apply it to later columns, each to its own. Columns up to the
+// magnitude `negligible` of the first warp count as zero.
+__device__ __noinline__ void sb_factor(double* a, double* tau, u64 m, u64 n, u64 steps,
+                                       double negligible) {
     u64 warp = threadIdx.x / 32;
     u64 warps = blockDim.x / 32;
     for (u64 s = 0; s < steps; ++s) {
         double* v = a + s * m + s;
         if (warp == 0) {
-            double factor = sb_householder(v, m - s - 1);
+            double factor = sb_householder(v, m - s - 1, negligible);
             if (threadIdx.x == 0) tau[s] = factor;
         }
         __syncthreads();
@@ -128,7 +139,9 @@ __device__ __noinline__ void sb_form(double* e, const double* a, const double* t
         for (u64 i = threadIdx.x; i < m * k; i += blockDim.x)                           \
             e[i] = i / m == i % m ? 1.0 : 0.0;                                          \
         __syncthreads();                                                                \
-        sb_factor(a, tau, m, n, steps);                                                 \
+        double largest = threadIdx.x < 32 ? sb_largest(a, m * n) : 0.0;                 \
+        __syncthreads();                                                                \
+        sb_factor(a, tau, m, n, steps, SB_NEGLIGIBLE * sb_scale_of(largest));           \
         sb_form(e, a, tau, m, m, k, steps, true);                                       \
         T* to = q + blockIdx.x * (m * k);                                               \
         for (u64 i = threadIdx.x; i < m * k; i += blockDim.x)                           \
@@ -214,9 +227,6 @@ SB_QR_GRAD(qr_grad_f64, double)
 SB_FIND_BROKEN(find_broken_f32, float)
 SB_FIND_BROKEN(find_broken_f64, double)
 
-// Magnitudes up to this count as zeros.
-#define SB_NEGLIGIBLE __longlong_as_double((i64)(1023 - 400) << 52)
-
 // What one matrix is worked on in: columns of `side` rows (k, if it is reduced to a triangle first),
 // `rows` for `q` and `left`, k - 1 for `rights`, and k for `right`; all else has k elements, but
 // `update` and `total` `side`, and each list of a sweep's rotations twice k.
@@ -256,10 +266,8 @@ __device__ __noinline__ void sb_reflect_row(const SbSvd& w, u64 s) {
     double* row = w.row + s + 1;
     u64 n = w.k - s - 1;
     double head = row[0];
-    bool tiny = true;
-    for (u64 i = 0; i < n; ++i) tiny = tiny && sb_magnitude(row[i]) <= SB_NEGLIGIBLE;
     __syncwarp();
-    double tau = tiny ? 0.0 : sb_householder(row, n - 1);
+    double tau = sb_householder(row, n - 1, SB_NEGLIGIBLE);
     __syncwarp();
     double first = row[0];
     __syncwarp();
@@ -298,7 +306,7 @@ __device__ __noinline__ void sb_bidiagonalize(const SbSvd& w) {
         for (u64 i = threadIdx.x; i < s; i += blockDim.x) column[i] = 0.0;
         __syncthreads();
         if (warp == 0) {
-            double tau = sb_householder(column + s, w.side - s - 1);
+            double tau = sb_householder(column + s, w.side - s - 1, SB_NEGLIGIBLE);
             __syncwarp();
             if (lane == 0) {
                 w.left_taus[s] = tau;
@@ -515,7 +523,7 @@ __device__ __forceinline__ void sb_svd(T* u, T* s, T* v, const SbSvd& w, const T
         from[i] = (double)(wide ? x[i] : x[i % w.rows * w.k + i / w.rows]);
     __syncthreads();
     if (threadIdx.x < 32) {
-        double scale = sb_scale_of(from, w.rows * w.k);
+        double scale = sb_scale_of(sb_largest(from, w.rows * w.k));
         if (threadIdx.x == 0) w.scalars[2] = scale;
     }
     __syncthreads();
@@ -523,7 +531,7 @@ __device__ __forceinline__ void sb_svd(T* u, T* s, T* v, const SbSvd& w, const T
     for (u64 i = threadIdx.x; i < w.rows * w.k; i += blockDim.x) from[i] = from[i] / scale;
     __syncthreads();
     if (w.tall) {
-        sb_factor(w.q, w.taus, w.rows, w.k, w.k);
+        sb_factor(w.q, w.taus, w.rows, w.k, w.k, SB_NEGLIGIBLE);
         for (u64 i = threadIdx.x; i < w.k * w.k; i += blockDim.x)
             w.a[i] = i % w.k <= i / w.k ? w.q[i / w.k * w.rows + i % w.k] : 0.0;
     }

@@ -106,19 +106,34 @@ fn scale_of_largest(largest: f64) -> f64 {
 
 /// Returns the largest magnitude that is not NaN, or 0 if there is none.
 #[inline(always)]
-fn largest(x: &[f64]) -> f64 {
+fn largest<T: Float>(x: &[T]) -> T {
     let (groups, rest) = x.as_chunks::<LANES>();
-    let mut lanes = [0.0f64; LANES];
+    let mut lanes = [T::ZERO; LANES];
     for group in groups {
         for l in 0..LANES {
             lanes[l] = if group[l].abs() > lanes[l] { group[l].abs() } else { lanes[l] };
         }
     }
-    let mut largest = 0.0f64;
+    let mut largest = T::ZERO;
     for x in lanes.iter().chain(rest) {
         largest = if x.abs() > largest { x.abs() } else { largest };
     }
     largest
+}
+
+/// The magnitude up to which elements count as zeros: 2⁻⁴⁰⁰ of a matrix whose largest is about 1. Squares
+/// of larger ones, and of their quotients, are in range.
+const NEGLIGIBLE: f64 = f64::from_bits((1023 - 400) << 52);
+
+/// Returns [`NEGLIGIBLE`] times the power of two at or below the largest magnitude of a matrix.
+struct Negligible<'a, T>(&'a [T]);
+
+impl<T: Float> Kernel for Negligible<'_, T> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        NEGLIGIBLE * scale_of_largest(largest(self.0).into())
+    }
 }
 
 /// Returns `x · y` over the tree.

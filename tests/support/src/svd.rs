@@ -77,13 +77,18 @@ fn power(x: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Makes a column zero after its first element, and stores the vector of the reflection there; see
-/// `qr`. Returns the factor.
+/// `qr`. Returns the factor. The largest element of the matrix must be about 1.
 fn reflection(x: &mut [f64]) -> f64 {
+    if x.iter().all(|x| x.abs() <= NEGLIGIBLE) {
+        x[1..].fill(0.0);
+        return 0.0;
+    }
     let scale = power(x.iter().copied());
     x.iter_mut().for_each(|x| *x /= scale);
     let (head, squares) = (x[0], dot(&x[1..], &x[1..]));
     if squares == 0.0 {
         x[0] *= scale;
+        x[1..].fill(0.0);
         return 0.0;
     }
     let beta = -head.mul_add(head, squares).sqrt().copysign(head);
@@ -139,8 +144,7 @@ fn by_bidiagonal(mut a: Columns) -> (Columns, Vec<f64>, Columns) {
             }
         }
         let head = row[0];
-        let largest = row.iter().fold(0.0f64, |max, x| max.max(x.abs()));
-        let tau = if largest <= NEGLIGIBLE { 0.0 } else { reflection(&mut row) };
+        let tau = reflection(&mut row);
         let first = std::mem::replace(&mut row[0], 1.0);
         e.push(first);
         rights.push((tau, row[1..].to_vec()));

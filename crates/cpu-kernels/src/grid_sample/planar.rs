@@ -12,7 +12,11 @@ pub(super) const FEW: usize = 32;
 
 /// Returns true if sampling channel by channel is faster than to transpose the input.
 pub(super) fn pays(sampling: &Sampling) -> bool {
-    have_four(sampling) && (sampling.channels() <= FEW || sampling.points() <= sampling.plane() / 2)
+    let few = match sampling.params().mode {
+        GridMode::Nearest => usize::MAX,
+        _ => FEW,
+    };
+    have_four(sampling) && (sampling.channels() <= few || sampling.points() <= sampling.plane() / 2)
 }
 
 /// Images in any layout.
@@ -108,19 +112,30 @@ impl<T: Float> Kernel for SamplePlanes<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
+        match self.sampling.params().mode {
+            GridMode::Nearest => self.sample::<1>(),
+            _ => self.sample::<4>(),
+        }
+    }
+}
+
+impl<T: Float> SamplePlanes<'_, T> {
+    /// Samples by the first `N` of four taps: all, or the nearest element.
+    #[inline(always)]
+    fn sample<const N: usize>(self) {
         let SamplePlanes { sampling, input, grid, first: [image, channel, point], mut out } = self;
-        let (columns, taps) = (out.columns, sampling.most_taps());
+        let columns = out.columns;
         let grid = &grid[(image * sampling.points() + point) * 2..][..out.matrices * columns * 2];
         let (mut number, mut point) = (0, 0);
         for at in grid.chunks(2 * TOGETHER) {
             let count = at.len() / 2;
-            let Four { mut places, weights } = four_taps::<T>(sampling, at, input.steps());
+            let Four { mut places, weights } = four_taps::<T, N>(sampling, at, input.steps());
             move_places(&mut places, (point, columns, count), input.strides[0]);
             let places = Places::new(places);
             for row in 0..out.rows {
                 let plane = input.channel(image + number, channel + row);
                 let mut sums = Aligned([T::ZERO; TOGETHER]);
-                for (tap, weights) in weights.iter().enumerate().take(taps) {
+                for (tap, weights) in weights.iter().enumerate() {
                     let x = places.read(tap, plane);
                     for (sum, (x, &weight)) in sums.iter_mut().zip(x.into_iter().zip(weights)) {
                         let next = x.mul_add(weight, *sum);

@@ -73,7 +73,7 @@ impl<T: Float> Kernel for SumPlanes<'_, T> {
         let (mut number, mut point) = (0, 0);
         for at in grid.chunks(2 * TOGETHER) {
             let count = at.len() / 2;
-            let Four { mut places, weights } = four_taps::<T>(sampling, at, [width, 1]);
+            let Four { mut places, weights } = four_taps::<T, 4>(sampling, at, [width, 1]);
             move_places(&mut places, (point, points, count), plane);
             let mut grads = Aligned([[T::ZERO; CHANNELS]; TOGETHER]);
             for k in 0..out.rows {

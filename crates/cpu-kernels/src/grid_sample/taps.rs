@@ -85,7 +85,7 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
             let TapList { places: all_places, weights: all_weights, points } = list;
             for (number, at) in self.grid.chunks(2 * TOGETHER).enumerate() {
                 let [_, _, width] = self.sampling.input();
-                let Four { places, weights } = four_taps::<T>(self.sampling, at, [width, 1]);
+                let Four { places, weights } = four_taps::<T, 4>(self.sampling, at, [width, 1]);
                 let start = all_places.len();
                 let room = start + at.len() / 2 * most;
                 all_places.resize(room, 0);
@@ -122,11 +122,11 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
 /// The number of points whose taps are found together.
 pub(super) const TOGETHER: usize = LANES;
 
-/// The four taps of each of several points in an image, in row-major order. A weight of 0 means
-/// that there is no such tap; the nearest element is the first one.
-pub(super) struct Four<T> {
-    pub(super) places: [[usize; TOGETHER]; 4],
-    pub(super) weights: [[T; TOGETHER]; 4],
+/// The first `N` of the four taps of each of several points in an image, in row-major order. A weight
+/// of 0 means that there is no such tap; the nearest element is the first one.
+pub(super) struct Four<T, const N: usize> {
+    pub(super) places: [[usize; TOGETHER]; N],
+    pub(super) weights: [[T; TOGETHER]; N],
 }
 
 /// Returns true if [`four_taps`] finds the taps that [`find_taps`] finds.
@@ -136,23 +136,23 @@ pub(super) fn have_four(sampling: &Sampling) -> bool {
 }
 
 /// Finds the taps of up to [`TOGETHER`] points, given by their coordinates, in an image with the
-/// given distances between rows and columns.
+/// given distances between rows and columns. `N` is 4, or 1 if only the nearest element is wanted.
 #[inline(always)]
-pub(super) fn four_taps<T: Float>(
+pub(super) fn four_taps<T: Float, const N: usize>(
     sampling: &Sampling,
     points: &[T],
     [row, column]: [usize; 2],
-) -> Four<T> {
+) -> Four<T, N> {
     let [_, height, width] = sampling.input();
     // Points that are missing have no taps.
     let [mut x, mut y] = [[f64::NAN; TOGETHER]; 2];
     for (point, (x, y)) in points.as_chunks::<2>().0.iter().zip(x.iter_mut().zip(&mut y)) {
         (*x, *y) = (point[0].into(), point[1].into());
     }
-    let across = two_taps(sampling.params(), x, width);
-    let down = two_taps(sampling.params(), y, height);
-    let mut four = Four { places: [[0; TOGETHER]; 4], weights: [[T::ZERO; TOGETHER]; 4] };
-    for tap in 0..sampling.most_taps() {
+    let across = two_taps::<N>(sampling.params(), x, width);
+    let down = two_taps::<N>(sampling.params(), y, height);
+    let mut four = Four { places: [[0; TOGETHER]; N], weights: [[T::ZERO; TOGETHER]; N] };
+    for tap in 0..sampling.most_taps().min(N) {
         let ((x, wx), (y, wy)) = (&across[tap % 2], &down[tap / 2]);
         for point in 0..TOGETHER {
             four.places[tap][point] = y[point] * row + x[point] * column;
@@ -162,9 +162,10 @@ pub(super) fn four_taps<T: Float>(
     four
 }
 
-/// Returns the two taps in a dimension, as [`axis`]: places, and weights that are 0 outside.
+/// Returns the two taps in a dimension, as [`axis`]: places, and weights that are 0 outside. Only the
+/// first, which must be the nearest element, if `N` is 1.
 #[inline(always)]
-fn two_taps(
+fn two_taps<const N: usize>(
     params: GridParams,
     coordinates: [f64; TOGETHER],
     size: usize,
@@ -174,11 +175,11 @@ fn two_taps(
     for (point, coordinate) in coordinates.into_iter().enumerate() {
         let (at, _) = position(params, coordinate, size);
         let at = if params.padding == GridPadding::Border { clip(at, size).0 } else { at };
-        let nearest = params.mode == GridMode::Nearest;
+        let nearest = N == 1 || params.mode == GridMode::Nearest;
         let left = if nearest { at.round_ties_even() } else { at.floor() };
         let part = if nearest { 0.0 } else { at - left };
         for (tap, (place, weight)) in
-            [(left, 1.0 - part), (left + 1.0, part)].into_iter().enumerate()
+            [(left, 1.0 - part), (left + 1.0, part)].into_iter().enumerate().take(N)
         {
             let inside = place >= 0.0 && place < length;
             taps[tap].0[point] = whole(if inside { place } else { 0.0 });

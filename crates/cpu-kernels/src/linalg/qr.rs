@@ -9,7 +9,7 @@ use samebits_numerics::fpenv;
 use samebits_numerics::reduce::BLOCK;
 use samebits_numerics::simd::{self, Kernel};
 
-use super::{Columns, add_scaled, dot};
+use super::{Columns, Negligible, add_scaled, dot};
 use crate::Float;
 use crate::arch::abreast::MATRICES;
 use crate::error::{Result, expect_len};
@@ -27,8 +27,10 @@ const OP: &str = "qr";
 /// For each column `k` in order, let `s` be the power of two at or below its largest magnitude from
 /// the diagonal down, and let `a` and `x` be the diagonal element and the elements below it,
 /// divided by `s`. Then `norm = √(a² + Σ x²)`, `b = −copysign(norm, a)`, `tau = (b − a) / b`, `v =
-/// x / (a − b)`; later columns `c` become `c − (tau · (c_k + v · c)) · (1, v)`. A column that is
-/// zero below its diagonal is unchanged. Q is formed by the reflections in descending order.
+/// x / (a − b)`; later columns `c` become `c − (tau · (c_k + v · c)) · (1, v)`. There is no reflection,
+/// and the elements below the diagonal count as zeros, if `Σ x²` is 0, or if no magnitude from the
+/// diagonal down is above 2⁻⁴⁰⁰ times the power of two at or below the largest of the matrix, and none of
+/// these elements is NaN. Q is formed by the reflections in descending order.
 ///
 /// # Shapes
 ///
@@ -156,7 +158,7 @@ fn by_tiles<T: Float, const W: usize>(
     chunks_mut(a, several * m).enumerate().for_each(|(i, tiles)| {
         simd::dispatch(Read { x, count: n, rows: m, first: i * several * W, tiles });
     });
-    factor(m, a, vectors, &mut taus);
+    factor(m, simd::dispatch(Negligible(x)), a, vectors, &mut taus);
     let several_rows = (GRAIN / (8 * n.max(columns))).max(1);
     let a = &*a;
     chunks_mut(r, several_rows * n).enumerate().for_each(|(i, out)| {
@@ -177,9 +179,11 @@ fn by_tiles<T: Float, const W: usize>(
     Ok(())
 }
 
-/// Makes tiles of `rows` rows upper triangular, and writes the vectors of the reflections.
+/// Makes tiles of `rows` rows upper triangular, and writes the vectors of the reflections. Columns up to
+/// the magnitude `negligible` count as zero.
 pub(super) fn factor<const W: usize>(
     rows: usize,
+    negligible: f64,
     tiles: &mut [[f64; W]],
     vectors: &mut [f64],
     taus: &mut [f64],
@@ -190,7 +194,7 @@ pub(super) fn factor<const W: usize>(
         let (done, later) = tiles.split_at_mut(last.div_ceil(W) * rows);
         let tiles = &mut done[first / W * rows..];
         let vectors = &mut vectors[first * rows..last * rows];
-        simd::dispatch(Factor { rows, first, tiles, vectors, taus });
+        simd::dispatch(Factor { rows, first, negligible, tiles, vectors, taus });
         let (vectors, taus) = (&*vectors, &*taus);
         chunks_mut(later, together::<W>(rows, taus.len()) * rows).for_each(|tiles| {
             simd::dispatch(Apply { rows, first, vectors, taus, tiles });
@@ -234,7 +238,7 @@ fn by_columns<T: Float>(
     chunks_mut(a, several * step).enumerate().for_each(|(i, columns)| {
         simd::dispatch(ReadColumns { x, count: n, shape, first: i * several, columns });
     });
-    factor_columns(shape, a, taus);
+    factor_columns(shape, simd::dispatch(Negligible(x)), a, taus);
     let several_rows = (GRAIN / (8 * n.max(columns).max(1))).max(1);
     let columns_a = &*a;
     chunks_mut(r, (several_rows * n).max(1)).enumerate().for_each(|(i, out)| {

@@ -7,6 +7,7 @@ mod layout;
 use samebits_numerics::fpenv;
 use samebits_numerics::simd;
 
+use super::NEGLIGIBLE;
 use super::qr::along::{self, WriteRows, factor_columns};
 use super::qr::tiles::{ApplyBack, Form, Write};
 use super::qr::{factor, together};
@@ -38,7 +39,8 @@ const GRAIN: usize = 1 << 16;
 /// diagonal down gives the left reflection, as in `qr`: `tau` and `v`, which is 0 above the diagonal
 /// and 1 on it; the diagonal element is `d_i`. For each later column `c`, `share_c = tau · (v · c)` and
 /// `x_c = c_i − share_c`. The row `x` gives the right reflection in the same way: `sigma` and `w`, and
-/// its first element `e_i` (no reflection if no magnitude of `x` is above 2⁻⁴⁰⁰). Let `g` be the sum of
+/// its first element `e_i`. A column or row has no reflection if no magnitude of it is above 2⁻⁴⁰⁰: then
+/// all elements but its first one count as zeros. Let `g` be the sum of
 /// `x_c · c`, each row by ascending fma from 0 over groups of 32 columns, which are counted from the
 /// first and added in order; let `a` be the next column and `h` the first element of `x`. Then
 /// `y = fma(−e_i, a, g) / (h − e_i)` and `z = sigma · fma(−(share · w), v, y)`; a later column becomes
@@ -166,7 +168,7 @@ fn decompose<T: Float>(
 
     let scale = if long {
         let scale = simd::dispatch(ScaleColumns { x, size: [m, n], shape, columns: vectors });
-        factor_columns(shape, vectors, taus);
+        factor_columns(shape, NEGLIGIBLE, vectors, taus);
         triangle_of_columns(vectors, shape, step, a);
         // In place of R's diagonal.
         for (j, column) in vectors.chunks_exact_mut(shape.step).enumerate() {
@@ -182,7 +184,7 @@ fn decompose<T: Float>(
             x
         };
         let scale = simd::dispatch(ScaleTiles { x, rows, count: k, tiles: left });
-        factor(rows, left, vectors, taus);
+        factor(rows, NEGLIGIBLE, left, vectors, taus);
         triangle(left, rows, step, a);
         scale
     } else if m < n {

@@ -46,8 +46,12 @@ fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
 
 fn written_qr<T: Float>(x: &[T], [m, n]: [usize; 2], count: usize) -> [Vec<T>; 2] {
     let mut a = columns(x, n);
+    let negligible = two_to(-400) * power(&a.concat());
     let mut taus = vec![0.0; m.min(n)];
     for k in 0..taus.len() {
+        if a[k][k..].iter().all(|x| x.abs() <= negligible) {
+            continue;
+        }
         let s = power(&a[k][k..]);
         a[k][k..].iter_mut().for_each(|x| *x /= s);
         let (head, squares) = (a[k][k], dot(&a[k][k + 1..], &a[k][k + 1..]));
@@ -157,6 +161,8 @@ fn singular_values_of_any_matrix_are_the_written_ones() {
             ("zeros", at(&|_, _| -0.0)),
             ("ones", at(&|_, _| 1.0)),
             ("rank one", at(&|i, j| (i % 3 * (j % 2)) as f64)),
+            ("equal columns", at(&|i, _| normal[i * n])),
+            ("equal rows", at(&|_, j| normal[j])),
             ("a permutation", at(&|i, j| f64::from(u8::from(j == (i + 1) % n)))),
             ("a diagonal", at(&|i, j| if i == j { (i % 4) as f64 - 1.0 } else { 0.0 })),
             (
@@ -222,6 +228,43 @@ fn matrices_that_are_not_finite_are_decomposed_as_written() {
                 [bits(&q), bits(&r)]
             });
             assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n} with {value}");
+        }
+    }
+}
+
+/// Equal columns leave rounding errors of rounding errors, and so on, under which others are small.
+#[test]
+fn matrices_of_low_rank_are_decomposed_as_written() {
+    let mut random = Random(4);
+    for [m, n] in [[5, 3], [12, 40], [40, 33], [70, 70], [330, 20], [1100, 33], [1100, 70]] {
+        let normal: Vec<f64> = random.units(m * n);
+        let at = |f: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..m * n).map(|i| f(i / n, i % n)).collect()
+        };
+        for (kind, x) in [
+            ("equal columns", at(&|i, _| normal[i * n])),
+            ("equal rows", at(&|_, j| normal[j])),
+            ("large equal columns", at(&|i, _| normal[i * n] * 1e300)),
+            ("subnormal equal columns", at(&|i, _| normal[i * n] * 1e-310)),
+            ("rank two", at(&|i, j| normal[i * n] + normal[i * n + 1] * j as f64)),
+            ("descending columns", at(&|i, j| normal[i * n + j] * two_to(-30 * j as i64))),
+        ] {
+            let count = m.min(n);
+            let [q, r] = written_qr(&x, [m, n], count);
+            let computed = everywhere(|| {
+                let (mut q, mut r) = (vec![f64::NAN; m * count], vec![f64::NAN; count * n]);
+                qr(&x, [m, n], count, &mut q, &mut r).unwrap();
+                [bits(&q), bits(&r)]
+            });
+            assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n}, {kind}");
+            let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
+            for i in 0..m {
+                for j in 0..n {
+                    let product: f64 = (0..count).map(|k| q[i * count + k] * r[k * n + j]).sum();
+                    let error = (product - x[i * n + j]).abs() / largest;
+                    assert!(error < 1e-11, "qr of {m}x{n}, {kind}: {error:e} at {i}, {j}");
+                }
+            }
         }
     }
 }

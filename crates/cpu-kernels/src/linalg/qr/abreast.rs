@@ -7,7 +7,7 @@ use samebits_numerics::simd::Kernel;
 use super::columns::{Element, Shape, TOGETHER, apply_back, distance, factor};
 use crate::Float;
 use crate::arch::abreast::{AbreastPasses, Elements, MATRICES};
-use crate::linalg::scale_of_largest;
+use crate::linalg::{Negligible, scale_of_largest};
 use crate::parallel::threads;
 
 /// The most elements of a matrix that is decomposed with others. Of larger ones, neighbouring columns
@@ -69,7 +69,11 @@ impl<T: Float> Kernel for Decompose<'_, T> {
         let taus = &mut taus[..m.min(n)];
         read(x, [m, n], step, &mut a[..step * n], rows);
         let shape = Shape { rows: m, step };
-        factor(passes, shape, 0, &mut a[..step * n], taus);
+        let mut negligible = [0.0; MATRICES];
+        for (negligible, x) in negligible.iter_mut().zip(x.chunks_exact(m * n)) {
+            *negligible = Negligible(x).run();
+        }
+        factor(passes, shape, 0, negligible, &mut a[..step * n], taus);
         let at = |i: usize, j: usize| {
             if i <= j && i < m { a[j * step + i] } else { [0.0; MATRICES] }
         };
@@ -199,8 +203,12 @@ impl Element for Elements {
     }
 
     #[inline(always)]
-    fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
-        reflection(passes, column)
+    fn reflection(
+        passes: AbreastPasses,
+        column: &mut [Elements],
+        negligible: Elements,
+    ) -> Elements {
+        reflection(passes, column, &negligible)
     }
 
     #[inline(always)]
@@ -241,7 +249,7 @@ impl Element for Elements {
 /// Does what [`reflection`](super::tiles::reflection) does to a column of each matrix, but stores
 /// zeros if there is no reflection. Returns the factors.
 #[inline(always)]
-fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
+fn reflection(passes: AbreastPasses, column: &mut [Elements], negligible: &Elements) -> Elements {
     let mut largest = [0.0f64; MATRICES];
     for x in &*column {
         for l in 0..MATRICES {
@@ -259,21 +267,21 @@ fn reflection(passes: AbreastPasses, column: &mut [Elements]) -> Elements {
     for l in 0..MATRICES {
         head[l] *= inverse[l];
     }
-    let (mut tau, mut divisor) = ([0.0; MATRICES], [0.0; MATRICES]);
+    let (mut tau, mut divisor, mut none) = ([0.0; MATRICES], [0.0; MATRICES], [false; MATRICES]);
     for l in 0..MATRICES {
         let norm = head[l].mul_add(head[l], squares[l]).sqrt();
         let beta = -norm.copysign(head[l]);
         divisor[l] = head[l] - beta;
-        let none = squares[l] == 0.0;
-        tau[l] = if none { 0.0 } else { (beta - head[l]) / beta };
-        head[l] = if none { head[l] } else { beta } * scale[l];
+        none[l] = squares[l] == 0.0 || largest[l] <= negligible[l] && !norm.is_nan();
+        tau[l] = if none[l] { 0.0 } else { (beta - head[l]) / beta };
+        head[l] = if none[l] { head[l] } else { beta } * scale[l];
     }
     if tau.none() {
         return tau;
     }
     passes.scale_and_divide(tail, &[inverse, divisor]);
     for l in 0..MATRICES {
-        if squares[l] == 0.0 {
+        if none[l] {
             tail.iter_mut().for_each(|x| x[l] = 0.0);
         }
     }

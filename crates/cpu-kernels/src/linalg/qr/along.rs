@@ -102,13 +102,19 @@ impl<T: Float, const UPPER: bool> Kernel for WriteRows<'_, T, UPPER> {
     }
 }
 
-/// Makes columns upper triangular, and keeps the vectors of the reflections below the diagonal.
-pub(in crate::linalg) fn factor_columns(shape: Shape, columns: &mut [f64], taus: &mut [f64]) {
+/// Makes columns upper triangular, and keeps the vectors of the reflections below the diagonal. Columns up
+/// to the magnitude `negligible` count as zero.
+pub(in crate::linalg) fn factor_columns(
+    shape: Shape,
+    negligible: f64,
+    columns: &mut [f64],
+    taus: &mut [f64],
+) {
     for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
         let offset = PANEL * i;
         let (done, later) = columns.split_at_mut((offset + taus.len()) * shape.step);
         let panel = &mut done[offset * shape.step..];
-        simd::dispatch(Factor { shape, offset, columns: panel, taus });
+        simd::dispatch(Factor { shape, offset, negligible, columns: panel, taus });
         let (vectors, taus) = (&*panel, &*taus);
         chunks_mut(later, together(shape, taus.len()) * shape.step).for_each(|columns| {
             simd::dispatch(Apply { shape, offset, vectors, taus, columns });
@@ -126,6 +132,7 @@ pub(in crate::linalg) fn together(shape: Shape, reflections: usize) -> usize {
 struct Factor<'a> {
     shape: Shape,
     offset: usize,
+    negligible: f64,
     columns: &'a mut [f64],
     taus: &'a mut [f64],
 }
@@ -134,7 +141,8 @@ impl Kernel for Factor<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        factor(AlongPasses::new(), self.shape, self.offset, self.columns, self.taus);
+        let Factor { shape, offset, negligible, columns, taus } = self;
+        factor(AlongPasses::new(), shape, offset, negligible, columns, taus);
     }
 }
 
@@ -210,8 +218,8 @@ impl Element for f64 {
     }
 
     #[inline(always)]
-    fn reflection(_: AlongPasses, column: &mut [f64]) -> f64 {
-        reflection(column)
+    fn reflection(_: AlongPasses, column: &mut [f64], negligible: f64) -> f64 {
+        reflection(column, negligible)
     }
 
     #[inline(always)]

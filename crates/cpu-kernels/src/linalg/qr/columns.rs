@@ -17,8 +17,8 @@ pub(in crate::linalg) trait Element: Copy {
     fn add_product(self, factor: Self, x: Self) -> Self;
 
     /// Makes a column zero below its first element, where the reflection's vector is kept. Returns
-    /// the factor.
-    fn reflection(passes: Self::Passes, column: &mut [Self]) -> Self;
+    /// the factor, which is 0 for columns up to a negligible magnitude.
+    fn reflection(passes: Self::Passes, column: &mut [Self], negligible: Self) -> Self;
     /// Adds multiples of `x` to columns `step` elements apart.
     fn add_scaled(
         passes: Self::Passes,
@@ -67,13 +67,14 @@ pub(in crate::linalg) fn distance(lines: usize) -> usize {
 }
 
 /// Makes columns upper triangular, the first of which has its diagonal element in row `offset`; the
-/// vectors of the reflections take the place of the elements below the diagonal. The pass of one
-/// reflection also computes the sums for the next.
+/// vectors of the reflections take the place of the elements below the diagonal. Columns up to the
+/// magnitude `negligible` count as zero. The pass of one reflection also computes the sums for the next.
 #[inline(always)]
 pub(in crate::linalg) fn factor<E: Element>(
     passes: E::Passes,
     Shape { rows, step }: Shape,
     offset: usize,
+    negligible: E,
     a: &mut [E],
     taus: &mut [E],
 ) {
@@ -94,7 +95,7 @@ pub(in crate::linalg) fn factor<E: Element>(
                     let (v, factors) = (&vectors[before * step..], &factors[start - 1..start]);
                     E::add_scaled(passes, &mut column[row..], step, factors, &v[row..rows]);
                 }
-                taus[k] = E::reflection(passes, &mut column[row..rows]);
+                taus[k] = E::reflection(passes, &mut column[row..rows], negligible);
             }
             if columns.is_empty() {
                 break;

@@ -7,7 +7,7 @@ use samebits_numerics::simd::Kernel;
 
 use crate::Float;
 use crate::arch::reflect::Passes;
-use crate::linalg::{dot, scale_of};
+use crate::linalg::{dot, largest, scale_of_largest};
 
 /// The number of reflections applied to a column while it is in the cache. It changes no bit: every
 /// column gets all reflections in the same order.
@@ -19,6 +19,8 @@ pub(in crate::linalg) const PANEL: usize = 32;
 pub(in crate::linalg) struct Factor<'a, const W: usize> {
     pub(in crate::linalg) rows: usize,
     pub(in crate::linalg) first: usize,
+    /// The magnitude up to which a column counts as zero.
+    pub(in crate::linalg) negligible: f64,
     pub(in crate::linalg) tiles: &'a mut [[f64; W]],
     pub(in crate::linalg) vectors: &'a mut [f64],
     pub(in crate::linalg) taus: &'a mut [f64],
@@ -28,7 +30,7 @@ impl<const W: usize> Kernel for Factor<'_, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Factor { rows, first, tiles, vectors, taus } = self;
+        let Factor { rows, first, negligible, tiles, vectors, taus } = self;
         let passes = Passes::new();
         for (number, tile) in tiles.chunks_exact_mut(rows).enumerate() {
             let before = number * W;
@@ -39,7 +41,7 @@ impl<const W: usize> Kernel for Factor<'_, W> {
                 for (to, row) in v.iter_mut().zip(&tile[k..]) {
                     *to = row[c];
                 }
-                let tau = reflection(v);
+                let tau = reflection(v, negligible);
                 taus[i] = tau;
                 let diagonal = std::mem::replace(&mut v[0], 1.0);
                 if tau != 0.0 {
@@ -315,10 +317,12 @@ impl<T: Float, const W: usize, const UPPER: bool> Kernel for Write<'_, T, W, UPP
 }
 
 /// Makes a column zero below its first element (the diagonal), and stores the vector of the
-/// reflection there. Returns the factor of the reflection.
+/// reflection there. Returns the factor of the reflection, which is 0 for columns up to a negligible
+/// magnitude.
 #[inline(always)]
-pub(in crate::linalg) fn reflection(column: &mut [f64]) -> f64 {
-    let scale = scale_of(column);
+pub(in crate::linalg) fn reflection(column: &mut [f64], negligible: f64) -> f64 {
+    let largest = largest(column);
+    let scale = scale_of_largest(largest);
     // The inverse of a power of two is exact.
     let inverse = 1.0 / scale;
     for x in column.iter_mut() {
@@ -326,11 +330,12 @@ pub(in crate::linalg) fn reflection(column: &mut [f64]) -> f64 {
     }
     let (head, tail) = column.split_first_mut().expect("k is less than the number of rows");
     let squares = dot(tail, tail);
-    if squares == 0.0 {
+    let norm = head.mul_add(*head, squares).sqrt();
+    if squares == 0.0 || largest <= negligible && !norm.is_nan() {
         *head *= scale;
+        tail.fill(0.0);
         return 0.0;
     }
-    let norm = head.mul_add(*head, squares).sqrt();
     let beta = -norm.copysign(*head);
     let tau = (beta - *head) / beta;
     let divisor = *head - beta;

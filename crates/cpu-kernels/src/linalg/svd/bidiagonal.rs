@@ -3,10 +3,9 @@
 use samebits_numerics::reduce::LANES;
 use samebits_numerics::simd::Kernel;
 
-use super::iterate::NEGLIGIBLE;
 use crate::arch::columns::{ColumnPasses, MULTIPLE, TOGETHER};
 use crate::linalg::qr::tiles::reflection;
-use crate::linalg::{dot, largest};
+use crate::linalg::{NEGLIGIBLE, dot};
 use crate::parallel::chunks_mut;
 
 /// The number of columns of which a group's sum of multiples consists.
@@ -57,7 +56,7 @@ impl Kernel for Bidiagonalize<'_> {
             let previous = if k == 0 { &*update } else { &before[(k - 1) * step..] };
             let first = k / LANES * LANES;
             passes.update(column, first, [previous, update, update], &factors[k..=k], &mut [0.0]);
-            left_taus[k] = reflection(&mut column[k..rows]);
+            left_taus[k] = reflection(&mut column[k..rows], NEGLIGIBLE);
             diagonal[k] = std::mem::replace(&mut column[k], 1.0);
             column[..k].fill(0.0);
             let (column, next) = (&*column, k + 1);
@@ -93,7 +92,7 @@ impl Kernel for Bidiagonalize<'_> {
 
             let row = &mut row[next..];
             let head = row[0];
-            let tau = if largest(row) <= NEGLIGIBLE { 0.0 } else { reflection(row) };
+            let tau = reflection(row, NEGLIGIBLE);
             right_taus[k] = tau;
             above[k] = std::mem::replace(&mut row[0], 1.0);
             if tau == 0.0 {

@@ -4,12 +4,9 @@ use samebits_numerics::simd::{self, Kernel};
 
 use crate::arch::columns::{ColumnPasses, TURNED};
 use crate::error::Result;
+use crate::linalg::NEGLIGIBLE;
 use crate::memory::{volume, with_capacity};
 use crate::parallel::chunks_mut;
-
-/// The magnitude up to which elements count as zeros: 2⁻⁴⁰⁰ of a matrix whose largest is about 1. Squares
-/// of larger ones, and of their quotients, are in range.
-pub(super) const NEGLIGIBLE: f64 = f64::from_bits((1023 - 400) << 52);
 
 /// Half of the distance from 1 to the next number.
 const ROUNDING: f64 = f64::EPSILON / 2.0;
