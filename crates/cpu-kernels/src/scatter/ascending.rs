@@ -4,7 +4,7 @@
 //! Each stretch then belongs to one task: there are no atomics, and its part of the output stays in
 //! the cache. The division of the work changes only the order between outputs.
 
-use super::{Addends, Destinations};
+use super::{Addends, Destinations, Sums, distinct};
 use crate::{Float, Result, memory, parallel};
 use bytemuck::{Pod, Zeroable};
 use samebits_numerics::fpenv;
@@ -140,10 +140,12 @@ fn visit<V: Visitor>(
     })
 }
 
-/// Returns the number of sources and of rows of a slab, if there are several of at most `most` rows.
+/// Returns the number of sources and of rows of a slab, if there are several of at most `most` rows, or
+/// one for each thread of some times as many: grouping takes longer than a larger cache.
 fn slab_within(most: usize, rows: usize, destinations: &dyn Destinations) -> Option<[usize; 2]> {
-    let slab = destinations.slab();
-    slab.filter(|&[sources, slab]| sources > 0 && slab < rows && slab <= most)
+    let [sources, slab] = destinations.slab()?;
+    let most = if rows >= slab.saturating_mul(parallel::threads()) { 4 * most } else { most };
+    (sources > 0 && slab < rows && slab <= most).then_some([sources, slab])
 }
 
 /// Returns the number of slabs, at most `most`, that one thread takes at a time.
@@ -203,19 +205,32 @@ fn visit_stretch<V: Visitor>(
 
 /// Adds to each output row its sources in ascending order, one rounding each, starting from its old
 /// value, or from +0 if the output is `fresh`; NaN results are canonical.
-pub(crate) fn add_rows<T: Float>(
+pub(crate) fn add_rows<T: Sums>(
     out: &mut [T],
     fresh: bool,
     width: usize,
     destinations: &dyn Destinations,
     addends: &impl Addends<T>,
 ) -> Result<()> {
-    if width == 1
-        && out.len() <= STRETCH
-        && (destinations.count() <= SMALL
-            || slab_within(STRETCH, out.len(), destinations).is_none())
-    {
-        return fpenv::ieee(|| add_singles(out, fresh, destinations, addends));
+    let n = destinations.count();
+    if width == 1 && distinct::few(destinations) {
+        return fpenv::ieee(|| distinct::add_singles(out, fresh, destinations, addends));
+    }
+    if width == 1 && !out.is_empty() {
+        let slab = slab_within(STRETCH, out.len(), destinations).filter(|_| n > SMALL);
+        if let Some([sources, slab]) = slab {
+            let most = (STRETCH / slab).min(CHUNK / sources).max(1);
+            let slab = [shared_evenly(out.len() / slab, most), sources, slab];
+            return fpenv::ieee(|| {
+                slabs_apart(out, width, destinations, slab, |out, first, sources| {
+                    add_singles(out, fresh, destinations, sources, first, addends)
+                })
+            });
+        }
+        if out.len() <= STRETCH {
+            destinations.check(0..n)?;
+            return fpenv::ieee(|| add_singles(out, fresh, destinations, 0..n, 0, addends));
+        }
     }
     struct Add<'a, A, T>(&'a A, usize, bool, std::marker::PhantomData<fn() -> T>);
     impl<T: Float, A: Addends<T>> Visitor for Add<'_, A, T> {
@@ -251,21 +266,23 @@ pub(crate) fn add_rows<T: Float>(
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
 }
 
-/// Computes [`add_rows`] for rows of one element that fit a cache.
+/// Computes [`add_rows`] for rows of one element that fit a cache, from row `first` on, and some sources,
+/// all valid.
 fn add_singles<T: Float>(
     out: &mut [T],
     fresh: bool,
     destinations: &dyn Destinations,
+    sources: Range<usize>,
+    first: usize,
     addends: &impl Addends<T>,
 ) -> Result<()> {
-    let sources = 0..destinations.count();
-    destinations.check(sources.clone())?;
     if fresh {
         out.fill(T::ZERO);
     }
     Order::batches(destinations, sources, |start, rows| {
         for (source, &row) in (start..).zip(rows) {
-            out[row] = out[row] + addends.form(source, addends.row(source, 0, 1)[0]);
+            let sum = &mut out[row - first];
+            *sum = *sum + addends.form(source, addends.row(source, 0, 1)[0]);
         }
         Ok(())
     })?;

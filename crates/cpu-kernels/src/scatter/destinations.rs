@@ -33,6 +33,11 @@ pub trait Destinations: Sync {
     fn slab(&self) -> Option<[usize; 2]> {
         None
     }
+
+    /// Returns true if no two sources are sent to the same row.
+    fn distinct(&self) -> bool {
+        false
+    }
 }
 
 /// Sources sent to the rows in `index`.
@@ -157,7 +162,16 @@ impl Destinations for Elements<'_> {
     fn slab(&self) -> Option<[usize; 2]> {
         Some([self.n * self.inner, self.size * self.inner])
     }
+
+    fn distinct(&self) -> bool {
+        self.n == 1
+    }
 }
+
+/// The number of neighbours on different lines below which pieces hold several times as many.
+const NARROW: usize = 32;
+/// The number of elements of such a piece.
+const PIECE: usize = 64;
 
 /// Arguments of a kernel that computes the rows of elements from number `start` on. Returns false if any
 /// index is invalid.
@@ -179,17 +193,36 @@ impl Kernel for Lines<'_> {
         }
         let slab = elements.n * inner;
         // Goes piece by piece, with pieces of whole lines (or of `inner` neighbours on different
-        // lines), so that the loops need no division.
+        // lines, or of several times few neighbours), so that the loops need no division.
         let (mut first, mut at) = (start / slab * size * inner, start % slab);
         let mut column = start % inner;
+        let mut columns = [0; NARROW + PIECE];
+        if inner < NARROW {
+            let mut column = 0;
+            for x in &mut columns {
+                *x = column;
+                column = if column + 1 == inner { 0 } else { column + 1 };
+            }
+        }
         let mut valid = true;
         let mut done = 0;
         while done < rows.len() {
-            let length = if inner == 1 { slab - at } else { inner - column };
+            let length = match inner {
+                1 => slab - at,
+                2..NARROW => (slab - at).min(PIECE),
+                _ => inner - column,
+            };
             let piece = done..rows.len().min(done + length);
             let (index, rows) = (&index[piece.clone()], &mut rows[piece.clone()]);
-            valid &= Line { index, size, first: first + column, step: inner, rows }.run();
-            (done, at, column) = (piece.end, at + length, 0);
+            if let 2..NARROW = inner {
+                let columns = &columns[column..][..rows.len()];
+                valid &= Narrow { index, size, first, step: inner, columns, rows }.run();
+                column = (column + length) % inner;
+            } else {
+                valid &= Line { index, size, first: first + column, step: inner, rows }.run();
+                column = 0;
+            }
+            (done, at) = (piece.end, at + length);
             if at == slab {
                 (first, at) = (first + size * inner, 0);
             }
@@ -227,6 +260,31 @@ impl Kernel for Line<'_> {
                 valid &= is_valid(i);
                 *row = (i as usize).wrapping_mul(step).wrapping_add(first + j);
             }
+        }
+        valid
+    }
+}
+
+/// Arguments of a kernel that computes the rows `first + step · index[j] + columns[j]`. Returns false if
+/// any index is not below `size`.
+struct Narrow<'a> {
+    index: &'a [i64],
+    size: usize,
+    first: usize,
+    step: usize,
+    columns: &'a [usize],
+    rows: &'a mut [usize],
+}
+
+impl Kernel for Narrow<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Narrow { index, size, first, step, columns, rows } = self;
+        let mut valid = true;
+        for ((row, &i), &column) in rows.iter_mut().zip(index).zip(columns) {
+            valid &= (i as u64) < size as u64;
+            *row = (i as usize).wrapping_mul(step).wrapping_add(first + column);
         }
         valid
     }

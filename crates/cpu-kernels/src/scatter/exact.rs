@@ -8,7 +8,7 @@
 
 use super::ascending::{self, Entry, Order, Visitor, shared_evenly, slabs_apart};
 use super::segments::{Segments, ends_in_order};
-use super::{Addends, Destinations};
+use super::{Addends, Destinations, distinct};
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, tested_sum, two_sum};
 use samebits_numerics::fpenv;
@@ -75,6 +75,9 @@ fn add(
     let pieces = pieces_of(8).max(pieces_of(2).min(parallel::threads())).min(MAX_TABLES);
     let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
+    if width == 1 && distinct::few(destinations) {
+        return distinct::add_singles(out, fresh, destinations, addends);
+    }
     if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
     }
@@ -86,10 +89,13 @@ fn add(
         return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { op, addends, width, fresh };
+    // Grouping takes several times as long as adding to a larger table, which a few threads do not make up.
+    let table = if parallel::threads() <= FEW_THREADS { 4 * TABLE } else { TABLE };
     if work > SMALL
         && !out.is_empty()
         && let Some([sources, slab]) = destinations.slab()
-        && slab * width < out.len().min(TABLE)
+        && slab * width < out.len().min(table)
+        && (slab * width < TABLE || slab * width * parallel::threads() <= out.len())
     {
         // The accumulators of some slabs fit a table, which no other source needs.
         let most = (TABLE / (slab * width)).min(MANY / sources.max(1)).max(1);
@@ -101,8 +107,6 @@ fn add(
             Ok(())
         });
     }
-    // Grouping takes several times as long as adding to a larger table, which a few threads do not make up.
-    let table = if parallel::threads() <= FEW_THREADS { 4 * TABLE } else { TABLE };
     if width == 0 || (out.len() > table && !few) {
         return ascending::visit_rows(out, width, destinations, &sum);
     }

@@ -1,6 +1,6 @@
 //! Reductions other than the sum, into indexed places.
 
-use super::ascending::{Entry, Visitor, visit_rows};
+use super::ascending::{Entry, Order, Visitor, visit_rows};
 use super::fast::{Adder, Atomic, Exact};
 use super::{Destinations, Rows, check, elements, rows};
 use crate::error::{Result, expect_len, expect_size};
@@ -8,6 +8,7 @@ use crate::scatter::Sums;
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{max2, min2};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use samebits_tensor_core::ops::ScatterReduceKind as Reduce;
 
@@ -161,8 +162,34 @@ fn forget<T: Float>(
         Reduce::Amax => T::LOWEST,
         Reduce::Amin => T::HIGHEST,
     };
-    fold(out, width, destinations, |_, _| identity, |_, new| new)
+    let n = destinations.count();
+    if width == 0 || out.is_empty() {
+        return destinations.check(0..n);
+    }
+    // Marks first: unlike values, they have no order, and they are smaller.
+    let marks = memory::collected(
+        destinations.op(),
+        (0..out.len() / width).map(|_| AtomicBool::new(false)),
+    )?;
+    parallel::items(0..n.div_ceil(PIECE)).try_for_each(|piece| {
+        let first = piece * PIECE;
+        Order::batches(destinations, first..n.min(first + PIECE), |_, rows| {
+            rows.iter().for_each(|&row| marks[row].store(true, Ordering::Relaxed));
+            Ok(())
+        })
+    })?;
+    parallel::rows(width, out, |start, rows| {
+        for (row, mark) in rows.chunks_exact_mut(width).zip(&marks[start / width..]) {
+            if mark.load(Ordering::Relaxed) {
+                row.fill(identity);
+            }
+        }
+    });
+    Ok(())
 }
+
+/// The number of sources that one thread marks at a time.
+const PIECE: usize = 1 << 15;
 
 /// Divides each sum by the number of its elements.
 fn divide_by_counts<T: Float>(

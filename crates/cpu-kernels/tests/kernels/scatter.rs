@@ -466,6 +466,79 @@ fn slabs_are_reduced_as_if_they_were_alone() {
     assert!(out.iter().all(|&x| x == 0.5), "something was written");
 }
 
+/// Lines that lie next to each other, of few and of many elements, with one source and with many, in small and
+/// in large slabs.
+#[test]
+fn elements_go_along_their_own_lines() {
+    fn check<T: Sums>([outer, dim, inner]: [usize; 3], n: usize) {
+        let shape = [outer, dim, inner];
+        let mut random = Random(15);
+        let mut out: Vec<T> = random.wide(outer * dim * inner);
+        out.iter_mut().step_by(3).for_each(|x| *x = T::from_f64(-0.0));
+        let index = random.indices(outer * n * inner, dim);
+        let source: Vec<T> = random.wide(index.len());
+        // The same sources, each with the number of its element.
+        let rows: Vec<i64> = index
+            .iter()
+            .enumerate()
+            .map(|(e, i)| {
+                let (o, j) = (e / (n * inner), e % inner);
+                ((o * dim + *i as usize) * inner + j) as i64
+            })
+            .collect();
+        let all = [1, out.len(), 1];
+        for reduce in [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Amax, Reduce::Amin] {
+            for include_self in [true, false] {
+                let expected = on_threads(1, || {
+                    let mut out = out.clone();
+                    scatter_reduce(&mut out, all, &rows, &source, reduce, include_self).unwrap();
+                    out
+                });
+                let got = everywhere(|| {
+                    let mut got = out.clone();
+                    scatter_reduce(&mut got, shape, &index, &source, reduce, include_self).unwrap();
+                    bits(&got)
+                });
+                let what = format!("{shape:?}, {n} sources, {reduce:?}, {include_self}");
+                assert!(got == bits(&expected), "{what}");
+            }
+        }
+    }
+    for (shape, n) in [
+        ([3, 40, 7], 500),
+        ([2, 9, 31], 90),
+        ([5, 6, 2], 700),
+        ([3, 1300, 32], 60),
+        ([3, 2000, 20], 50),
+        ([1, 6, 5000], 1),
+        ([4, 3, 9], 1),
+        ([1, 700, 3], 1),
+        ([2, 45_000, 1], 9000),
+    ] {
+        check::<f32>(shape, n);
+        check::<f64>(shape, n);
+        let [outer, dim, inner] = shape;
+        let mut random = Random(16);
+        let out: Vec<f32> = random.wide(outer * dim * inner);
+        let index = random.indices(outer * n * inner, dim);
+        let source: Vec<f32> = random.wide(index.len());
+        let expected = naive_scatter_add(&out, shape, &index, &source);
+        let mut got = out.clone();
+        scatter_add(&mut got, shape, &index, &source).unwrap();
+        assert!(bits(&got) == bits(&expected), "{shape:?}, {n} sources");
+
+        let mut index = index;
+        let (last, row) = (index.len() - 1, dim as i64);
+        index[last] = row;
+        let mut got = out.clone();
+        let error =
+            scatter_reduce(&mut got, shape, &index, &source, Reduce::Sum, false).unwrap_err();
+        let op = "scatter_reduce";
+        assert_eq!(error, Error::IndexOutOfRange { op, position: last, index: row, size: dim });
+        assert!(bits(&got) == bits(&out), "{shape:?}: something was written");
+    }
+}
+
 #[test]
 fn an_index_out_of_range_is_named_and_nothing_is_written() {
     for (dim, n) in [(5, 10), (70_000, 100_000), (4, 200_000)] {
