@@ -19,7 +19,7 @@ use samebits_numerics::simd::{self, Kernel};
 use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
 use crate::reduce::column_totals;
-use crate::{memory, parallel};
+use crate::{memory, parallel, short};
 use samebits_numerics::fpenv;
 
 pub use rms::{rms_norm, rms_norm_backward};
@@ -68,7 +68,12 @@ pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec
     if shape.spatial == 1 {
         return fpenv::ieee(|| columns::statistics(x, shape.n, shape.channels, eps));
     }
-    parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+    let work = x.len().saturating_add(shape.channels.saturating_mul(CHANNEL));
+    parallel::try_each(BATCH, shape.channels, work, |channel| {
+        let mut few = [T::ZERO; FEW];
+        if let Some(x) = gathered_few(x, shape, channel, &mut few) {
+            return Ok(simd::dispatch(RowStatistics { x, eps }));
+        }
         if shape.n * shape.spatial <= GATHERED {
             let x = &gathered(x, shape, channel)?[..];
             return Ok(simd::dispatch(RowStatistics { x, eps }));
@@ -140,7 +145,11 @@ pub fn batch_norm<T: Float>(
     for (what, length) in parameters.into_iter().chain(moments) {
         expect_len(BATCH, what, length, channels)?;
     }
-    if n != 1 || spatial == 1 || x.is_empty() {
+    if spatial == 1 && !x.is_empty() {
+        let moments = [mean, var, rstd];
+        return fpenv::ieee(|| columns::batch_norm(x, n, [weight, bias], eps, out, moments));
+    }
+    if n != 1 || x.is_empty() {
         let statistics = batch_statistics(x, shape, eps)?;
         let all = mean.iter_mut().zip(var).zip(rstd).zip(&statistics);
         fpenv::ieee(|| all.for_each(|(((m, v), r), normal)| [*m, *v, *r] = moments_of(normal)));
@@ -216,23 +225,32 @@ pub fn batch_norm_backward<T: Float>(
         }))
     };
     if shape.spatial == 1 {
-        let statistics = fpenv::ieee(|| memory::collected(BATCH, (0..shape.channels).map(known)))?;
-        let [sums, dots] = columns::gradients(grad, x, shape.n, &statistics)?;
-        let means = |sums: &[f64]| {
-            fpenv::ieee(|| memory::collected(BATCH, sums.iter().map(|sum| T::from_f64(sum / m))))
-        };
-        let factors = weight.iter().zip(&statistics).map(|(&weight, known)| weight * known.rstd);
-        let factors = fpenv::ieee(|| memory::collected(BATCH, factors))?;
-        let parts = [&means(&sums)?[..], &means(&dots)?, &factors];
-        columns::input_gradient(grad, x, &statistics, parts, grad_x)?;
-        let [sums, dots] = [sums, dots].map(|sums| rounded(BATCH, sums.into_iter()));
-        return Ok((dots?, sums?));
+        return fpenv::ieee(|| {
+            let fields = columns::Fields::new(shape.channels, known)?;
+            let [sums, dots] = columns::gradients(grad, x, shape.n, &fields)?;
+            let means = |sums: &[f64]| {
+                memory::collected(BATCH, sums.iter().map(|sum| T::from_f64(sum / m)))
+            };
+            let factors = weight.iter().zip(&fields.rstd).map(|(&weight, &rstd)| weight * rstd);
+            let factors = memory::collected(BATCH, factors)?;
+            let parts = [&means(&sums)?[..], &means(&dots)?, &factors];
+            columns::input_gradient(grad, x, &fields, parts, grad_x);
+            let [sums, dots] = [sums, dots].map(|sums| rounded(BATCH, sums.into_iter()));
+            Ok((dots?, sums?))
+        });
     }
     if shape.n == 1 && !x.is_empty() {
         return rows::gradients([grad, x], shape.spatial, &known, weight, grad_x);
     }
-    let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+    let work = x.len().saturating_add(shape.channels.saturating_mul(CHANNEL));
+    let sums = parallel::try_each(BATCH, shape.channels, work, |channel| {
         let statistics = known(channel);
+        let [mut few, mut few_grads] = [[T::ZERO; FEW]; 2];
+        if let Some(x) = gathered_few(x, shape, channel, &mut few)
+            && let Some(grad) = gathered_few(grad, shape, channel, &mut few_grads)
+        {
+            return Ok((statistics, simd::dispatch(GatheredGradients { grad, x, statistics })));
+        }
         if shape.n * shape.spatial <= GATHERED {
             let (grad, x) = (gathered(grad, shape, channel)?, gathered(x, shape, channel)?);
             let gradients = GatheredGradients { grad: &grad, x: &x, statistics };
@@ -255,6 +273,27 @@ pub fn batch_norm_backward<T: Float>(
 
 /// The largest number of elements of a channel that are copied side by side for sums over them.
 const GATHERED: usize = parallel::CHUNK;
+
+/// The largest number of elements of a channel that are copied to an array for that.
+const FEW: usize = 64;
+
+/// The work of a channel, in elements, besides that for its elements.
+const CHANNEL: usize = 16;
+
+/// Copies the elements of a channel, if they are few.
+#[inline]
+fn gathered_few<'a, T: Float>(
+    x: &[T],
+    shape: Batch,
+    channel: usize,
+    few: &'a mut [T; FEW],
+) -> Option<&'a [T]> {
+    let few = few.get_mut(..shape.n * shape.spatial)?;
+    for (n, to) in few.chunks_exact_mut(shape.spatial.max(1)).enumerate() {
+        short::copy(plane(x, shape, n, channel), to);
+    }
+    Some(few)
+}
 
 /// Returns the elements of a channel.
 fn gathered<T: Float>(x: &[T], shape: Batch, channel: usize) -> Result<Vec<T>> {

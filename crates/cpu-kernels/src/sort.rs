@@ -238,7 +238,22 @@ pub struct Unique<T> {
 ///
 /// `torch.unique`.
 pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
+    let mut inverse = memory::zeroed("unique", input.len())?;
+    let (values, counts) = unique_to(input, false, &mut inverse)?;
+    Ok(Unique { values, inverse, counts })
+}
+
+/// Computes [`unique`], or [`unique_consecutive`] on request: returns the values and their counts.
+pub(crate) fn unique_to<T: Sortable>(
+    input: &[T],
+    consecutive: bool,
+    inverse: &mut [i64],
+) -> Result<(Vec<T>, Vec<i64>)> {
     const OP: &str = "unique";
+    if consecutive {
+        let order = |i: usize| (input[i].key(), i);
+        return fpenv::ieee(|| group("unique_consecutive", input, order, inverse));
+    }
     let (least, most) = fpenv::ieee(|| {
         let keys = input.iter().map(|x| x.key());
         keys.fold((u64::MAX, 0), |(least, most), key| (u64::min(least, key), u64::max(most, key)))
@@ -247,20 +262,21 @@ pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
     let elements = input.len() as u64;
     let places = elements.saturating_mul(SPARSE).min(SPARSE_PLACES).max(elements);
     if T::of_key(least).is_some() && range < places {
-        return counted(input, least, most);
+        return counted(input, least, most, inverse);
     }
     fpenv::ieee(|| {
         if range > u64::from(u32::MAX) || input.len() > 1 << 32 {
             let mut pairs: Vec<u128> = Vec::new();
             let all = Wanted::First { count: input.len(), descending: false };
             arrange(OP, input, all, &mut pairs)?;
-            return group(OP, input, pairs.into_iter().map(|pair| (pair.key(), pair.index())));
+            let order = |i: usize| (pairs[i].key(), pairs[i].index());
+            return group(OP, input, order, inverse);
         }
         // Differences of keys fit half of a pair of half the size.
         let pairs = input.iter().enumerate().map(|(i, x)| Pair::new(x.key() - least, i));
         let mut pairs: Vec<u64> = memory::collected(OP, pairs)?;
         sort_pairs(&mut pairs);
-        group(OP, input, pairs.into_iter().map(|pair| (pair.key(), pair.index())))
+        group(OP, input, |i| (pairs[i].key() + least, pairs[i].index()), inverse)
     })
 }
 
@@ -270,7 +286,12 @@ const SPARSE: u64 = 8;
 const SPARSE_PLACES: u64 = 1 << 23;
 
 /// Computes [`unique`] by counting each key from `least` to `most`, if each has one value.
-fn counted<T: Sortable>(input: &[T], least: u64, most: u64) -> Result<Unique<T>> {
+fn counted<T: Sortable>(
+    input: &[T],
+    least: u64,
+    most: u64,
+    inverse: &mut [i64],
+) -> Result<(Vec<T>, Vec<i64>)> {
     const OP: &str = "unique";
     let mut table: Vec<i64> = memory::zeroed(OP, (most - least) as usize + 1)?;
     input.iter().for_each(|x| table[(x.key() - least) as usize] += 1);
@@ -283,13 +304,12 @@ fn counted<T: Sortable>(input: &[T], least: u64, most: u64) -> Result<Unique<T>>
             counts.push(std::mem::replace(place, counts.len() as i64));
         }
     }
-    let mut inverse = memory::zeroed(OP, input.len())?;
-    parallel::pieces(&mut inverse, |start, inverse| {
+    parallel::pieces(inverse, |start, inverse| {
         for (place, x) in inverse.iter_mut().zip(&input[start..]) {
             *place = table[(x.key() - least) as usize];
         }
     });
-    Ok(Unique { values, inverse, counts })
+    Ok((values, counts))
 }
 
 /// Returns the elements of `input` that differ from the one before.
@@ -315,8 +335,9 @@ fn counted<T: Sortable>(input: &[T], least: u64, most: u64) -> Result<Unique<T>>
 ///
 /// `torch.unique_consecutive`.
 pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
-    let order = input.iter().enumerate().map(|(i, x)| (x.key(), i));
-    fpenv::ieee(|| group("unique_consecutive", input, order))
+    let mut inverse = memory::zeroed("unique_consecutive", input.len())?;
+    let (values, counts) = unique_to(input, true, &mut inverse)?;
+    Ok(Unique { values, inverse, counts })
 }
 
 /// The distinct rows of a matrix.
@@ -407,29 +428,38 @@ fn group_rows<'a, T: Sortable + 'a>(
     Ok(unique)
 }
 
-/// Groups the elements of `input` in an order, given by the key and the position of each. Elements are
-/// compared by their keys, which lie in this order, while the elements may lie anywhere.
+/// Groups the elements of `input` in an order, given by the key and the position of the element in each
+/// place. Returns the first element of each group, and their numbers of elements. Elements are compared by
+/// their keys, which lie in this order, while the elements may lie anywhere.
 fn group<T: Sortable>(
     op: &'static str,
     input: &[T],
-    order: impl Iterator<Item = (u64, usize)>,
-) -> Result<Unique<T>> {
-    let inverse = memory::zeroed(op, input.len())?;
-    let mut unique: Unique<T> = Unique { values: Vec::new(), inverse, counts: Vec::new() };
-    let mut last_key = 0;
-    for (key, i) in order {
-        match (unique.values.last(), unique.counts.last_mut()) {
-            // Only a NaN is not the same as itself.
-            (Some(last), Some(count)) if key == last_key && last.same(*last) => *count += 1,
-            _ => {
-                memory::reserve(op, &mut unique.values, 1)?;
-                memory::reserve(op, &mut unique.counts, 1)?;
-                unique.values.push(input[i]);
-                unique.counts.push(1);
-                last_key = key;
+    order: impl Fn(usize) -> (u64, usize),
+    inverse: &mut [i64],
+) -> Result<(Vec<T>, Vec<i64>)> {
+    // Only a NaN is not the same as itself; all have one key.
+    let nan = input.iter().find(|x| !x.same(**x)).map(|x| x.key());
+    let begins = |i: usize| {
+        let key = order(i).0;
+        i == 0 || key != order(i - 1).0 || Some(key) == nan
+    };
+    let distinct = (0..input.len()).filter(|&i| begins(i)).count();
+    let mut values = memory::with_capacity(op, distinct)?;
+    let mut counts: Vec<i64> = memory::with_capacity(op, distinct)?;
+    let mut first = 0;
+    for i in 0..input.len() {
+        let at = order(i).1;
+        if begins(i) {
+            if i > 0 {
+                counts.push((i - first) as i64);
             }
+            values.push(input[at]);
+            first = i;
         }
-        unique.inverse[i] = unique.values.len() as i64 - 1;
+        inverse[at] = values.len() as i64 - 1;
     }
-    Ok(unique)
+    if !input.is_empty() {
+        counts.push((input.len() - first) as i64);
+    }
+    Ok((values, counts))
 }

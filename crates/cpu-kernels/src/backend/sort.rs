@@ -71,14 +71,11 @@ fn select<T: Element>(
 
 fn unique<T: Element + Sortable>(op: &Unique) -> Result<(Tensor, Tensor, Tensor)> {
     let x = op.x.contiguous()?;
-    let find = if op.consecutive { sort::unique_consecutive } else { sort::unique };
-    let found = find(x.as_slice::<T>()?)?;
-    let count = found.values.len();
-    Ok((
-        Tensor::from_slice(&found.values, &[count])?,
-        Tensor::from_slice(&found.inverse, x.shape())?,
-        Tensor::from_slice(&found.counts, &[count])?,
-    ))
+    let mut inverse = Tensor::scratch(x.shape(), DType::I64)?;
+    let (values, counts) =
+        sort::unique_to(x.as_slice::<T>()?, op.consecutive, inverse.as_mut_slice()?)?;
+    let shape = [values.len()];
+    Ok((Tensor::from_slice(&values, &shape)?, inverse, Tensor::from_slice(&counts, &shape)?))
 }
 
 fn unique_dim<T: Element + Sortable>(op: &UniqueDim) -> Result<(Tensor, Tensor, Tensor)> {

@@ -3,7 +3,7 @@
 use samebits_numerics::reduce::{BLOCK, Lanes, Normal};
 use samebits_numerics::simd::{self, Kernel};
 
-use super::{BATCH, Scaled};
+use super::{BATCH, Scaled, moments_of};
 use crate::error::Result;
 use crate::float::Float;
 use crate::memory;
@@ -18,47 +18,93 @@ pub(super) fn statistics<T: Float>(
     eps: f64,
 ) -> Result<Vec<Normal>> {
     let count = n as f64;
+    let [means, squares] = sums(x, n, channels)?;
+    let columns = means.iter().zip(&squares).enumerate();
+    memory::collected(
+        BATCH,
+        columns.map(|(column, (&mean, &squares))| {
+            let at = |i: usize| x[i * channels + column].into();
+            Normal::new([mean, squares / count], eps, n, T::WIDE, &at)
+        }),
+    )
+}
+
+/// Returns the mean of each column, and the sum of its squared deviations from that.
+fn sums<T: Float>(x: &[T], n: usize, channels: usize) -> Result<[Vec<f64>; 2]> {
     let mut means = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut means, |column, block, out| {
         simd::dispatch(ColumnSums { x, channels, column, block, out });
     })?;
-    means.iter_mut().for_each(|mean| *mean /= count);
+    means.iter_mut().for_each(|mean| *mean /= n as f64);
     let mut squares = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut squares, |column, block, out| {
         let means = &means[column..][..out.len()];
         simd::dispatch(ColumnSquares { x, channels, means, column, block, out });
     })?;
-    let mut roots = memory::zeroed(BATCH, channels)?;
-    let variances = &mut squares[..];
-    simd::dispatch(Roots { variances, count, eps, roots: &mut roots });
-    let columns = means.iter().zip(&squares).zip(&roots).enumerate();
-    memory::collected(
-        BATCH,
-        columns.map(|(column, ((&mean, &variance), &rstd))| {
-            let at = |i: usize| x[i * channels + column].into();
-            Normal::with_rstd([mean, variance, rstd], eps, n, T::WIDE, &at)
-        }),
-    )
+    Ok([means, squares])
 }
 
-/// Divides sums of squares by their count, and takes the reciprocal of the root.
-struct Roots<'a> {
-    /// Sums of squares before.
-    variances: &'a mut [f64],
-    count: f64,
+/// Computes [`batch_norm`](super::batch_norm) without spatial dimensions.
+pub(super) fn batch_norm<T: Float>(
+    x: &[T],
+    n: usize,
+    [weight, bias]: [&[T]; 2],
     eps: f64,
-    roots: &'a mut [f64],
+    out: &mut [T],
+    moments: [&mut [T]; 3],
+) -> Result<()> {
+    let channels = weight.len();
+    let [means, mut squares] = sums(x, n, channels)?;
+    let (squares, mut fields) = (&mut squares[..], Fields::zeros(channels)?);
+    let [mean, var, rstd] = moments;
+    let moments = [&mut *mean, &mut *var, &mut *rstd];
+    let (means, fields_of) = (&means[..], &mut fields);
+    if !simd::dispatch(Finish { means, squares, n, eps, fields: fields_of, moments }) {
+        for c in 0..channels {
+            let at = |i: usize| x[i * channels + c].into();
+            let normal = Normal::new([means[c], squares[c]], eps, n, T::WIDE, &at);
+            [mean[c], var[c], rstd[c]] = moments_of(&normal);
+            fields.set(c, Scaled::of(&normal));
+        }
+    }
+    normalize_by(x, &fields, weight, bias, out);
+    Ok(())
 }
 
-impl Kernel for Roots<'_> {
-    type Output = ();
+/// Turns sums of squares into variances, and takes the statistics of each column. Returns false if any is not
+/// [ordinary](Normal::is_ordinary), and then they have no meaning.
+struct Finish<'a, T> {
+    means: &'a [f64],
+    squares: &'a mut [f64],
+    n: usize,
+    eps: f64,
+    fields: &'a mut Fields<T>,
+    /// Mean, variance and rstd.
+    moments: [&'a mut [T]; 3],
+}
+
+impl<T: Float> Kernel for Finish<'_, T> {
+    type Output = bool;
     #[inline(always)]
-    fn run(self) {
-        let Roots { variances, count, eps, roots } = self;
-        for (variance, root) in variances.iter_mut().zip(roots) {
-            *variance /= count;
-            *root = 1.0 / (*variance + eps).sqrt();
+    fn run(self) -> bool {
+        let Finish { means, squares, n, eps, fields, moments } = self;
+        let (count, channels) = (n as f64, means.len());
+        let squares = &mut squares[..channels];
+        let [mean, var, rstd] = moments.map(|moments| &mut moments[..channels]);
+        let (means_of, rstds_of) = (&mut fields.mean[..channels], &mut fields.rstd[..channels]);
+        fields.scale.fill(T::ONE);
+        let mut ordinary = true;
+        for c in 0..channels {
+            let variance = squares[c] / count;
+            let root = 1.0 / (variance + eps).sqrt();
+            ordinary &= Normal::is_ordinary(root, T::WIDE);
+            squares[c] = variance;
+            mean[c] = T::from_f64(means[c]);
+            var[c] = T::from_f64(variance);
+            rstd[c] = T::from_f64(root);
+            (means_of[c], rstds_of[c]) = (mean[c], rstd[c]);
         }
+        ordinary
     }
 }
 
@@ -131,20 +177,29 @@ fn block_of<T>(x: &[T], channels: usize, block: usize) -> &[T] {
 }
 
 /// Statistics of channels by field, so that those of neighbouring channels fill vectors.
-struct Fields<T> {
+pub(super) struct Fields<T> {
     mean: Vec<T>,
-    rstd: Vec<T>,
+    pub(super) rstd: Vec<T>,
     scale: Vec<T>,
 }
 
 impl<T: Float> Fields<T> {
-    fn new(statistics: impl ExactSizeIterator<Item = Scaled<T>> + Clone) -> Result<Fields<T>> {
-        let field = |of: fn(Scaled<T>) -> T| memory::collected(BATCH, statistics.clone().map(of));
-        Ok(Fields {
-            mean: field(|s| s.mean)?,
-            rstd: field(|s| s.rstd)?,
-            scale: field(|s| s.scale)?,
-        })
+    fn zeros(channels: usize) -> Result<Fields<T>> {
+        let zeros = || memory::filled(BATCH, channels, T::ZERO);
+        Ok(Fields { mean: zeros()?, rstd: zeros()?, scale: zeros()? })
+    }
+
+    /// Takes the statistics of `channels` channels.
+    pub(super) fn new(channels: usize, of: impl Fn(usize) -> Scaled<T>) -> Result<Fields<T>> {
+        let mut fields = Fields::zeros(channels)?;
+        for channel in 0..channels {
+            fields.set(channel, of(channel));
+        }
+        Ok(fields)
+    }
+
+    fn set(&mut self, channel: usize, Scaled { mean, rstd, scale }: Scaled<T>) {
+        (self.mean[channel], self.rstd[channel], self.scale[channel]) = (mean, rstd, scale);
     }
 }
 
@@ -156,12 +211,16 @@ pub(super) fn normalize<T: Float>(
     bias: &[T],
     out: &mut [T],
 ) -> Result<()> {
-    let fields = &Fields::new(statistics.iter().copied())?;
-    parallel::rows(statistics.len(), out, |start, out| {
+    let fields = Fields::new(statistics.len(), |channel| statistics[channel])?;
+    normalize_by(x, &fields, weight, bias, out);
+    Ok(())
+}
+
+fn normalize_by<T: Float>(x: &[T], fields: &Fields<T>, weight: &[T], bias: &[T], out: &mut [T]) {
+    parallel::rows(weight.len(), out, |start, out| {
         let x = &x[start..][..out.len()];
         simd::dispatch(Normalize { x, fields, weight, bias, out });
     });
-    Ok(())
 }
 
 struct Normalize<'a, T> {
@@ -195,14 +254,13 @@ pub(super) fn gradients<T: Float>(
     grad: &[T],
     x: &[T],
     n: usize,
-    statistics: &[Scaled<T>],
+    fields: &Fields<T>,
 ) -> Result<[Vec<f64>; 2]> {
-    let channels = statistics.len();
+    let channels = fields.mean.len();
     let mut sums = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut sums, |column, block, out| {
         simd::dispatch(ColumnSums { x: grad, channels, column, block, out });
     })?;
-    let fields = &Fields::new(statistics.iter().copied())?;
     let mut dots = memory::zeroed(BATCH, channels)?;
     sums_of(BATCH, n, &mut dots, |column, block, out| {
         simd::dispatch(ColumnDots { grad, x, fields, column, block, out });
@@ -255,17 +313,15 @@ impl<T: Float> Kernel for ColumnDots<'_, T> {
 pub(super) fn input_gradient<T: Float>(
     grad: &[T],
     x: &[T],
-    statistics: &[Scaled<T>],
+    fields: &Fields<T>,
     [mean_grad, mean_dot, factor]: [&[T]; 3],
     out: &mut [T],
-) -> Result<()> {
-    let fields = &Fields::new(statistics.iter().copied())?;
-    parallel::rows(statistics.len(), out, |start, out| {
+) {
+    parallel::rows(factor.len(), out, |start, out| {
         let range = start..start + out.len();
         let (grad, x) = (&grad[range.clone()], &x[range]);
         simd::dispatch(InputGradient { grad, x, fields, mean_grad, mean_dot, factor, out });
     });
-    Ok(())
 }
 
 struct InputGradient<'a, T> {

@@ -62,9 +62,17 @@ impl Normal {
         x: &dyn Fn(usize) -> f64,
     ) -> Normal {
         let plain = Normal { mean, variance, rstd, scale: 1.0 };
+        if Normal::is_ordinary(rstd, wide) { plain } else { plain.mended(eps, n, wide, x) }
+    }
+
+    /// Returns true if [`with_rstd`](Normal::with_rstd) takes its arguments for the statistics, whatever the
+    /// elements are, with a scale of 1.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ordinary(rstd: f64, wide: bool) -> bool {
         let [low, high, _] = reach(wide);
-        let ordinary = low <= plain.rstd && plain.rstd <= high;
-        if ordinary { plain } else { plain.mended(eps, n, wide, x) }
+        // Without a branch, so that a loop over many rows has vectors.
+        (low <= rstd) & (rstd <= high)
     }
 
     /// Takes the statistics again whose [`true_mean`](Normal::true_mean) and
@@ -163,7 +171,7 @@ pub fn normal_scale(mean: f64, rstd: f64, wide: bool) -> f64 {
 
 /// Returns the least and the largest reciprocal of an ordinary standard deviation, and the scale of
 /// a row with a larger one.
-#[inline]
+#[inline(always)]
 fn reach(wide: bool) -> [f64; 3] {
     let power = |x: u64| f64::from_bits((1023 + x) << (f64::MANTISSA_DIGITS - 1));
     let (high, scale) = if wide { (power(450), power(600)) } else { (power(50), power(90)) };
