@@ -181,6 +181,7 @@ pub fn grid_sample_input_backward<T: Sums>(
             let addends = Stored {
                 data: &grads,
                 place: |i: usize| taps.points[i] * channels,
+                dense: false,
                 form: |i: usize, g: T| g * taps.weights[i],
             };
             T::add_rows(

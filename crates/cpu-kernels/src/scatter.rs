@@ -118,7 +118,7 @@ pub(crate) fn index_add_to<T: Sums>(
             return T::add_rows(out, fresh, width, destinations, &rows(source, width));
         }
         let place = |i: usize| i * width;
-        let addends = Stored { data: source, place, form: |_, x| alpha * x };
+        let addends = Stored { data: source, place, dense: width == 1, form: |_, x| alpha * x };
         T::add_rows(out, fresh, width, destinations, &addends)
     };
     let add = |out: &mut [T], destinations: &dyn Destinations, source: &[T]| {

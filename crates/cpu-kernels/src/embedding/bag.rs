@@ -262,10 +262,12 @@ fn backward<T: Float, A: Adder<T>>(
     let destinations = Checked(OP, &rows);
     let place = |i: usize| sources[i].0;
     if per_sample_weights.is_some() {
-        let addends = Stored { data: grad_out, place, form: |i: usize, g| g * sources[i].1 };
+        let addends =
+            Stored { data: grad_out, place, dense: false, form: |i: usize, g| g * sources[i].1 };
         A::add_rows(grad_weight, true, width, &destinations, &addends)?;
     } else {
-        let addends = Stored { data: grad_out, place, form: |i: usize, g| g / sources[i].1 };
+        let addends =
+            Stored { data: grad_out, place, dense: false, form: |i: usize, g| g / sources[i].1 };
         A::add_rows(grad_weight, true, width, &destinations, &addends)?;
     }
     if scale_grad_by_freq {

@@ -8,6 +8,29 @@ pub trait Addends<T>: Sync {
     /// a slice, so that loops over it vectorise.
     fn row(&self, source: usize, first: usize, count: usize) -> &[T];
 
+    /// Returns the rows of `count` sources from number `source` on, as stored, if they are single elements that
+    /// lie side by side.
+    fn neighbours(&self, _source: usize, _count: usize) -> Option<&[T]> {
+        None
+    }
+
+    /// Writes the addends of sources from number `first` on, whose rows are single elements.
+    #[inline(always)]
+    fn singles(&self, first: usize, out: &mut [T])
+    where
+        T: Copy,
+    {
+        if let Some(stored) = self.neighbours(first, out.len()) {
+            for ((source, out), &x) in (first..).zip(out).zip(stored) {
+                *out = self.form(source, x);
+            }
+        } else {
+            for (source, out) in (first..).zip(out) {
+                *out = self.form(source, self.row(source, 0, 1)[0]);
+            }
+        }
+    }
+
     /// Returns the addend that element `x` of the row of source `source` represents.
     fn form(&self, source: usize, x: T) -> T;
 }
@@ -19,6 +42,8 @@ pub(crate) struct Stored<'a, T, P, F> {
     pub data: &'a [T],
     /// A function that returns the start of a source's row.
     pub place: P,
+    /// True if that is the number of the source.
+    pub dense: bool,
     /// A function that returns the addend for a source and an element of its row.
     pub form: F,
 }
@@ -35,6 +60,11 @@ where
     }
 
     #[inline(always)]
+    fn neighbours(&self, source: usize, count: usize) -> Option<&[T]> {
+        self.dense.then(|| &self.data[source..][..count])
+    }
+
+    #[inline(always)]
     fn form(&self, source: usize, x: T) -> T {
         (self.form)(source, x)
     }
@@ -42,7 +72,7 @@ where
 
 /// Returns consecutive rows of `width` elements, added as they are.
 pub(crate) fn rows<T: Float>(data: &[T], width: usize) -> impl Addends<T> {
-    Stored { data, place: move |source| source * width, form: |_, x| x }
+    Stored { data, place: move |source| source * width, dense: width == 1, form: |_, x| x }
 }
 
 /// Returns the rows of `width` elements that `sources` lists, added as they are.
@@ -51,5 +81,6 @@ pub(crate) fn picked<'a, T: Float>(
     sources: &'a [usize],
     width: usize,
 ) -> impl Addends<T> + 'a {
-    Stored { data, place: move |source: usize| sources[source] * width, form: |_, x| x }
+    let place = move |source: usize| sources[source] * width;
+    Stored { data, place, dense: false, form: |_, x| x }
 }

@@ -280,9 +280,12 @@ fn add_singles<T: Float>(
         out.fill(T::ZERO);
     }
     Order::batches(destinations, sources, |start, rows| {
-        for (source, &row) in (start..).zip(rows) {
+        let mut some = [T::ZERO; BATCH];
+        let some = &mut some[..rows.len()];
+        simd::dispatch(Singles { addends, first: start, out: some });
+        for (&row, &addend) in rows.iter().zip(&*some) {
             let sum = &mut out[row - first];
-            *sum = *sum + addends.form(source, addends.row(source, 0, 1)[0]);
+            *sum = *sum + addend;
         }
         Ok(())
     })?;
@@ -291,7 +294,22 @@ fn add_singles<T: Float>(
 }
 
 /// The number of sources whose output rows are looked up together.
-const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
+
+/// Arguments of a kernel that writes the addends of sources from number `first` on.
+pub(super) struct Singles<'a, A, T> {
+    pub(super) addends: &'a A,
+    pub(super) first: usize,
+    pub(super) out: &'a mut [T],
+}
+
+impl<T: Float, A: Addends<T>> Kernel for Singles<'_, A, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.addends.singles(self.first, self.out);
+    }
+}
 
 /// The output rows of all sources, batch by batch.
 pub(crate) struct Order;

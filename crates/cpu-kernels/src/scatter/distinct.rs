@@ -2,7 +2,7 @@
 
 use samebits_numerics::simd::{self, Kernel};
 
-use super::ascending::Order;
+use super::ascending::{BATCH, Order, Singles};
 use super::start::{Start, start, sum_of_one};
 use super::{Addends, Destinations, Sums};
 use crate::{Result, memory, parallel};
@@ -96,8 +96,10 @@ pub(super) fn add_singles<T: Sums>(
     destinations.check(sources.clone())?;
     start(out, fresh);
     Order::batches(destinations, sources, |first, rows| {
-        for (source, &row) in (first..).zip(rows) {
-            let addend = addends.form(source, addends.row(source, 0, 1)[0]);
+        let mut some = [T::ZERO; BATCH];
+        let some = &mut some[..rows.len()];
+        simd::dispatch(Singles { addends, first, out: some });
+        for (&row, &addend) in rows.iter().zip(&*some) {
             out[row] = sum_of_one(out[row] + addend);
         }
         Ok(())

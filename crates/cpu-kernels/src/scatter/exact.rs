@@ -38,6 +38,8 @@ const SPARSE: usize = 32;
 const WIDE: usize = 8;
 /// The number of addends set aside before they are moved to long accumulators.
 const ASIDE: usize = 1 << 16;
+/// The number of single addends that are tested after all are added.
+const TESTED: usize = 128;
 /// The number of neighbouring outputs that are checked together.
 const GROUP: usize = 16;
 
@@ -195,19 +197,39 @@ impl Sums<'_> {
         }
     }
 
-    /// Adds `count` addends, each with its output, [`READ`] at a time.
+    /// Adds each of `addends` to an output, [`TESTED`] before their tests: an old sum that has just been
+    /// stored could not be read soon. If any is inexact, the sums are put back, last to first.
     #[inline(always)]
-    fn add_each(&mut self, count: usize, addend: impl Fn(usize) -> (usize, f32)) {
-        let whole = count / READ * READ;
-        let (mut places, mut addends) = ([0; READ], [0.0; READ]);
-        for first in (0..whole).step_by(READ) {
-            for i in 0..READ {
-                (places[i], addends[i]) = addend(first + i);
+    fn add_each(&mut self, places: &[usize], addends: &[f32]) {
+        let mut old = Aligned([0.0; TESTED]);
+        for (places, addends) in places.chunks(TESTED).zip(addends.chunks(TESTED)) {
+            let old = &mut old[..addends.len()];
+            for ((&place, &addend), old) in places.iter().zip(addends).zip(&mut *old) {
+                let sum = &mut self.sums[place];
+                *old = *sum;
+                *sum = *old + f64::from(addend);
             }
-            self.add_singles(&places, &addends);
+            let mut inexact = 0;
+            for (&old, &addend) in old.iter().zip(addends) {
+                inexact |= tested_sum(old, addend.into()).1;
+            }
+            if inexact << 1 != 0 {
+                for (&place, &old) in places.iter().zip(&*old).rev() {
+                    self.sums[place] = old;
+                }
+                self.add_in_groups(places, addends);
+            }
         }
-        for i in whole..count {
-            let (place, addend) = addend(i);
+    }
+
+    /// Adds each of `addends` to an output, [`READ`] at a time.
+    fn add_in_groups(&mut self, places: &[usize], addends: &[f32]) {
+        let ((places, last_places), (addends, last)) =
+            (places.as_chunks::<READ>(), addends.as_chunks::<READ>());
+        for (places, addends) in places.iter().zip(addends) {
+            self.add_singles(places, addends);
+        }
+        for (&place, &addend) in last_places.iter().zip(last) {
             self.add(place, addend.into());
         }
     }
@@ -358,7 +380,7 @@ impl<A: Addends<f32>> Sum<'_, A> {
                 }
             }
         }
-        sums.add_each(count, |i| (places[i], addends[i]));
+        sums.add_in_groups(&places[..count], &addends[..count]);
     }
 
     /// Returns the addend of a source whose row is one element.
@@ -422,9 +444,16 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     ) -> Result<()> {
         let mut sums = table.sums();
         if self.width == 1 {
-            sums.add_each(entries.len(), |i| {
-                (entries[i].row as usize, f32::from_bits(entries[i].packed))
-            });
+            let (mut places, mut addends) = ([0; TESTED], [0.0; TESTED]);
+            for entries in entries.chunks(TESTED) {
+                let (places, addends) =
+                    (&mut places[..entries.len()], &mut addends[..entries.len()]);
+                for (i, entry) in entries.iter().enumerate() {
+                    places[i] = entry.row as usize;
+                    addends[i] = f32::from_bits(entry.packed);
+                }
+                sums.add_each(places, addends);
+            }
         } else {
             for entries in entries.chunks(READ) {
                 let source = |i: usize| base + entries[i].packed as usize;
@@ -456,7 +485,16 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
         let AddBatch { sum, table, start, rows, first } = self;
         let mut sums = table.sums();
         if sum.width == 1 {
-            return sums.add_each(rows.len(), |i| (rows[i] - first, sum.single(start + i)));
+            let (mut places, mut addends) = ([0; TESTED], [0.0; TESTED]);
+            for (start, rows) in (start..).step_by(TESTED).zip(rows.chunks(TESTED)) {
+                let (places, addends) = (&mut places[..rows.len()], &mut addends[..rows.len()]);
+                for (place, row) in places.iter_mut().zip(rows) {
+                    *place = row - first;
+                }
+                sum.addends.singles(start, addends);
+                sums.add_each(places, addends);
+            }
+            return;
         }
         for (number, rows) in rows.chunks(READ).enumerate() {
             sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + number * READ + i);
