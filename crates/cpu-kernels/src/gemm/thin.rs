@@ -26,7 +26,7 @@ pub(crate) fn is_vector<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bo
 }
 
 /// The number of bytes between steps from which each is in another page.
-const FAR_STEPS: usize = 1 << 12;
+const FAR_STEPS: usize = 1;
 
 /// The number of columns that are not cut.
 const UNIT: usize = LANES / 2;

@@ -4,7 +4,8 @@
 //! Each stretch then belongs to one task: there are no atomics, and its part of the output stays in
 //! the cache. The division of the work changes only the order between outputs.
 
-use super::{Addends, Destinations, Sums, distinct};
+use super::{Addends, Destinations, Elements, Sums, distinct};
+use crate::arch::TileGrid;
 use crate::{Float, Result, memory, parallel};
 use bytemuck::{Pod, Zeroable};
 use samebits_numerics::fpenv;
@@ -23,6 +24,9 @@ const MAX_STRETCHES: usize = 1024;
 /// The product of sources and width below which threads cost more than they gain.
 const SMALL: usize = 1 << 14;
 
+/// The number of single sources from which threads share them.
+const PARALLEL: usize = 1 << 16;
+
 /// The width from which rows are long, and the product of sources and width that is work for all
 /// threads.
 const LONG: usize = 8;
@@ -39,7 +43,7 @@ pub(crate) struct Entry {
 /// The operation on the sources of one stretch of the output.
 pub(crate) trait Visitor: Sync {
     /// The element type of the output.
-    type Element: Send;
+    type Element: Copy + Send;
     /// The state kept between the sources of a stretch.
     type State;
 
@@ -56,8 +60,8 @@ pub(crate) trait Visitor: Sync {
     /// Counts sources.
     fn count(&self, _state: &mut Self::State, _entries: &[Entry]) {}
 
-    /// Replaces the stored part of entries, which initially is the distance of each source from
-    /// `base`.
+    /// Replaces the stored part of entries of consecutive sources, which initially is the distance of each
+    /// from `base`.
     fn pack(&self, _base: usize, _entries: &mut [Entry]) {}
 
     /// Visits some sources. Each row receives its sources in ascending order.
@@ -110,7 +114,8 @@ fn visit<V: Visitor>(
         share if is_long => stretch.min(share),
         _ => stretch,
     };
-    if row_fits && slab.is_none() && (stretch >= rows || is_small) {
+    let strips = if width == 1 { strips_within(destinations) } else { None };
+    if row_fits && slab.is_none() && (stretch >= rows && strips.is_none() || is_small) {
         // A single batch is checked before it is visited.
         if n > BATCH {
             destinations.check(0..n)?;
@@ -128,6 +133,10 @@ fn visit<V: Visitor>(
                 batches_of_entries(destinations, sources.clone(), first, &pack, visit)
             })
         });
+    }
+    if let Some((lines, strip)) = strips {
+        destinations.check(0..n)?;
+        return visit_strips(out, lines, strip, destinations.op(), visitor);
     }
     let stretches = rows.div_ceil(stretch);
     let mut groups = Groups::new(destinations, stretches)?;
@@ -176,6 +185,84 @@ pub(super) fn slabs_apart<T: Send>(
     parallel::items(0..tasks).try_for_each(|task| destinations.check(range(task)))?;
     let outs = parallel::chunks_mut(out, together * rows * width).enumerate();
     outs.try_for_each(|(task, out)| each(out, task * together * rows, range(task)))
+}
+
+/// The number of neighbouring lines from which they are cut into strips, and of which strips are multiples.
+const LINES: usize = 64;
+const STRIP: usize = 16;
+
+/// Returns the lines of elements, if grouping takes longer than to visit strips of neighbouring lines, which
+/// no source leaves, and the width of these strips.
+pub(super) fn strips_within(destinations: &dyn Destinations) -> Option<(Elements<'_>, usize)> {
+    let lines = destinations.lines()?;
+    let Elements { index, n, size, inner, .. } = lines;
+    let most = (STRETCH / size.max(1)).max(STRIP);
+    if index.len() <= PARALLEL || inner < LINES || 8 * n < size || most * size > 4 * STRETCH {
+        return None;
+    }
+    let slabs = index.len() / (n * inner);
+    let shared = inner.div_ceil(parallel::threads().div_ceil(slabs)).next_multiple_of(STRIP);
+    Some((lines, most.min(shared) / STRIP * STRIP))
+}
+
+/// Visits the sources of each strip of `strip` lines. All indices must be valid.
+///
+/// # Errors
+///
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory); the errors of the visitor.
+pub(super) fn visit_strips<V: Visitor>(
+    out: &mut [V::Element],
+    Elements { index, n, size, inner, .. }: Elements<'_>,
+    strip: usize,
+    op: &'static str,
+    visitor: &V,
+) -> Result<()> {
+    let slabs = index.len() / (n * inner);
+    let grid = TileGrid::new(out, slabs, (size, inner), (1, size, strip));
+    grid.try_for_each(|slab, _, line, mut tile| {
+        let width = tile.columns;
+        let mut rows = memory::with_capacity(op, memory::volume(op, &[size, width])?)?;
+        for row in 0..size {
+            rows.extend_from_slice(tile.row(0, row, 0, width));
+        }
+        visit_stretch(&mut rows, visitor, |visit| {
+            let mut entries = [Entry::default(); BATCH];
+            (0..n).try_for_each(|k| {
+                let first = (slab * n + k) * inner + line;
+                for (part, index) in index[first..][..width].chunks(BATCH).enumerate() {
+                    let (column, entries) = (part * BATCH, &mut entries[..index.len()]);
+                    simd::dispatch(EnterLines { index, width, column, entries });
+                    visitor.pack(first + column, entries);
+                    visit(first + column, entries)?;
+                }
+                Ok(())
+            })
+        })?;
+        for (row, from) in rows.chunks_exact(width).enumerate() {
+            tile.row(0, row, 0, width).copy_from_slice(from);
+        }
+        Ok(())
+    })
+}
+
+/// Arguments of a kernel: makes entries of neighbouring lines in a strip of `width`, from number `column` on.
+struct EnterLines<'a> {
+    index: &'a [i64],
+    width: usize,
+    column: usize,
+    entries: &'a mut [Entry],
+}
+
+impl Kernel for EnterLines<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let EnterLines { index, width, column, entries } = self;
+        for (offset, (entry, &i)) in (0..).zip(entries.iter_mut().zip(index)) {
+            let row = (i as usize * width + column) as u32 + offset;
+            *entry = Entry { row, packed: offset };
+        }
+    }
 }
 
 /// A consumer of sources: it takes the number of the first source, and the entries counted from it.
@@ -227,7 +314,7 @@ pub(crate) fn add_rows<T: Sums>(
                 })
             });
         }
-        if out.len() <= STRETCH {
+        if out.len() <= STRETCH && strips_within(destinations).is_none() {
             destinations.check(0..n)?;
             return fpenv::ieee(|| add_singles(out, fresh, destinations, 0..n, 0, addends));
         }

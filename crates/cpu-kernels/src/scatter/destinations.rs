@@ -34,6 +34,11 @@ pub trait Destinations: Sync {
         None
     }
 
+    /// Returns the elements that the sources are, if each is one of a tensor, sent along a line of it.
+    fn lines(&self) -> Option<Elements<'_>> {
+        None
+    }
+
     /// Returns true if no two sources are sent to the same row.
     fn distinct(&self) -> bool {
         false
@@ -124,7 +129,7 @@ impl Destinations for Slabs<'_> {
 /// Elements of an (outer, n, inner) tensor, sent along the middle dimension of an (outer, size,
 /// inner) tensor, each to the place that its own index names.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Elements<'a> {
+pub struct Elements<'a> {
     /// The operation, for errors.
     pub op: &'static str,
     /// (outer, n, inner): one index per element.
@@ -161,6 +166,10 @@ impl Destinations for Elements<'_> {
 
     fn slab(&self) -> Option<[usize; 2]> {
         Some([self.n * self.inner, self.size * self.inner])
+    }
+
+    fn lines(&self) -> Option<Elements<'_>> {
+        Some(*self)
     }
 
     fn distinct(&self) -> bool {

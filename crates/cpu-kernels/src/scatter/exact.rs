@@ -83,6 +83,12 @@ fn add(
     if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
     }
+    if width == 1
+        && destinations.slab().is_some_and(|[_, slab]| slab == out.len())
+        && ascending::strips_within(destinations).is_some()
+    {
+        return ascending::visit_rows(out, width, destinations, &Sum { op, addends, width, fresh });
+    }
     if !few && width >= WIDE {
         if let Some(ends) = ends_in_order(destinations, out.len() / width)? {
             segments.sum_in_order(&ends, out);
@@ -383,12 +389,6 @@ impl<A: Addends<f32>> Sum<'_, A> {
         sums.add_in_groups(&places[..count], &addends[..count]);
     }
 
-    /// Returns the addend of a source whose row is one element.
-    #[inline(always)]
-    fn single(&self, source: usize) -> f32 {
-        self.addends.form(source, self.addends.row(source, 0, 1)[0])
-    }
-
     /// Returns the sums over one piece of the sources.
     fn table(
         &self,
@@ -428,8 +428,13 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     /// A single value is packed itself, because it is in the cache now and would not be later.
     fn pack(&self, base: usize, entries: &mut [Entry]) {
         if self.width == 1 {
-            for entry in entries {
-                entry.packed = self.single(base + entry.packed as usize).to_bits();
+            let mut addends = [0.0; TESTED];
+            for entries in entries.chunks_mut(TESTED) {
+                let addends = &mut addends[..entries.len()];
+                self.addends.singles(base + entries[0].packed as usize, addends);
+                for (entry, addend) in entries.iter_mut().zip(addends) {
+                    entry.packed = addend.to_bits();
+                }
             }
         }
     }
