@@ -18,15 +18,10 @@ const FAR: usize = 1 << 18;
 /// The number of steps that are transposed at a time.
 const STEPS: usize = 32;
 
-/// Returns true if the product has one row, whose columns are packed only to be read once, or are
-/// neighbours in far rows.
+/// Returns true if the product has one row, whose columns would be packed only to be read once.
 pub(crate) fn is_vector<S>(rows: usize, Factors { b, .. }: Factors<'_, S>) -> bool {
-    let far = b.step_stride * size_of::<S>() >= FAR_STEPS;
-    rows == 1 && if b.lane_stride == 1 { far } else { b.step_stride == 1 }
+    rows == 1 && (b.lane_stride == 1 || b.step_stride == 1)
 }
-
-/// The number of bytes between steps from which each is in another page.
-const FAR_STEPS: usize = 1;
 
 /// The number of columns that are not cut.
 const UNIT: usize = LANES / 2;

@@ -14,19 +14,25 @@ pub trait Addends<T>: Sync {
         None
     }
 
-    /// Writes the addends of sources from number `first` on, whose rows are single elements.
+    /// Calls `f` with each of `items` and the addend of its source, whose row is a single element; the sources
+    /// are counted from number `first`.
     #[inline(always)]
-    fn singles(&self, first: usize, out: &mut [T])
-    where
+    fn for_singles<I: ExactSizeIterator>(
+        &self,
+        first: usize,
+        items: I,
+        mut f: impl FnMut(I::Item, T),
+    ) where
+        Self: Sized,
         T: Copy,
     {
-        if let Some(stored) = self.neighbours(first, out.len()) {
-            for ((source, out), &x) in (first..).zip(out).zip(stored) {
-                *out = self.form(source, x);
+        if let Some(stored) = self.neighbours(first, items.len()) {
+            for ((source, item), &x) in (first..).zip(items).zip(stored) {
+                f(item, self.form(source, x));
             }
         } else {
-            for (source, out) in (first..).zip(out) {
-                *out = self.form(source, self.row(source, 0, 1)[0]);
+            for (source, item) in (first..).zip(items) {
+                f(item, self.form(source, self.row(source, 0, 1)[0]));
             }
         }
     }

@@ -367,13 +367,10 @@ fn add_singles<T: Float>(
         out.fill(T::ZERO);
     }
     Order::batches(destinations, sources, |start, rows| {
-        let mut some = [T::ZERO; BATCH];
-        let some = &mut some[..rows.len()];
-        simd::dispatch(Singles { addends, first: start, out: some });
-        for (&row, &addend) in rows.iter().zip(&*some) {
+        addends.for_singles(start, rows.iter(), |row, addend| {
             let sum = &mut out[row - first];
             *sum = *sum + addend;
-        }
+        });
         Ok(())
     })?;
     out.iter_mut().for_each(|sum| *sum = sum.canonical());
@@ -381,22 +378,7 @@ fn add_singles<T: Float>(
 }
 
 /// The number of sources whose output rows are looked up together.
-pub(super) const BATCH: usize = 512;
-
-/// Arguments of a kernel that writes the addends of sources from number `first` on.
-pub(super) struct Singles<'a, A, T> {
-    pub(super) addends: &'a A,
-    pub(super) first: usize,
-    pub(super) out: &'a mut [T],
-}
-
-impl<T: Float, A: Addends<T>> Kernel for Singles<'_, A, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        self.addends.singles(self.first, self.out);
-    }
-}
+const BATCH: usize = 512;
 
 /// The output rows of all sources, batch by batch.
 pub(crate) struct Order;

@@ -2,7 +2,7 @@
 
 use samebits_numerics::simd::{self, Kernel};
 
-use super::ascending::{BATCH, Order, Singles};
+use super::ascending::Order;
 use super::start::{Start, start, sum_of_one};
 use super::{Addends, Destinations, Sums};
 use crate::{Result, memory, parallel};
@@ -96,12 +96,9 @@ pub(super) fn add_singles<T: Sums>(
     destinations.check(sources.clone())?;
     start(out, fresh);
     Order::batches(destinations, sources, |first, rows| {
-        let mut some = [T::ZERO; BATCH];
-        let some = &mut some[..rows.len()];
-        simd::dispatch(Singles { addends, first, out: some });
-        for (&row, &addend) in rows.iter().zip(&*some) {
+        addends.for_singles(first, rows.iter(), |&row, addend| {
             out[row] = sum_of_one(out[row] + addend);
-        }
+        });
         Ok(())
     })
 }

@@ -209,11 +209,12 @@ impl Sums<'_> {
     fn add_each(&mut self, places: &[usize], addends: &[f32]) {
         let mut old = Aligned([0.0; TESTED]);
         for (places, addends) in places.chunks(TESTED).zip(addends.chunks(TESTED)) {
-            let old = &mut old[..addends.len()];
-            for ((&place, &addend), old) in places.iter().zip(addends).zip(&mut *old) {
-                let sum = &mut self.sums[place];
-                *old = *sum;
-                *sum = *old + f64::from(addend);
+            let places = &places[..addends.len()];
+            let (old, sums) = (&mut old[..addends.len()], &mut *self.sums);
+            for i in 0..addends.len() {
+                let sum = &mut sums[places[i]];
+                old[i] = *sum;
+                *sum = old[i] + f64::from(addends[i]);
             }
             let mut inexact = 0;
             for (&old, &addend) in old.iter().zip(addends) {
@@ -428,14 +429,10 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     /// A single value is packed itself, because it is in the cache now and would not be later.
     fn pack(&self, base: usize, entries: &mut [Entry]) {
         if self.width == 1 {
-            let mut addends = [0.0; TESTED];
-            for entries in entries.chunks_mut(TESTED) {
-                let addends = &mut addends[..entries.len()];
-                self.addends.singles(base + entries[0].packed as usize, addends);
-                for (entry, addend) in entries.iter_mut().zip(addends) {
-                    entry.packed = addend.to_bits();
-                }
-            }
+            let first = base + entries.first().map_or(0, |entry| entry.packed as usize);
+            self.addends.for_singles(first, entries.iter_mut(), |entry, addend| {
+                entry.packed = addend.to_bits();
+            });
         }
     }
 
@@ -496,7 +493,20 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
                 for (place, row) in places.iter_mut().zip(rows) {
                     *place = row - first;
                 }
-                sum.addends.singles(start, addends);
+                match sum.addends.neighbours(start, addends.len()) {
+                    // By index, which becomes a loop of vectors.
+                    Some(stored) => {
+                        for i in 0..addends.len() {
+                            addends[i] = sum.addends.form(start + i, stored[i]);
+                        }
+                    }
+                    None => {
+                        for (source, addend) in (start..).zip(&mut *addends) {
+                            let x = sum.addends.row(source, 0, 1)[0];
+                            *addend = sum.addends.form(source, x);
+                        }
+                    }
+                }
                 sums.add_each(places, addends);
             }
             return;
