@@ -27,12 +27,12 @@ pub trait Addends<T>: Sync {
         T: Copy,
     {
         if let Some(stored) = self.neighbours(first, items.len()) {
-            for ((source, item), &x) in (first..).zip(items).zip(stored) {
-                f(item, self.form(source, x));
+            for (i, (item, &x)) in items.zip(stored).enumerate() {
+                f(item, self.form(first + i, x));
             }
         } else {
-            for (source, item) in (first..).zip(items) {
-                f(item, self.form(source, self.row(source, 0, 1)[0]));
+            for (i, item) in items.enumerate() {
+                f(item, self.form(first + i, self.row(first + i, 0, 1)[0]));
             }
         }
     }

@@ -339,11 +339,23 @@ pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> 
     })
 }
 
+/// Arguments of a kernel that returns true if all indices are in `0..size`.
+struct AllBelow<'a>(&'a [i64], usize);
+
+impl Kernel for AllBelow<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let AllBelow(index, size) = self;
+        index.iter().fold(true, |valid, &i| valid & ((i as u64) < size as u64))
+    }
+}
+
 /// Checks some indices, as [`check`].
 fn check_some(op: &'static str, index: &[i64], size: usize, some: Range<usize>) -> Result<()> {
     const PIECE: usize = 4096;
     for (number, piece) in index[some.clone()].chunks(PIECE).enumerate() {
-        if !piece.iter().fold(true, |valid, &i| valid & ((i as u64) < size as u64)) {
+        if !simd::dispatch(AllBelow(piece, size)) {
             return Err(first_invalid(op, piece, size, some.start + number * PIECE));
         }
     }

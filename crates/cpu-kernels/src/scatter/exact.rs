@@ -224,12 +224,18 @@ impl Sums<'_> {
                 for (&place, &old) in places.iter().zip(&*old).rev() {
                     self.sums[place] = old;
                 }
-                self.add_in_groups(places, addends);
+                self.add_slowly(places, addends);
             }
         }
     }
 
+    #[cold]
+    fn add_slowly(&mut self, places: &[usize], addends: &[f32]) {
+        self.add_in_groups(places, addends);
+    }
+
     /// Adds each of `addends` to an output, [`READ`] at a time.
+    #[inline(always)]
     fn add_in_groups(&mut self, places: &[usize], addends: &[f32]) {
         let ((places, last_places), (addends, last)) =
             (places.as_chunks::<READ>(), addends.as_chunks::<READ>());
@@ -493,20 +499,7 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
                 for (place, row) in places.iter_mut().zip(rows) {
                     *place = row - first;
                 }
-                match sum.addends.neighbours(start, addends.len()) {
-                    // By index, which becomes a loop of vectors.
-                    Some(stored) => {
-                        for i in 0..addends.len() {
-                            addends[i] = sum.addends.form(start + i, stored[i]);
-                        }
-                    }
-                    None => {
-                        for (source, addend) in (start..).zip(&mut *addends) {
-                            let x = sum.addends.row(source, 0, 1)[0];
-                            *addend = sum.addends.form(source, x);
-                        }
-                    }
-                }
+                sum.addends.for_singles(start, addends.iter_mut(), |out, addend| *out = addend);
                 sums.add_each(places, addends);
             }
             return;
