@@ -19,7 +19,7 @@ use samebits_numerics::simd::{self, Kernel};
 use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
 use crate::reduce::column_totals;
-use crate::{memory, parallel, short};
+use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
 pub use rms::{rms_norm, rms_norm_backward};
@@ -290,7 +290,7 @@ fn gathered_few<'a, T: Float>(
 ) -> Option<&'a [T]> {
     let few = few.get_mut(..shape.n * shape.spatial)?;
     for (n, to) in few.chunks_exact_mut(shape.spatial.max(1)).enumerate() {
-        short::copy(plane(x, shape, n, channel), to);
+        to.copy_from_slice(plane(x, shape, n, channel));
     }
     Some(few)
 }

@@ -165,11 +165,12 @@ impl Destinations for Elements<'_> {
     }
 
     fn slab(&self) -> Option<[usize; 2]> {
-        Some([self.n * self.inner, self.size * self.inner])
+        // Without elements, the other sizes may be too large for a product.
+        (!self.index.is_empty()).then(|| [self.n * self.inner, self.size * self.inner])
     }
 
     fn lines(&self) -> Option<Elements<'_>> {
-        Some(*self)
+        (!self.index.is_empty()).then_some(*self)
     }
 
     fn distinct(&self) -> bool {
