@@ -16,31 +16,21 @@ pub(crate) struct Places<const N: usize> {
 }
 
 impl<const N: usize> Places<N> {
-    /// Takes the given places.
+    /// Takes the given places, of which none should be above `last`: it takes the place of larger ones. The largest
+    /// place itself would take longer to find.
     #[inline(always)]
-    pub(crate) fn new(places: [[usize; LANES]; N]) -> Places<N> {
-        let mut most = [0; LANES];
-        for places in &places {
-            for (most, &place) in most.iter_mut().zip(places) {
-                *most = (*most).max(place);
-            }
+    pub(crate) fn new(mut places: [[usize; LANES]; N], last: usize) -> Places<N> {
+        for place in places.as_flattened_mut() {
+            *place = (*place).min(last);
         }
-        // Halves the number again and again: a loop over all lanes would be a chain.
-        let mut lanes = LANES;
-        while lanes > 1 {
-            lanes /= 2;
-            for lane in 0..lanes {
-                most[lane] = most[lane].max(most[lanes + lane]);
-            }
-        }
-        Places { places: Aligned(places), last: most[0] }
+        Places { places: Aligned(places), last }
     }
 
     /// Returns the elements of `from` at the places number `n`. One comparison checks all of them.
     ///
     /// # Panics
     ///
-    /// If a place, even one of another number, is outside `from`.
+    /// If the last place is outside `from`.
     #[inline(always)]
     pub(crate) fn read<T: Pod>(&self, n: usize, from: &[T]) -> [T; LANES] {
         assert!(self.last < from.len(), "a place outside the slice");
@@ -62,20 +52,16 @@ mod tests {
     fn every_place_is_read() {
         let from: Vec<u32> = (100..150).collect();
         let places = [0, 1].map(|n| std::array::from_fn(|lane| (n * 31 + lane * 7) % 50));
-        let both = Places::new(places);
+        let both = Places::new(places, 49);
         for n in 0..2 {
             assert_eq!(both.read(n, &from), places[n].map(|place| 100 + place as u32));
         }
-        let mut last = [[0; LANES]; 2];
-        last[1][3] = 49;
-        assert_eq!(Places::new(last).read(0, &from), [100; LANES]);
+        assert_eq!(Places::new(places, 2).read(0, &from)[..2], [100, 102]);
     }
 
     #[test]
     #[should_panic(expected = "a place outside the slice")]
     fn places_outside_the_slice_are_refused() {
-        let mut places = [[0; LANES]; 2];
-        places[1][15] = 50;
-        Places::new(places).read(0, &[0u8; 50]);
+        Places::new([[0; LANES]; 2], 50).read(0, &[0u8; 50]);
     }
 }

@@ -41,6 +41,14 @@ impl<'a, T> Images<'a, T> {
         [self.strides[2], self.strides[3]]
     }
 
+    /// Returns the place of the last element of a channel, counted from that channel of `images` images before.
+    #[inline(always)]
+    fn last(&self, sampling: &Sampling, images: usize) -> usize {
+        let [_, height, width] = sampling.input();
+        let [row, column] = self.steps();
+        images * self.strides[0] + height.saturating_sub(1) * row + width.saturating_sub(1) * column
+    }
+
     /// Returns the data from the given channel of an image on.
     #[inline(always)]
     fn channel(&self, image: usize, channel: usize) -> &'a [T] {
@@ -131,7 +139,8 @@ impl<T: Float> SamplePlanes<'_, T> {
             let count = at.len() / 2;
             let Four { mut places, weights } = four_taps::<T, N>(sampling, at, input.steps());
             move_places(&mut places, (point, columns, count), input.strides[0]);
-            let places = Places::new(places);
+            let last = input.last(sampling, (point + count - 1) / columns);
+            let places = Places::new(places, last);
             for row in 0..out.rows {
                 let plane = input.channel(image + number, channel + row);
                 let mut sums = Aligned([T::ZERO; TOGETHER]);
@@ -190,7 +199,8 @@ impl<T: Float> Kernel for PlanarGradients<'_, T> {
             let FourSlopes { mut places, slopes, factors } =
                 four_slopes::<T>(sampling, at, input.steps());
             move_places(&mut places, (point, points, count), input.strides[0]);
-            let places = Places::new(places);
+            let last = input.last(sampling, (point + count - 1) / points);
+            let places = Places::new(places, last);
             let mut sums = Aligned([[0.0f64; TOGETHER]; 2]);
             let mut grads = Aligned([T::ZERO; TOGETHER]);
             for channel in 0..channels {
