@@ -9,6 +9,7 @@
 //! ([`samebits_numerics::reduce::Normal`]).
 
 mod columns;
+mod gathered;
 mod narrow;
 mod rms;
 mod rows;
@@ -22,6 +23,7 @@ use crate::reduce::column_totals;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
+use gathered::{CHANNEL, FEW, GATHERED, gathered, gathered_few, plane};
 pub use rms::{rms_norm, rms_norm_backward};
 pub use samebits_tensor_core::geometry::Batch;
 
@@ -75,7 +77,7 @@ pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec
             return Ok(simd::dispatch(RowStatistics { x, eps }));
         }
         if shape.n * shape.spatial <= GATHERED {
-            let x = &gathered(x, shape, channel)?[..];
+            let x = &gathered(BATCH, x, shape, channel)?[..];
             return Ok(simd::dispatch(RowStatistics { x, eps }));
         }
         Ok(simd::dispatch(ChannelStatistics { x, shape, channel, eps }))
@@ -252,7 +254,8 @@ pub fn batch_norm_backward<T: Float>(
             return Ok((statistics, simd::dispatch(GatheredGradients { grad, x, statistics })));
         }
         if shape.n * shape.spatial <= GATHERED {
-            let (grad, x) = (gathered(grad, shape, channel)?, gathered(x, shape, channel)?);
+            let (grad, x) =
+                (gathered(BATCH, grad, shape, channel)?, gathered(BATCH, x, shape, channel)?);
             let gradients = GatheredGradients { grad: &grad, x: &x, statistics };
             return Ok((statistics, simd::dispatch(gradients)));
         }
@@ -269,39 +272,6 @@ pub fn batch_norm_backward<T: Float>(
         rounded(BATCH, sums.iter().map(|(_, sums)| sums[1]))?,
         rounded(BATCH, sums.iter().map(|(_, sums)| sums[0]))?,
     ))
-}
-
-/// The largest number of elements of a channel that are copied side by side for sums over them.
-const GATHERED: usize = parallel::CHUNK;
-
-/// The largest number of elements of a channel that are copied to an array for that.
-const FEW: usize = 64;
-
-/// The work of a channel, in elements, besides that for its elements.
-const CHANNEL: usize = 16;
-
-/// Copies the elements of a channel, if they are few.
-#[inline]
-fn gathered_few<'a, T: Float>(
-    x: &[T],
-    shape: Batch,
-    channel: usize,
-    few: &'a mut [T; FEW],
-) -> Option<&'a [T]> {
-    let few = few.get_mut(..shape.n * shape.spatial)?;
-    for (n, to) in few.chunks_exact_mut(shape.spatial.max(1)).enumerate() {
-        to.copy_from_slice(plane(x, shape, n, channel));
-    }
-    Some(few)
-}
-
-/// Returns the elements of a channel.
-fn gathered<T: Float>(x: &[T], shape: Batch, channel: usize) -> Result<Vec<T>> {
-    let mut all = memory::with_capacity(BATCH, shape.n * shape.spatial)?;
-    for n in 0..shape.n {
-        all.extend_from_slice(plane(x, shape, n, channel));
-    }
-    Ok(all)
 }
 
 /// Rounds each number to the element type.
@@ -513,12 +483,6 @@ impl<T: Float> Kernel for ChannelGradients<'_, T> {
         }
         [sum.finish(), dot.finish()]
     }
-}
-
-/// Returns sample `n` of one channel.
-#[inline(always)]
-fn plane<T>(x: &[T], shape: Batch, n: usize, channel: usize) -> &[T] {
-    &x[(n * shape.channels + channel) * shape.spatial..][..shape.spatial]
 }
 
 /// The gradients of a channel whose elements lie side by side.

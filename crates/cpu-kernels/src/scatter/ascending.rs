@@ -4,7 +4,7 @@
 //! Each stretch then belongs to one task: there are no atomics, and its part of the output stays in
 //! the cache. The division of the work changes only the order between outputs.
 
-use super::{Addends, Destinations, Elements, Sums, distinct};
+use super::{Addends, Destinations, Elements};
 use crate::arch::TileGrid;
 use crate::{Float, Result, memory, parallel};
 use bytemuck::{Pod, Zeroable};
@@ -292,7 +292,7 @@ fn visit_stretch<V: Visitor>(
 
 /// Adds to each output row its sources in ascending order, one rounding each, starting from its old
 /// value, or from +0 if the output is `fresh`; NaN results are canonical.
-pub(crate) fn add_rows<T: Sums>(
+pub(crate) fn add_rows<T: Float>(
     out: &mut [T],
     fresh: bool,
     width: usize,
@@ -300,9 +300,6 @@ pub(crate) fn add_rows<T: Sums>(
     addends: &impl Addends<T>,
 ) -> Result<()> {
     let n = destinations.count();
-    if width == 1 && distinct::few(destinations) {
-        return fpenv::ieee(|| distinct::add_singles(out, fresh, destinations, addends));
-    }
     if width == 1 && !out.is_empty() {
         let slab = slab_within(STRETCH, out.len(), destinations).filter(|_| n > SMALL);
         if let Some([sources, slab]) = slab {

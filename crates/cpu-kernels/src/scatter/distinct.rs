@@ -2,9 +2,8 @@
 
 use samebits_numerics::simd::{self, Kernel};
 
-use super::ascending::Order;
+use super::Sums;
 use super::start::{Start, start, sum_of_one};
-use super::{Addends, Destinations, Sums};
 use crate::{Result, memory, parallel};
 
 /// Stands for a row without a source.
@@ -71,36 +70,6 @@ pub(super) fn add<T: Sums>(
         simd::dispatch(Add { out, fresh, row: start / inner, sources, inner, n, source, alpha });
     });
     Ok(true)
-}
-
-/// The number of sources that one thread adds at once.
-const ALONE: usize = 1 << 18;
-
-/// Returns true if [`add_singles`] adds the sources, and is faster than to group them.
-pub(super) fn few(destinations: &dyn Destinations) -> bool {
-    destinations.distinct() && destinations.count() <= ALONE
-}
-
-/// Adds each source, of one element, to its row; no two may have the same one.
-///
-/// # Errors
-///
-/// As [`Destinations::fill`], and then the output is unchanged.
-pub(super) fn add_singles<T: Sums>(
-    out: &mut [T],
-    fresh: bool,
-    destinations: &dyn Destinations,
-    addends: &impl Addends<T>,
-) -> Result<()> {
-    let sources = 0..destinations.count();
-    destinations.check(sources.clone())?;
-    start(out, fresh);
-    Order::batches(destinations, sources, |first, rows| {
-        addends.for_singles(first, rows.iter(), |&row, addend| {
-            out[row] = sum_of_one(out[row] + addend);
-        });
-        Ok(())
-    })
 }
 
 /// Some rows, each with the number of a source.

@@ -8,7 +8,7 @@
 
 use super::ascending::{self, Entry, Order, Visitor, shared_evenly, slabs_apart};
 use super::segments::{Segments, ends_in_order};
-use super::{Addends, Destinations, distinct};
+use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, tested_sum, two_sum};
 use samebits_numerics::fpenv;
@@ -77,9 +77,6 @@ fn add(
     let pieces = pieces_of(8).max(pieces_of(2).min(parallel::threads())).min(MAX_TABLES);
     let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
-    if width == 1 && distinct::few(destinations) {
-        return distinct::add_singles(out, fresh, destinations, addends);
-    }
     if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
     }

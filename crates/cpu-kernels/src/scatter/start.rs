@@ -1,8 +1,11 @@
 //! What sums are without an addend, or with one.
 
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
-use crate::{Float, parallel};
+use super::ascending::Order;
+use super::{Addends, Destinations};
+use crate::{Float, Result, parallel};
 
 /// The number of elements of a task.
 const PIECE: usize = 1 << 17;
@@ -37,4 +40,36 @@ impl<T: Float> Kernel for Start<'_, T> {
             *sum = sum_of_one(*sum);
         }
     }
+}
+
+/// The number of sources that one thread adds at once.
+const ALONE: usize = 1 << 18;
+
+/// Returns true if [`add_singles`] adds rows of this width, and is faster than to group them.
+pub(super) fn are_distinct(width: usize, destinations: &dyn Destinations) -> bool {
+    width == 1 && destinations.distinct() && destinations.count() <= ALONE
+}
+
+/// Adds each source, of one element, to its row; no two may have the same one.
+///
+/// # Errors
+///
+/// As [`Destinations::fill`], and then the output is unchanged.
+pub(super) fn add_singles<T: Float>(
+    out: &mut [T],
+    fresh: bool,
+    destinations: &dyn Destinations,
+    addends: &impl Addends<T>,
+) -> Result<()> {
+    let sources = 0..destinations.count();
+    destinations.check(sources.clone())?;
+    start(out, fresh);
+    fpenv::ieee(|| {
+        Order::batches(destinations, sources, |first, rows| {
+            addends.for_singles(first, rows.iter(), |&row, addend| {
+                out[row] = sum_of_one(out[row] + addend);
+            });
+            Ok(())
+        })
+    })
 }

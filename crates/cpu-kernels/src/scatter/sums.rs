@@ -1,6 +1,6 @@
 //! The sum of each element type.
 
-use super::{Addends, Destinations, ascending, exact};
+use super::{Addends, Destinations, ascending, exact, start};
 use samebits_numerics::exact::{ExactSum, tested_sum};
 use samebits_numerics::nan::canonical;
 
@@ -32,6 +32,9 @@ impl Sums for f32 {
         destinations: &dyn Destinations,
         addends: &impl Addends<f32>,
     ) -> Result<()> {
+        if start::are_distinct(width, destinations) {
+            return start::add_singles(out, fresh, destinations, addends);
+        }
         exact::add_rows(out, fresh, width, destinations, addends)
     }
 
@@ -62,6 +65,9 @@ impl Sums for f64 {
         destinations: &dyn Destinations,
         addends: &impl Addends<f64>,
     ) -> Result<()> {
+        if start::are_distinct(width, destinations) {
+            return start::add_singles(out, fresh, destinations, addends);
+        }
         ascending::add_rows(out, fresh, width, destinations, addends)
     }
 
