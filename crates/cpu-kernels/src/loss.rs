@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
 use samebits_numerics::fpenv;
-use samebits_numerics::reduce;
+use samebits_numerics::reduce::{self, Accumulator};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use crate::elementwise::Elementary;
@@ -179,45 +179,53 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
     /// Returns the sum of the weights of all positions, over the f64 tree.
     fn total_weight(&self) -> f64 {
         if self.weight.is_some() {
-            return fpenv::ieee(|| reduce::sum_by(self.classes.len(), |i| self.weight(i)));
+            let weight = |i: usize| self.class(i).map_or(0.0, |class| self.weight(class));
+            return fpenv::ieee(|| reduce::sum_by(self.classes.len(), weight));
         }
         // A count is the same in any order.
         self.classes.iter().filter(|&&class| class != self.ignore_index).count() as f64
     }
 
-    /// Returns the weight of position `i`; 0 if it is ignored.
-    fn weight(&self, i: usize) -> f64 {
-        match self.place(i) {
-            None => 0.0,
-            Some(_) => self.weight.map_or(1.0, |weight| weight[self.classes[i] as usize].into()),
-        }
+    /// Returns the class of position `i`, unless it is ignored.
+    fn class(&self, i: usize) -> Option<usize> {
+        (self.classes[i] != self.ignore_index).then(|| self.classes[i] as usize)
     }
 
-    /// Returns the index of the log-probability of the target of position `i`, unless it is
-    /// ignored.
-    fn place(&self, i: usize) -> Option<usize> {
-        if self.classes[i] == self.ignore_index {
-            return None;
-        }
-        let (sample, inner) = (i / self.inner, i % self.inner);
-        Some((sample * self.count + self.classes[i] as usize) * self.inner + inner)
+    /// Returns the weight of a class.
+    fn weight(&self, class: usize) -> f64 {
+        self.weight.map_or(1.0, |weight| weight[class].into())
     }
 
-    /// Returns `weight · log_prob` at position `i`, unless it is ignored.
-    fn term(&self, log_probs: &[T], i: usize) -> Option<f64> {
-        self.place(i).map(|place| self.weight(i) * log_probs[place].into())
+    /// Returns each position from number `first` on with its class and the index of the log-probability of
+    /// that, unless the position is ignored.
+    fn places(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = (usize, Option<(usize, usize)>)> + use<'_, T> {
+        let size = self.count * self.inner;
+        let inner = self.inner.max(1);
+        let (mut start, mut column) = (first / inner * size, first % inner);
+        (first..self.classes.len()).map(move |i| {
+            let place = self.class(i).map(|class| (class, start + class * inner + column));
+            column += 1;
+            if column == inner {
+                (start, column) = (start + size, 0);
+            }
+            (i, place)
+        })
+    }
+
+    /// Returns `weight · log_prob` at the place of a class.
+    fn term(&self, log_probs: &[T], (class, place): (usize, usize)) -> f64 {
+        self.weight(class) * log_probs[place].into()
     }
 }
 
 impl<T: Elementary> Targets<'_, T> {
-    /// Returns the index of the log-probability of the target of position `i` and its gradient,
-    /// unless it is ignored.
-    fn gradient(&self, grad: &impl Fn(usize) -> T, divisor: f64, i: usize) -> Option<(usize, T)> {
-        let value = |place| {
-            let value = -(grad(i).into() * self.weight(i)) / divisor;
-            (place, T::from_f64(value).canonical())
-        };
-        self.place(i).map(value)
+    /// Returns the gradient of the log-probability of the class of position `i`.
+    fn gradient(&self, grad: &impl Fn(usize) -> T, divisor: f64, i: usize, class: usize) -> T {
+        let value = -(grad(i).into() * self.weight(class)) / divisor;
+        T::from_f64(value).canonical()
     }
 }
 
@@ -234,8 +242,9 @@ pub fn nll_loss<T: Elementary>(
     targets.check_with("log_probs", log_probs.len())?;
     expect_len(NLL, "out", out.len(), targets.classes.len())?;
     parallel::pieces(out, |start, out| {
-        for (i, out) in (start..).zip(out) {
-            *out = T::from_f64(targets.term(log_probs, i).map_or(0.0, |term| -term)).canonical();
+        for ((_, place), out) in targets.places(start).zip(out) {
+            let loss = place.map_or(0.0, |place| -targets.term(log_probs, place));
+            *out = T::from_f64(loss).canonical();
         }
     });
     Ok(())
@@ -251,8 +260,18 @@ pub fn nll_loss_sums<T: Elementary>(
     targets: Targets<'_, T>,
 ) -> Result<(f64, f64)> {
     targets.check_with("log_probs", log_probs.len())?;
-    let n = targets.classes.len();
-    let sum = fpenv::ieee(|| reduce::sum_by(n, |i| targets.term(log_probs, i).unwrap_or(0.0)));
+    let sum = fpenv::ieee(|| {
+        let (mut sum, mut terms) = (Accumulator::new(), [0.0; 256]);
+        let mut places = targets.places(0);
+        for some in targets.classes.chunks(terms.len()) {
+            let terms = &mut terms[..some.len()];
+            for (term, (_, place)) in terms.iter_mut().zip(&mut places) {
+                *term = place.map_or(0.0, |place| targets.term(log_probs, place));
+            }
+            sum.push_slice(terms, |term| term);
+        }
+        sum.finish()
+    });
     Ok((-sum, targets.total_weight()))
 }
 
@@ -283,10 +302,10 @@ pub fn nll_loss_backward<T: Elementary>(
     let sample = targets.count * targets.inner;
     parallel::rows(sample, out, |start, piece| {
         piece.fill(T::ZERO);
-        let samples = start / sample..(start + piece.len()) / sample;
-        for i in samples.start * targets.inner..samples.end * targets.inner {
-            if let Some((place, value)) = targets.gradient(&grad, divisor, i) {
-                piece[place - start] = value;
+        let positions = piece.len() / targets.count;
+        for (i, place) in targets.places(start / targets.count).take(positions) {
+            if let Some((class, place)) = place {
+                piece[place - start] = targets.gradient(&grad, divisor, i, class);
             }
         }
     });
@@ -316,8 +335,9 @@ pub fn cross_entropy_backward<T: Elementary>(
     parallel::rows(width, out, |start, piece| {
         let rows = y[start..][..piece.len()].chunks_exact(width);
         for (row, (y, out)) in rows.zip(piece.chunks_exact_mut(width)).enumerate() {
-            let target = targets.gradient(&grad, divisor, start / width + row);
-            let target = target.map(|(place, value)| (place % width, value));
+            let i = start / width + row;
+            let value = |class| (class, targets.gradient(&grad, divisor, i, class));
+            let target = targets.class(i).map(value);
             simd::dispatch(BackwardAt { target, y, out });
         }
     });

@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 /// The number of elements of a row of all slabs from which looking for duplicates takes no time beside
 /// the sums.
 const WIDE: usize = 8;
-/// The number of rows for each source from which the sources are added after a pass over all rows; for
-/// rows that are not [`WIDE`], twice as many.
+/// The number of rows for each source from which the sources are added after a pass over all rows: twice as
+/// many for rows of one element, half as many for those that are nearly [`WIDE`].
 const FEW: usize = 8;
 /// The number of addends of a slab from which threads share them.
 const MANY: usize = 1 << 16;
@@ -33,8 +33,13 @@ pub(super) fn add<T: Sums>(
         return Ok(false);
     }
     let slab = dim * inner;
-    let is_wide = out.len() / dim >= WIDE;
-    let few = if is_wide { FEW } else { 2 * FEW };
+    let across = out.len() / dim;
+    let is_wide = across >= WIDE;
+    let few = match across {
+        1 => 2 * FEW,
+        4..WIDE => FEW / 2,
+        _ => FEW,
+    };
     if n <= dim / few && (n * inner <= MANY || slab < out.len()) {
         let (once, repeated) = by_rows(op, index, dim)?;
         let of = Sources { once: &once, repeated: &repeated, slab, inner, n, source, alpha };
