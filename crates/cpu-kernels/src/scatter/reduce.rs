@@ -166,6 +166,13 @@ fn forget<T: Float>(
     if width == 0 || out.is_empty() {
         return destinations.check(0..n);
     }
+    if n <= FEW || n < out.len() / width / 4 {
+        destinations.check(0..n)?;
+        return Order::batches(destinations, 0..n, |_, rows| {
+            rows.iter().for_each(|&row| out[row * width..][..width].fill(identity));
+            Ok(())
+        });
+    }
     // Marks first: unlike values, they have no order, and they are smaller.
     let marks = memory::collected(
         destinations.op(),
@@ -188,6 +195,8 @@ fn forget<T: Float>(
     Ok(())
 }
 
+/// The number of sources whose outputs one thread sets.
+const FEW: usize = 1 << 12;
 /// The number of sources that one thread marks at a time.
 const PIECE: usize = 1 << 15;
 
