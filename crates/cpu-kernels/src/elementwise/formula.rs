@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::buffer::Buffer;
-use samebits_tensor_core::ops::{Bowl, CompareKind, Formula, Step, truth_values};
+use samebits_tensor_core::ops::{BinaryKind, Bowl, CompareKind, Formula, Step, truth_values};
 
 use super::{
     Elementary, Operand, affine_piece, binary_piece, compare_piece, select_piece, unary_piece,
@@ -87,6 +87,8 @@ enum Work {
     Step(Step),
     /// The third value where the comparison of the first two holds, else the fourth.
     Compared(CompareKind, [usize; 4]),
+    /// The sum of the first value and the product of the other two, each rounded.
+    SumOfProduct([usize; 3]),
     /// All steps.
     Whole(Whole),
 }
@@ -125,6 +127,7 @@ impl Work {
         let (step, values) = match *self {
             Work::Step(step) => (Some(step), [None; 4]),
             Work::Compared(_, values) => (None, values.map(Some)),
+            Work::SumOfProduct([x, a, b]) => (None, [Some(x), Some(a), Some(b), None]),
             Work::Whole(whole) => (None, [0, 1, 2, 3].map(|i| (i < whole.inputs()).then_some(i))),
         };
         let of_step = step.into_iter().flat_map(|step| step.arguments());
@@ -164,7 +167,7 @@ impl Places {
     fn new(steps: &[Step], inputs: usize) -> Result<Places> {
         let is_truth =
             truth_values(steps, inputs).map_err(|message| Error::argument(OP, message))?;
-        let work = with_comparisons(steps, inputs, &is_truth);
+        let work = joined(steps, inputs, &is_truth);
         let mut last_use = vec![None; inputs + steps.len()];
         for (value, work) in &work {
             work.arguments().for_each(|x| last_use[x] = Some(*value));
@@ -178,6 +181,7 @@ impl Places {
             let takes_numbers = matches!(
                 work,
                 Work::Step(Step::Binary(..) | Step::Compare(..) | Step::Where { .. })
+                    | Work::SumOfProduct(_)
             );
             for (from, x) in from.iter_mut().zip(work.arguments()) {
                 *from = all[x];
@@ -232,9 +236,17 @@ impl Places {
     }
 }
 
-/// Returns the work of the steps, each with the number of its value: choices take their comparison
-/// with them, and comparisons that nothing else reads are gone.
-fn with_comparisons(steps: &[Step], inputs: usize, is_truth: &[bool]) -> Vec<(usize, Work)> {
+/// Returns the work of the steps, each with the number of its value: choices take their comparison with
+/// them and sums a product that nothing else reads, and values that nothing else reads are gone.
+fn joined(steps: &[Step], inputs: usize, is_truth: &[bool]) -> Vec<(usize, Work)> {
+    let mut readers = vec![0; inputs + steps.len()];
+    for x in steps.iter().flat_map(Step::arguments) {
+        readers[x] += 1;
+    }
+    let product = |x: usize| match steps.get(x.checked_sub(inputs)?)? {
+        &Step::Binary(BinaryKind::Mul, a, b) if readers[x] == 1 => Some([a, b]),
+        _ => None,
+    };
     let together = |step: &Step| match *step {
         Step::Where { condition, a, b } if !is_truth[a] && condition >= inputs => {
             match steps[condition - inputs] {
@@ -242,6 +254,11 @@ fn with_comparisons(steps: &[Step], inputs: usize, is_truth: &[bool]) -> Vec<(us
                 _ => Work::Step(*step),
             }
         }
+        Step::Binary(BinaryKind::Add, x, y) => match (product(y), product(x)) {
+            (Some([a, b]), _) => Work::SumOfProduct([x, a, b]),
+            (None, Some([a, b])) => Work::SumOfProduct([y, a, b]),
+            (None, None) => Work::Step(*step),
+        },
         step => Work::Step(step),
     };
     if let Some(whole) = Whole::of(steps, inputs) {
@@ -414,6 +431,10 @@ impl<'a, T: Elementary> Arguments<'a, T> {
                 select_piece(self.truths(0), self.operand(1), self.operand(2), out);
             }
             Work::Compared(kind, _) => compared(kind, [0, 1, 2, 3].map(|i| self.values(i)), out),
+            Work::SumOfProduct(_) => {
+                let [x, a, b] = [0, 1, 2].map(|i| self.operand(i));
+                simd::dispatch_inside(SumOfProduct { x, a, b, out });
+            }
             Work::Whole(Whole::Lerp) => {
                 let [start, end, weight] = [0, 1, 2].map(|i| self.values(i));
                 simd::dispatch_inside(Lerp { start, end, weight, out });
@@ -439,6 +460,52 @@ impl<'a, T: Elementary> Arguments<'a, T> {
                 compare_piece(kind, self.operand(0), self.operand(1), out);
             }
             _ => select_piece(self.truths(0), self.truths(1), self.truths(2), out),
+        }
+    }
+}
+
+/// Adds products to numbers.
+struct SumOfProduct<'a, T> {
+    x: Operand<'a, T>,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for SumOfProduct<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let SumOfProduct { x, a, b, out } = self;
+        let n = out.len();
+        // A product is the same in either order.
+        let (a, b) = if let Operand::Splat(_) = a { (b, a) } else { (a, b) };
+        match (x, a, b) {
+            (Operand::Each(x), Operand::Each(a), Operand::Each(b)) => {
+                let (x, a, b) = (&x[..n], &a[..n], &b[..n]);
+                for i in 0..n {
+                    out[i] = (x[i] + a[i] * b[i]).canonical();
+                }
+            }
+            (Operand::Each(x), Operand::Each(a), Operand::Splat(b)) => {
+                for ((out, &x), &a) in out.iter_mut().zip(x).zip(a) {
+                    *out = (x + a * b).canonical();
+                }
+            }
+            (Operand::Splat(x), Operand::Each(a), Operand::Splat(b)) => {
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = (x + a * b).canonical();
+                }
+            }
+            _ => {
+                let at = |operand: Operand<'_, T>, i: usize| match operand {
+                    Operand::Each(x) => x[i],
+                    Operand::Splat(x) => x,
+                };
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = (at(x, i) + at(a, i) * at(b, i)).canonical();
+                }
+            }
         }
     }
 }
