@@ -7,11 +7,12 @@
 
 use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
 use samebits_numerics::fpenv;
-use samebits_numerics::reduce::{self, Accumulator};
+use samebits_numerics::reduce::{self, Accumulator, BLOCK};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
 use crate::elementwise::Elementary;
 use crate::quotient::divide_each;
+use crate::reduce::columns::sums_of;
 use crate::reduce::{maxima_of_rows, sums_of_rows};
 use crate::{memory, parallel};
 
@@ -150,11 +151,12 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
         if let Some(weight) = self.weight {
             expect_len(NLL, "weight", weight.len(), self.count)?;
         }
-        let valid = |&class: &i64| {
-            class == self.ignore_index
-                || usize::try_from(class).is_ok_and(|class| class < self.count)
-        };
-        match self.classes.iter().position(|class| !valid(class)) {
+        let &Targets { classes, count, ignore_index, .. } = self;
+        if simd::dispatch(AreClasses { classes, count, ignore_index }) {
+            return Ok(());
+        }
+        let valid = |class: &i64| *class == ignore_index || (*class as u64) < count as u64;
+        match classes.iter().position(|class| !valid(class)) {
             Some(position) => Err(Error::IndexOutOfRange {
                 op: NLL,
                 position,
@@ -221,6 +223,23 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
     }
 }
 
+/// Arguments of a kernel that returns true if all classes are in `0..count` or are ignored.
+struct AreClasses<'a> {
+    classes: &'a [i64],
+    count: usize,
+    ignore_index: i64,
+}
+
+impl Kernel for AreClasses<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let AreClasses { classes, count, ignore_index } = self;
+        let valid = |class: i64| (class == ignore_index) | ((class as u64) < count as u64);
+        classes.iter().fold(true, |all, &class| all & valid(class))
+    }
+}
+
 impl<T: Elementary> Targets<'_, T> {
     /// Returns the gradient of the log-probability of the class of position `i`.
     fn gradient(&self, grad: &impl Fn(usize) -> T, divisor: f64, i: usize, class: usize) -> T {
@@ -260,19 +279,22 @@ pub fn nll_loss_sums<T: Elementary>(
     targets: Targets<'_, T>,
 ) -> Result<(f64, f64)> {
     targets.check_with("log_probs", log_probs.len())?;
-    let sum = fpenv::ieee(|| {
+    let mut sum = [0.0];
+    sums_of(NLL, targets.classes.len(), &mut sum, |_, block, out| {
         let (mut sum, mut terms) = (Accumulator::new(), [0.0; 256]);
-        let mut places = targets.places(0);
-        for some in targets.classes.chunks(terms.len()) {
+        let first = block * BLOCK;
+        let mut places = targets.places(first);
+        let classes = &targets.classes[first..];
+        for some in classes[..classes.len().min(BLOCK)].chunks(terms.len()) {
             let terms = &mut terms[..some.len()];
             for (term, (_, place)) in terms.iter_mut().zip(&mut places) {
                 *term = place.map_or(0.0, |place| targets.term(log_probs, place));
             }
             sum.push_slice(terms, |term| term);
         }
-        sum.finish()
-    });
-    Ok((-sum, targets.total_weight()))
+        out[0] = sum.finish();
+    })?;
+    Ok((-sum[0], targets.total_weight()))
 }
 
 /// Returns the sum of the weights of all positions, over the f64 tree.
