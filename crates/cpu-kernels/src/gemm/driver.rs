@@ -142,10 +142,12 @@ impl<T: Real> Plan<T> {
         let width = tiles.columns();
         let wide = count >= MANY || columns >= WIDE;
         let all = rows.saturating_mul(columns).saturating_mul(k);
-        let most = match wide {
-            _ if all <= TASK_WORK => rows,
-            true => 2 * TASK_ROWS,
-            false => TASK_ROWS,
+        let most = if all <= TASK_WORK {
+            rows
+        } else if wide {
+            2 * TASK_ROWS
+        } else {
+            TASK_ROWS
         };
         // Cuts as evenly as whole tiles allow.
         let mut task_rows = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tiles.max_rows());

@@ -7,16 +7,14 @@ use crate::{Float, short};
 use samebits_numerics::simd::{Aligned, Kernel};
 use std::hint::select_unpredictable;
 
-/// The largest number of channels that are always sampled one after the other.
+/// The largest number of channels that are always sampled one after the other; by the nearest element, all
+/// are.
 pub(super) const FEW: usize = 32;
 
 /// Returns true if sampling channel by channel is faster than to transpose the input.
 pub(super) fn pays(sampling: &Sampling) -> bool {
-    let few = match sampling.params().mode {
-        GridMode::Nearest => usize::MAX,
-        _ => FEW,
-    };
-    have_four(sampling) && (sampling.channels() <= few || sampling.points() <= sampling.plane() / 2)
+    let few = sampling.params().mode == GridMode::Nearest || sampling.channels() <= FEW;
+    have_four(sampling) && (few || sampling.points() <= sampling.plane() / 2)
 }
 
 /// Images in any layout.

@@ -257,17 +257,15 @@ impl Kernel for Line<'_> {
     #[inline(always)]
     fn run(self) -> bool {
         let Line { index, size, first, step, rows } = self;
-        // As an unsigned number, a negative index is larger than any size.
-        let is_valid = |i: i64| (i as u64) < size as u64;
         let mut valid = true;
         if step == 1 {
             for (row, &i) in rows.iter_mut().zip(index) {
-                valid &= is_valid(i);
+                valid &= is_below(i, size);
                 *row = first.wrapping_add(i as usize);
             }
         } else {
             for (j, (row, &i)) in rows.iter_mut().zip(index).enumerate() {
-                valid &= is_valid(i);
+                valid &= is_below(i, size);
                 *row = (i as usize).wrapping_mul(step).wrapping_add(first + j);
             }
         }
@@ -293,7 +291,7 @@ impl Kernel for Narrow<'_> {
         let Narrow { index, size, first, step, columns, rows } = self;
         let mut valid = true;
         for ((row, &i), &column) in rows.iter_mut().zip(index).zip(columns) {
-            valid &= (i as u64) < size as u64;
+            valid &= is_below(i, size);
             *row = (i as usize).wrapping_mul(step).wrapping_add(first + column);
         }
         valid
@@ -340,6 +338,13 @@ pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> 
     })
 }
 
+/// Returns true if an index is in `0..size`.
+#[inline(always)]
+fn is_below(index: i64, size: usize) -> bool {
+    // As an unsigned number, a negative index is larger than any size.
+    (index as u64) < size as u64
+}
+
 /// Arguments of a kernel that returns true if all indices are in `0..size`.
 struct AllBelow<'a>(&'a [i64], usize);
 
@@ -348,7 +353,7 @@ impl Kernel for AllBelow<'_> {
     #[inline(always)]
     fn run(self) -> bool {
         let AllBelow(index, size) = self;
-        index.iter().fold(true, |valid, &i| valid & ((i as u64) < size as u64))
+        index.iter().fold(true, |valid, &i| valid & is_below(i, size))
     }
 }
 
@@ -370,7 +375,7 @@ pub(crate) fn first_invalid(op: &'static str, index: &[i64], size: usize, start:
     let (position, &index) = index
         .iter()
         .enumerate()
-        .find(|&(_, &i)| i as u64 >= size as u64)
+        .find(|&(_, &i)| !is_below(i, size))
         .expect("the caller saw an invalid index");
     Error::IndexOutOfRange { op, position: start + position, index, size }
 }

@@ -77,6 +77,24 @@ fn written_qr<T: Float>(x: &[T], [m, n]: [usize; 2], count: usize) -> [Vec<T>; 2
     [rounded(&q, m), rounded(&a, count)]
 }
 
+/// Checks the decomposition everywhere, and returns it.
+fn expect_written_qr<T: Float>(
+    x: &[T],
+    [m, n]: [usize; 2],
+    count: usize,
+    what: &str,
+) -> [Vec<T>; 2] {
+    let [q, r] = written_qr(x, [m, n], count);
+    let unwritten = T::from_f64(f64::NAN);
+    let computed = everywhere(|| {
+        let (mut q, mut r) = (vec![unwritten; m * count], vec![unwritten; count * n]);
+        qr(x, [m, n], count, &mut q, &mut r).unwrap();
+        [bits(&q), bits(&r)]
+    });
+    assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n}, {what}");
+    [q, r]
+}
+
 /// Computes the decomposition as written.
 fn written_svd<T: Float>(x: &[T], size: [usize; 2]) -> [Vec<T>; 3] {
     let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();
@@ -126,13 +144,7 @@ fn check<T: Float>(seed: u64) {
         let x: Vec<T> = random.units(m * n);
         let (k, unwritten) = (m.min(n), T::from_f64(f64::NAN));
         for count in [k, if m > 2000 { k } else { m }] {
-            let [q, r] = written_qr(&x, [m, n], count);
-            let computed = everywhere(|| {
-                let (mut q, mut r) = (vec![unwritten; m * count], vec![unwritten; count * n]);
-                qr(&x, [m, n], count, &mut q, &mut r).unwrap();
-                [bits(&q), bits(&r)]
-            });
-            assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n}, {count} columns");
+            expect_written_qr(&x, [m, n], count, &format!("{count} columns"));
         }
         let computed = everywhere(|| {
             let [mut u, mut s, mut v] = [m * k, k, n * k].map(|len| vec![unwritten; len]);
@@ -220,14 +232,7 @@ fn matrices_that_are_not_finite_are_decomposed_as_written() {
                 0.0 => x.iter_mut().skip(column).step_by(n).for_each(|x| *x = 0.0),
                 _ => x[random.below(m) * n + column] = value,
             }
-            let count = m.min(n);
-            let [q, r] = written_qr(&x, [m, n], count);
-            let computed = everywhere(|| {
-                let (mut q, mut r) = (vec![f64::NAN; m * count], vec![f64::NAN; count * n]);
-                qr(&x, [m, n], count, &mut q, &mut r).unwrap();
-                [bits(&q), bits(&r)]
-            });
-            assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n} with {value}");
+            expect_written_qr(&x, [m, n], m.min(n), &format!("with {value}"));
         }
     }
 }
@@ -250,13 +255,7 @@ fn matrices_of_low_rank_are_decomposed_as_written() {
             ("descending columns", at(&|i, j| normal[i * n + j] * two_to(-30 * j as i64))),
         ] {
             let count = m.min(n);
-            let [q, r] = written_qr(&x, [m, n], count);
-            let computed = everywhere(|| {
-                let (mut q, mut r) = (vec![f64::NAN; m * count], vec![f64::NAN; count * n]);
-                qr(&x, [m, n], count, &mut q, &mut r).unwrap();
-                [bits(&q), bits(&r)]
-            });
-            assert!(computed == [bits(&q), bits(&r)], "qr of {m}x{n}, {kind}");
+            let [q, r] = expect_written_qr(&x, [m, n], count, kind);
             let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
             for i in 0..m {
                 for j in 0..n {

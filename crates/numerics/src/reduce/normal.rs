@@ -47,26 +47,11 @@ impl Normal {
         x: &dyn Fn(usize) -> f64,
     ) -> Normal {
         let plain = Normal::plain(moments, eps);
-        Normal::with_rstd([plain.mean, plain.variance, plain.rstd], eps, n, wide, x)
+        if Normal::is_ordinary(plain.rstd, wide) { plain } else { plain.mended(eps, n, wide, x) }
     }
 
-    /// Computes [`new`](Normal::new) from mean, biased variance and `1 / √(variance + eps)`, so that the
-    /// roots of many rows can be taken together.
-    #[inline]
-    #[must_use]
-    pub fn with_rstd(
-        [mean, variance, rstd]: [f64; 3],
-        eps: f64,
-        n: usize,
-        wide: bool,
-        x: &dyn Fn(usize) -> f64,
-    ) -> Normal {
-        let plain = Normal { mean, variance, rstd, scale: 1.0 };
-        if Normal::is_ordinary(rstd, wide) { plain } else { plain.mended(eps, n, wide, x) }
-    }
-
-    /// Returns true if [`with_rstd`](Normal::with_rstd) takes its arguments for the statistics, whatever the
-    /// elements are, with a scale of 1.
+    /// Returns true if [`new`](Normal::new) takes mean, variance and this `1 / √(variance + eps)` for the
+    /// statistics, with a scale of 1, whatever the elements are.
     #[inline(always)]
     #[must_use]
     pub fn is_ordinary(rstd: f64, wide: bool) -> bool {
