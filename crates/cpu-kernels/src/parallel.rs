@@ -19,6 +19,7 @@ use std::ops::{Range, RangeFrom};
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use awake::Cpu;
 use parking_lot::Mutex;
 use samebits_numerics::fpenv;
 
@@ -656,11 +657,18 @@ type Half<'a> = dyn FnMut(bool) + Send + 'a;
 /// Runs both halves, in parallel if another thread is free at once.
 fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
     let caller = rayon::current_thread_index();
+    let cpu = Cpu::current();
     let ended = AtomicUsize::new(0);
     fpenv::keep(|| {
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
-                awake::counted(&ended, || right(rayon::current_thread_index() != caller));
+                awake::counted(&ended, || {
+                    let stolen = rayon::current_thread_index() != caller;
+                    if stolen {
+                        cpu.leave();
+                    }
+                    right(stolen);
+                });
             });
             awake::at_work(|| {
                 left(false);

@@ -43,6 +43,8 @@ static OUTSIDE: LazyLock<Arc<Awake>> = LazyLock::new(Arc::default);
 thread_local! {
     /// Of this thread of a pool.
     static INSIDE: Arc<Awake> = Arc::default();
+    /// The time at which this thread last left the CPU of its caller.
+    static LEFT: Cell<Option<Instant>> = const { Cell::new(None) };
     /// True while this thread works on a part of a call.
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
@@ -110,21 +112,38 @@ fn keep(awake: &Arc<Awake>, threads: usize, others: usize, first: usize) {
 /// Runs whatever work there is until no call has come for [`IDLE`].
 fn stay(awake: &Awake) {
     let (mut calls, mut last) = (awake.calls.load(Ordering::Relaxed), Instant::now());
-    let mut left = None;
     while let Some(found) = rayon::yield_now() {
         let now = awake.calls.load(Ordering::Relaxed);
         if found == Yield::Executed || now != calls {
             (calls, last) = (now, Instant::now());
-            if cpu::current() == awake.cpu.load(Ordering::Relaxed)
-                && left.is_none_or(|left| last - left > STAYS)
-            {
-                cpu::leave();
-                left = Some(last);
-            }
+            Cpu(awake.cpu.load(Ordering::Relaxed)).leave();
         } else if last.elapsed() > IDLE {
             break;
         } else {
             thread::yield_now();
+        }
+    }
+}
+
+/// The CPU of a thread that other threads work for.
+#[derive(Clone, Copy)]
+pub(super) struct Cpu(usize);
+
+impl Cpu {
+    /// Returns the CPU of this thread.
+    pub(super) fn current() -> Cpu {
+        Cpu(cpu::current())
+    }
+
+    /// Moves this thread to another CPU if it is on this one, but not if it has just returned to it.
+    pub(super) fn leave(self) {
+        if cpu::current() != self.0 {
+            return;
+        }
+        let now = Instant::now();
+        if LEFT.get().is_none_or(|left| now - left > STAYS) {
+            cpu::leave();
+            LEFT.set(Some(now));
         }
     }
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Items, awake};
+use super::Items;
+use super::awake::{self, Cpu};
 
 /// The number of parts for each thread, so that one that wakes late finds less to do.
 pub(super) const PARTS: usize = 4;
@@ -40,9 +41,15 @@ fn run_all(parts: &[Part<'_>], threads: usize) {
         }
     };
     let helpers = (threads - 1).min(parts.len() - 1);
+    let cpu = Cpu::current();
     rayon::in_place_scope(|scope| {
         for _ in 0..helpers {
-            scope.spawn(|_| awake::counted(&ended, take_some));
+            scope.spawn(|_| {
+                awake::counted(&ended, || {
+                    cpu.leave();
+                    take_some();
+                });
+            });
         }
         awake::at_work(|| {
             take_some();
