@@ -11,6 +11,8 @@ pub(crate) mod report;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -22,6 +24,10 @@ use report::{Measured, Round};
 
 /// Milliseconds of calls in a round.
 pub(super) const ROUND_MS: f64 = 20.0;
+
+/// The pause before a turn, after which the threads of the other program sleep: those of PyTorch's
+/// OpenMP look for work for some milliseconds after a call.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Calls of at least so many milliseconds have few rounds.
 const SLOW_MS: f64 = 300.0;
@@ -105,6 +111,7 @@ fn measure(
                 (_, Some(side), Some(ms)) => (side, ms),
                 _ => return Ok(()),
             };
+            thread::sleep(PAUSE);
             match program.ask(&json!({ "run": calls(ms) }))? {
                 Ok(reply) => measured.rounds[side].push(Round::read(&reply)),
                 Err(error) => measured.errors[side] = Some(error),

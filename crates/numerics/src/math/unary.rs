@@ -221,7 +221,7 @@ functions! {
     /// [`sqrt`](super::sqrt()).
     Sqrt = sqrt;
     /// [`rsqrt`](super::rsqrt()).
-    Rsqrt = rsqrt, pairs map_wide 2;
+    Rsqrt = rsqrt, pairs map 2;
     /// [`cbrt`](super::cbrt()).
     Cbrt = cbrt;
 }

@@ -35,6 +35,8 @@ pub(in super::super) unsafe trait Vector: Copy {
     unsafe fn fma(self, b: Self, c: Self) -> Self;
     /// Returns `c - self * b`, rounded once.
     unsafe fn fma_negated(self, b: Self, c: Self) -> Self;
+    /// Returns the reciprocal square root of a positive normal number within 1.5 * 2^-12.
+    unsafe fn near_rsqrt(self) -> Self;
     /// Returns the magnitude.
     unsafe fn abs(self) -> Self;
     /// Returns minus the magnitude.
@@ -181,6 +183,11 @@ vector!(
         type Mask = __m256;
         type Bits = __m256i;
         #[inline(always)]
+        unsafe fn near_rsqrt(self) -> Self {
+            // SAFETY: as for the trait.
+            unsafe { _mm256_rsqrt_ps(self) }
+        }
+        #[inline(always)]
         unsafe fn lookup(bits: Self::Bits, table: &[f32]) -> Self {
             assert_eq!(table.len(), Self::LANES);
             // SAFETY: as for the trait, and the table has an element for each lane.
@@ -246,6 +253,11 @@ vector!(
     {
         type Mask = __mmask16;
         type Bits = __m512i;
+        #[inline(always)]
+        unsafe fn near_rsqrt(self) -> Self {
+            // SAFETY: as for the trait.
+            unsafe { _mm512_rsqrt14_ps(self) }
+        }
         #[inline(always)]
         unsafe fn lookup(bits: Self::Bits, table: &[f32]) -> Self {
             assert_eq!(table.len(), Self::LANES);
