@@ -12,11 +12,11 @@
 //! Tensors are contiguous slices of shape (outer, dim, inner), sorted along `dim`.
 
 mod lines;
+mod short;
 
 use crate::error::{Error, Result, expect_size};
 use crate::{Float, memory, parallel};
 use lines::{Pair, Wanted, arrange, select, sort_pairs};
-use samebits_numerics::extrema::Ordered;
 use samebits_numerics::fpenv;
 
 pub use lines::Sortable;
@@ -55,8 +55,8 @@ pub fn sort<T: Sortable>(
     values: &mut [T],
     indices: &mut [i64],
 ) -> Result<()> {
-    let descending = |_: &[T]| Wanted::First { count: shape[1], descending };
-    select("sort", input, shape, shape[1], values, indices, descending)
+    let all = Wanted::First { count: shape[1], descending };
+    select("sort", input, shape, shape[1], values, indices, all)
 }
 
 /// Finds the `k` largest or smallest elements of every line, in sorted order.
@@ -88,7 +88,7 @@ pub fn topk<T: Sortable>(
         let message = format!("k must not exceed the dimension's size of {}, got {k}", shape[1]);
         return Err(Error::argument("topk", message));
     }
-    let first = |_: &[T]| Wanted::First { count: k, descending: largest };
+    let first = Wanted::First { count: k, descending: largest };
     select("topk", input, shape, k, values, indices, first)
 }
 
@@ -120,7 +120,7 @@ pub fn kthvalue<T: Sortable>(
         let message = format!("k must be from 1 to the dimension's size of {}, got {k}", shape[1]);
         return Err(Error::argument("kthvalue", message));
     }
-    select("kthvalue", input, shape, 1, values, indices, |_| Wanted::Place(k - 1))
+    select("kthvalue", input, shape, 1, values, indices, Wanted::Place(k - 1))
 }
 
 /// Finds the median of every line, and its index: of two middle elements, the lower one. If a line
@@ -189,15 +189,12 @@ fn median_of<T: Sortable + Float>(
     shape: [usize; 3],
     values: &mut [T],
     indices: &mut [i64],
-    nth: impl Fn(usize, usize) -> usize + Sync,
+    place: fn(usize, usize) -> usize,
 ) -> Result<()> {
     if shape[1] == 0 && shape[0] > 0 && shape[2] > 0 {
         return Err(Error::argument(op, "no elements have no median"));
     }
-    select(op, input, shape, 1, values, indices, |line| {
-        let nans = line.iter().filter(|x| Ordered::is_nan(**x)).count();
-        Wanted::Place(nth(line.len(), nans))
-    })?;
+    select(op, input, shape, 1, values, indices, Wanted::Median(place))?;
     values.iter_mut().for_each(|x| *x = x.canonical());
     Ok(())
 }

@@ -68,38 +68,86 @@ impl<'a, T: Send> TileGrid<'a, T> {
         self,
         work: impl Fn(usize, usize, usize, TileMut<'_, T>) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
+        let grid = &self;
+        self.each_index(|index| {
+            let [matrix, row, column] = grid.place(index);
+            // SAFETY: each index is visited once.
+            work(matrix, row, column, unsafe { grid.tile(index) })
+        })
+    }
+
+    /// Calls `work(first_matrix, first_row, first_column, tile, other_tile)` once for each tile and that
+    /// of `other` at the same place, in parallel, until a call fails.
+    ///
+    /// # Panics
+    ///
+    /// If the tiles of the two differ in size or number.
+    pub(crate) fn try_for_each_with<U: Send, E: Send>(
+        self,
+        other: TileGrid<'_, U>,
+        work: impl Fn(usize, usize, usize, TileMut<'_, T>, TileMut<'_, U>) -> Result<(), E>
+        + Sync
+        + Send,
+    ) -> Result<(), E> {
+        assert_eq!(self.tile, other.tile, "tiles of one size");
+        let sizes = [self.count, self.rows, self.columns];
+        assert_eq!(sizes, [other.count, other.rows, other.columns], "matrices of one size");
+        let (grid, other) = (&self, &other);
+        self.each_index(|index| {
+            let [matrix, row, column] = grid.place(index);
+            // SAFETY: each index is visited once, and both grids have as many tiles.
+            work(matrix, row, column, unsafe { grid.tile(index) }, unsafe { other.tile(index) })
+        })
+    }
+
+    /// Calls `visit` once for the index of each tile, in parallel, until a call fails.
+    fn each_index<E: Send>(
+        &self,
+        visit: impl Fn(usize) -> Result<(), E> + Sync + Send,
+    ) -> Result<(), E> {
         if self.count == 0 || self.rows == 0 || self.columns == 0 {
             return Ok(());
         }
         // There are at most as many tiles as elements, whose number `new` has checked.
         let across = self.columns.div_ceil(self.tile.2);
         let down = self.rows.div_ceil(self.tile.1);
-        let tiles = self.count.div_ceil(self.tile.0) * down * across;
-        let grid = &self;
-        let visit = |index: usize| {
-            let matrix = index / across / down * grid.tile.0;
-            let row = index / across % down * grid.tile.1;
-            let column = index % across * grid.tile.2;
-            let start = (matrix * grid.rows + row) * grid.columns + column;
-            let tile = TileMut {
-                // SAFETY: matrix, row and column are less than `count`, `rows` and `columns`, so
-                // `start` is less than their product, which `new` found to be at most the length.
-                data: unsafe { grid.data.add(start) },
-                matrices: grid.tile.0.min(grid.count - matrix),
-                rows: grid.tile.1.min(grid.rows - row),
-                columns: grid.tile.2.min(grid.columns - column),
-                stride: grid.columns,
-                matrix_stride: grid.rows * grid.columns,
-                _borrow: PhantomData,
-            };
-            // Each index is visited once, and tiles of different indices are disjoint, so the
-            // exclusive borrow of the whole is split without overlap.
-            work(matrix, row, column, tile)
-        };
-        if tiles == 1 {
-            fpenv::ieee(|| visit(0))
-        } else {
-            parallel::items(0..tiles).at_most(1).try_for_each(visit)
+        match self.count.div_ceil(self.tile.0) * down * across {
+            1 => fpenv::ieee(|| visit(0)),
+            tiles => parallel::items(0..tiles).at_most(1).try_for_each(visit),
+        }
+    }
+
+    /// Returns the first matrix, row and column of a tile.
+    fn place(&self, index: usize) -> [usize; 3] {
+        let across = self.columns.div_ceil(self.tile.2);
+        let down = self.rows.div_ceil(self.tile.1);
+        [
+            index / across / down * self.tile.0,
+            index / across % down * self.tile.1,
+            index % across * self.tile.2,
+        ]
+    }
+
+    /// Returns a tile.
+    ///
+    /// # Safety
+    ///
+    /// There must be a tile of this index, and no other value for it.
+    unsafe fn tile(&self, index: usize) -> TileMut<'_, T> {
+        let [matrix, row, column] = self.place(index);
+        let start = (matrix * self.rows + row) * self.columns + column;
+        // Tiles of different indices are disjoint, so the exclusive borrow of the whole is split without
+        // overlap.
+        TileMut {
+            // SAFETY: matrix, row and column are less than `count`, `rows` and `columns`, so `start` is
+            // less than their product, which `new` found to be at most the length.
+            data: unsafe { self.data.add(start) },
+            matrices: self.tile.0.min(self.count - matrix),
+            rows: self.tile.1.min(self.rows - row),
+            columns: self.tile.2.min(self.columns - column),
+            stride: self.columns,
+            matrix_stride: self.rows * self.columns,
+            _borrow: PhantomData,
         }
     }
 }

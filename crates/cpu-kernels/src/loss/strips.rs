@@ -27,9 +27,10 @@ const LONGEST_ROW: usize = 96;
 const SOME: usize = LANES / 2;
 
 /// The number of elements of a column from which few columns leave too much of the last strip empty, and
-/// the bytes of a slab of such columns from which reading strips of it twice takes long.
+/// the bytes of a slab of such columns from which reading strips of it twice takes longer than to compute
+/// exponentials of f32 twice.
 const LONG: usize = 256;
-const LARGE: usize = 1 << 22;
+const LARGE: usize = 1 << 24;
 
 /// Returns true for rows that are turned, so that they lie side by side.
 pub(super) fn are_turned(rows: usize, width: usize) -> bool {
@@ -39,7 +40,8 @@ pub(super) fn are_turned(rows: usize, width: usize) -> bool {
 /// Returns true for columns that lie side by side.
 pub(super) fn are_columns<T>(Split { size, inner, .. }: Split) -> bool {
     let is_full = || inner.next_multiple_of(WIDTH) - inner <= inner / 4;
-    let is_near = || size <= BLOCK && size * inner <= LARGE / size_of::<T>();
+    let is_near =
+        || size <= BLOCK && (size_of::<T>() == 8 || size * inner <= LARGE / size_of::<T>());
     inner >= WIDTH && (size <= LONG || (is_near() && is_full()))
 }
 

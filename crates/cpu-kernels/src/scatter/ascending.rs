@@ -31,6 +31,8 @@ const PARALLEL: usize = 1 << 16;
 /// threads.
 const LONG: usize = 8;
 const MANY: usize = 1 << 18;
+/// The number of stretches for each thread where there is work for all.
+const SHARES: usize = 16;
 
 /// One source of a group: its output row inside the stretch, and what the visitor packed.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -108,10 +110,11 @@ fn visit<V: Visitor>(
     let pack = |base: usize, entries: &mut [Entry]| visitor.pack(base, entries);
     let is_small = n.saturating_mul(width) <= SMALL;
     let slab = if is_small { None } else { slab_within(stretch, rows, destinations) };
-    // Long rows take longer to add than to group.
-    let is_long = width >= LONG && n.saturating_mul(width) >= MANY;
-    let stretch = match rows.div_ceil(2 * parallel::threads()).next_power_of_two() {
-        share if is_long => stretch.min(share),
+    // Long rows take longer to add than to group. If few rows get most of the sources, threads share them
+    // only if stretches are short.
+    let is_shared = n.saturating_mul(width) >= MANY && (width >= LONG || stretch < rows);
+    let stretch = match rows.div_ceil(SHARES * parallel::threads()).next_power_of_two() {
+        share if is_shared => stretch.min(share),
         _ => stretch,
     };
     let strips = if width == 1 { strips_within(destinations) } else { None };
@@ -142,7 +145,7 @@ fn visit<V: Visitor>(
     let mut groups = Groups::new(destinations, stretches)?;
     groups.fill(destinations, stretch.trailing_zeros(), &pack)?;
     let outs = parallel::chunks_mut(out, stretch * width).enumerate();
-    outs.try_for_each(|(number, out)| {
+    outs.at_most(stretches.div_ceil(SHARES * parallel::threads())).try_for_each(|(number, out)| {
         visit_stretch(out, visitor, |visit| {
             groups.of(number).try_for_each(|(base, entries)| visit(base, entries))
         })

@@ -3,9 +3,18 @@
 use crate::error::{Result, expect_size};
 use crate::{memory, parallel};
 use samebits_numerics::extrema::Ordered;
+use std::ops::{AddAssign, Not, Sub};
+
+use super::short::{self, SHORT};
 
 /// A type with a sort order.
 pub trait Sortable: Copy + Send + Sync {
+    /// A signed integer as wide as the type.
+    type Rank: Rank;
+
+    /// Returns a signed key that sorts ascending as the values do.
+    fn rank_key(self) -> Self::Rank;
+
     /// Returns a key that sorts ascending as the values do.
     fn key(self) -> u64;
 
@@ -20,6 +29,13 @@ pub trait Sortable: Copy + Send + Sync {
 }
 
 impl Sortable for f32 {
+    type Rank = i32;
+
+    #[inline(always)]
+    fn rank_key(self) -> i32 {
+        self.sort_key() as i32 ^ i32::MIN
+    }
+
     #[inline(always)]
     fn key(self) -> u64 {
         self.sort_key().into()
@@ -31,6 +47,13 @@ impl Sortable for f32 {
 }
 
 impl Sortable for f64 {
+    type Rank = i64;
+
+    #[inline(always)]
+    fn rank_key(self) -> i64 {
+        self.sort_key() as i64 ^ i64::MIN
+    }
+
     #[inline(always)]
     fn key(self) -> u64 {
         self.sort_key()
@@ -42,6 +65,13 @@ impl Sortable for f64 {
 }
 
 impl Sortable for i64 {
+    type Rank = i64;
+
+    #[inline(always)]
+    fn rank_key(self) -> i64 {
+        self
+    }
+
     #[inline(always)]
     fn key(self) -> u64 {
         self as u64 ^ (1 << 63)
@@ -55,6 +85,40 @@ impl Sortable for i64 {
         self == other
     }
 }
+
+/// A signed key, or the number of elements before another.
+pub trait Rank:
+    Copy + Ord + Default + From<bool> + AddAssign + Sub<Output = Self> + Not<Output = Self>
+{
+    /// None.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+    /// The largest key, that of NaN.
+    const MOST: Self;
+
+    /// Returns a number of elements.
+    fn place(self) -> usize;
+}
+
+macro_rules! rank {
+    ($($type:ident)*) => {$(
+        impl Rank for $type {
+            const ZERO: $type = 0;
+            const ONE: $type = 1;
+            const MOST: $type = $type::MAX;
+
+            #[inline(always)]
+            fn place(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+rank!(i32 i64);
+
+/// The number of short lines that are worth vectors.
+const SEVERAL: usize = 8;
 
 /// The number of elements of a line from which several threads sort it together.
 const LONG: usize = 1 << 15;
@@ -121,6 +185,8 @@ pub(super) enum Wanted {
     First { count: usize, descending: bool },
     /// The element at this place of the ascending order.
     Place(usize),
+    /// The element at the place that this function returns for the numbers of all elements and of NaNs.
+    Median(fn(usize, usize) -> usize),
 }
 
 /// Sorts pairs, on several threads if there are many.
@@ -157,14 +223,27 @@ pub(super) fn arrange<T: Sortable, P: Pair>(
             pairs.extend(all);
             sort_pairs(pairs);
         }
-        Wanted::Place(place) => {
-            memory::reserve(op, pairs, line.len())?;
-            pairs.extend(all);
-            let found = *pairs.select_nth_unstable(place).1;
-            pairs.clear();
-            pairs.push(found);
+        Wanted::Place(place) => nth(op, place, all, pairs)?,
+        Wanted::Median(place) => {
+            let nans = line.iter().filter(|x| x.rank_key() == T::Rank::MOST).count();
+            nth(op, place(line.len(), nans), all, pairs)?;
         }
     }
+    Ok(())
+}
+
+/// Puts the pair at `place` of their order into `found`.
+fn nth<P: Pair>(
+    op: &'static str,
+    place: usize,
+    all: impl ExactSizeIterator<Item = P>,
+    found: &mut Vec<P>,
+) -> Result<()> {
+    memory::reserve(op, found, all.len())?;
+    found.extend(all);
+    let pair = *found.select_nth_unstable(place).1;
+    found.clear();
+    found.push(pair);
     Ok(())
 }
 
@@ -234,7 +313,7 @@ pub(super) fn select<T: Sortable>(
     k: usize,
     values: &mut [T],
     indices: &mut [i64],
-    wanted: impl Fn(&[T]) -> Wanted + Sync + Send,
+    wanted: Wanted,
 ) -> Result<()> {
     let [outer, dim, inner] = shape;
     expect_size(op, "input", input.len(), &shape)?;
@@ -243,10 +322,13 @@ pub(super) fn select<T: Sortable>(
     if values.is_empty() {
         return Ok(());
     }
-    let lines = Lines { op, input, shape, k };
+    if dim <= SHORT && outer * inner >= SEVERAL {
+        return short::select(input, shape, k, values, indices, wanted);
+    }
+    let lines = Lines { op, input, shape, k, wanted };
     let find = |values: &mut [T], indices: &mut [i64]| match is_narrow::<T>(dim) {
-        true => lines.select::<u64>(values, indices, &wanted),
-        false => lines.select::<u128>(values, indices, &wanted),
+        true => lines.select::<u64>(values, indices),
+        false => lines.select::<u128>(values, indices),
     };
     if inner == 1 || k == 1 {
         return find(values, indices);
@@ -265,17 +347,13 @@ struct Lines<'a, T> {
     input: &'a [T],
     shape: [usize; 3],
     k: usize,
+    wanted: Wanted,
 }
 
 impl<T: Sortable> Lines<'_, T> {
     /// Finds `k` elements of each line; those of a line are neighbours in the results.
-    fn select<P: Pair>(
-        &self,
-        values: &mut [T],
-        indices: &mut [i64],
-        wanted: &(impl Fn(&[T]) -> Wanted + Sync),
-    ) -> Result<()> {
-        let Lines { op, input, k, .. } = *self;
+    fn select<P: Pair>(&self, values: &mut [T], indices: &mut [i64]) -> Result<()> {
+        let Lines { op, input, k, wanted, .. } = *self;
         let [_, dim, inner] = self.shape;
         let some = (parallel::CHUNK / dim).max(1);
         let outputs =
@@ -292,7 +370,7 @@ impl<T: Sortable> Lines<'_, T> {
             };
             let outputs = values.chunks_exact_mut(k).zip(indices.chunks_exact_mut(k));
             for (line, (values, indices)) in lines.chunks_exact(dim).zip(outputs) {
-                arrange::<T, P>(op, line, wanted(line), pairs)?;
+                arrange::<T, P>(op, line, wanted, pairs)?;
                 for ((value, index), pair) in values.iter_mut().zip(indices).zip(&*pairs) {
                     (*value, *index) = (line[pair.index()], pair.index() as i64);
                 }

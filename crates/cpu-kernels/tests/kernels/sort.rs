@@ -32,7 +32,9 @@ fn ties<T: Float>(random: &mut Random, n: usize) -> Vec<T> {
 
 fn check<T: Float + Sortable>(seed: u64) {
     let mut random = Random(seed);
-    for shape in [[1, 1, 1], [3, 17, 1], [2, 40, 5], [1, 100_000, 1], [5, 300, 2]] {
+    let short = (1..=17).flat_map(|dim| [[23, dim, 1], [3, dim, 7], [601, dim, 3], [1, dim, 530]]);
+    let long = [[1, 1, 1], [2, 40, 5], [1, 100_000, 1], [5, 300, 2]];
+    for shape in short.chain(long) {
         let [outer, dim, inner] = shape;
         let x: Vec<T> = ties(&mut random, outer * dim * inner);
         let k = 1 + random.below(dim);
@@ -79,6 +81,16 @@ fn check<T: Float + Sortable>(seed: u64) {
                 let (mut values, mut indices) = (vec![T::ONE; n], vec![0; n]);
                 kthvalue(&x, shape, k, &mut values, &mut indices).unwrap();
                 assert!((bits(&values), indices) == pick(1, k - 1), "{shape:?} kth {k}");
+                let (mut values, mut indices) = (vec![T::ONE; n], vec![0; n]);
+                nanmedian(&x, shape, &mut values, &mut indices).unwrap();
+                let mut medians = vec![0; n];
+                for (line, median) in medians.iter_mut().enumerate() {
+                    let (o, j) = (line / inner, line % inner);
+                    let at = |i: usize| (o * dim + i) * inner + j;
+                    let numbers = (0..dim).filter(|&i| !x[at(i)].is_nan()).count();
+                    *median = order[at(numbers.saturating_sub(1) / 2)];
+                }
+                assert_eq!(indices, medians, "{shape:?}");
             }
         }
     }
