@@ -234,6 +234,14 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     if out.is_empty() {
         return Ok(());
     }
+    if dim == 1 {
+        parallel::pieces(out, |start, out| {
+            for (out, &x) in out.iter_mut().zip(&input[start..]) {
+                *out = T::from_f64(O::alone(x.into())).canonical();
+            }
+        });
+        return Ok(());
+    }
     if inner > 1 {
         let slab = dim * inner;
         let tile = ((CHUNK / slab).max(1), dim, (CHUNK / dim).max(LANES));
@@ -580,8 +588,21 @@ fn scan_columns<T: Float, O: Operation, const N: usize, const REVERSE: bool>(
         let mut y = [T::ZERO; N];
         for j in 0..N {
             local[j] = O::apply(local[j], O::element(x[j].into()));
-            let sum = O::apply(carry[j], O::apply(before[j], local[j]));
-            y[j] = T::from_f64(O::result(sum)).canonical();
+        }
+        // What stands before the first run, or the first tile, would not change a sum.
+        let mut sums = local;
+        if k >= RUN {
+            for j in 0..N {
+                sums[j] = O::apply(before[j], sums[j]);
+            }
+        }
+        if k >= TILE {
+            for j in 0..N {
+                sums[j] = O::apply(carry[j], sums[j]);
+            }
+        }
+        for j in 0..N {
+            y[j] = T::from_f64(O::result(sums[j])).canonical();
         }
         let to = out.row(0, row, columns.start, columns.end);
         match to.first_chunk_mut::<N>() {

@@ -106,11 +106,11 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
         Steps::new(terms, block * BLOCK, BLOCK).map(move |step| &data[start + step..])
     }
 
-    /// Returns [`rows`](Part::rows) of tiles, and prefetches other rows: those that are read next lie far apart.
+    /// Prefetches another row than this one: those that are read next lie far apart.
     #[inline(always)]
-    fn rows_ahead(&self, start: usize, block: usize) -> impl Iterator<Item = &'a [T]> {
+    fn prefetch_ahead(&self) -> impl Fn(&[T]) + use<T> {
         const FEW: usize = 256;
-        let Slabs { data, terms, .. } = *self.slabs;
+        let terms = self.slabs.terms;
         let ahead = match terms.strides() {
             // The same row of the next tile.
             _ if terms.numel() <= FEW => TILE,
@@ -118,14 +118,13 @@ impl<'a, T: Copy + Send + Sync> Part<'a, T> {
             [.., step] => 16 * step,
             [] => TILE,
         };
-        self.rows(start, block).inspect(move |row| {
-            let next = data.len() - row.len() + ahead;
+        move |row| {
             for line in (0..TILE).step_by(64 / size_of::<T>().max(1)) {
-                if let Some(x) = data.get(next + line) {
+                if let Some(x) = row.get(ahead + line) {
                     prefetch(x);
                 }
             }
-        })
+        }
     }
 
     /// Returns the rows of a block as runs of consecutive rows, if a row has `count` columns and others
@@ -350,7 +349,10 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64, const SAME: bool
                 let term = term(column);
                 match part.dense(start, block, count).filter(|_| count < TILE) {
                     Some(runs) => lanes.dense_sums(runs, term, out),
-                    None => lanes.sums(part.rows_ahead(start, block), |_| &term, out),
+                    None => {
+                        let ahead = part.prefetch_ahead();
+                        lanes.sums_ahead(part.rows(start, block), ahead, |_| &term, out);
+                    }
                 }
             } else {
                 // Side by side, so that those of neighbouring columns fill vectors.

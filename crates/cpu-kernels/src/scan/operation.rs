@@ -10,6 +10,12 @@ pub(super) trait Operation: Send + Sync {
     fn element(x: f64) -> Self::State;
     fn apply(a: Self::State, b: Self::State) -> Self::State;
     fn result(state: Self::State) -> f64;
+
+    /// Returns the result for one element.
+    #[inline(always)]
+    fn alone(x: f64) -> f64 {
+        Self::result(Self::apply(Self::IDENTITY, Self::element(x)))
+    }
 }
 
 pub(super) struct Sum;
@@ -76,5 +82,10 @@ impl Operation for LogSum {
     fn result((m, s): (f64, f64)) -> f64 {
         // The logarithm of s is finite, so an infinite m is the result.
         m + log(s)
+    }
+    #[inline(always)]
+    fn alone(x: f64) -> f64 {
+        // The logarithm of 1.
+        x + 0.0
     }
 }

@@ -42,7 +42,27 @@ impl Lanes {
         term: impl Fn(usize) -> F,
         out: &mut [f64],
     ) {
-        tile(&mut self.0, rows, &term, Sum, out);
+        tile(&mut self.0, rows, &|_: &[T]| (), &term, Sum, out);
+    }
+
+    /// Sums one block of rows as [`Lanes::sums`], and calls `ahead` with each row before it is read.
+    ///
+    /// # Determinism
+    ///
+    /// As [`Lanes::sums`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Lanes::sums`].
+    #[inline(always)]
+    pub fn sums_ahead<'a, T: Copy + 'a, F: Fn(T) -> f64>(
+        &mut self,
+        rows: impl Iterator<Item = &'a [T]>,
+        ahead: impl Fn(&[T]),
+        term: impl Fn(usize) -> F,
+        out: &mut [f64],
+    ) {
+        tile(&mut self.0, rows, &ahead, &term, Sum, out);
     }
 
     /// Multiplies one block of rows: for each column, its elements.
@@ -60,7 +80,7 @@ impl Lanes {
         rows: impl Iterator<Item = &'a [T]>,
         out: &mut [f64],
     ) {
-        tile(&mut self.0, rows, &|_| |x: T| x.into(), Product, out);
+        tile(&mut self.0, rows, &|_: &[T]| (), &|_| |x: T| x.into(), Product, out);
     }
 
     /// Sums one block of rows of `out.len()` elements, which come in runs of consecutive rows: for each
@@ -191,53 +211,116 @@ fn halve_dense(lanes: &mut [f64], mut rows: usize, out: &mut [f64]) {
 fn tile<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join>(
     lanes: &mut [[f64; TILE]; LANES],
     rows: impl Iterator<Item = &'a [T]>,
+    ahead: &impl Fn(&[T]),
     term: &impl Fn(usize) -> F,
     join: J,
     out: &mut [f64],
 ) {
     let count = if out.len() == TILE {
-        columns(lanes, rows, term, join, |row| {
+        columns(lanes, rows, ahead, term, join, |row| {
             let row: &[T; TILE] = row[..TILE].try_into().expect("the slice is TILE long");
             row
         })
     } else {
         expect_block(0, out.len());
         let width = out.len();
-        columns(lanes, rows, term, join, move |row| &row[..width])
+        columns(lanes, rows, ahead, term, join, move |row| &row[..width])
     };
-    expect_block(count, out.len());
     if count == 0 {
         return out.fill(J::IDENTITY);
     }
-    halve(lanes, count.min(LANES), out.len(), join);
+    halve(lanes, count, out.len(), join);
     out.copy_from_slice(&lanes[0][..out.len()]);
 }
 
-/// Joins the rows with the lanes, and returns how many there were.
+/// A quarter of the lanes.
+const QUARTER: usize = LANES / 4;
+
+/// Joins the rows with the lanes, and returns how many lanes are left to be joined.
 #[inline(always)]
 fn columns<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 'a>(
     lanes: &mut [[f64; TILE]; LANES],
-    rows: impl Iterator<Item = &'a [T]>,
+    mut rows: impl Iterator<Item = &'a [T]>,
+    ahead: &impl Fn(&[T]),
     term: &impl Fn(usize) -> F,
     join: J,
     cut: impl Fn(&'a [T]) -> &'a R,
 ) -> usize {
-    let mut count = 0;
-    for row in rows {
-        let row = cut(row).as_ref();
+    let (mut first, mut count): ([&[T]; LANES], usize) = ([&[]; LANES], 0);
+    for row in rows.by_ref().take(LANES) {
+        first[count] = row;
+        count += 1;
+    }
+    let next = rows.next();
+    if next.is_none() {
+        few(lanes, &first[..count], ahead, term, join, cut);
+        return count.min(QUARTER);
+    }
+    for (lane, row) in lanes.iter_mut().zip(first) {
+        ahead(row);
+        for (c, (lane, &x)) in lane.iter_mut().zip(cut(row).as_ref()).enumerate() {
+            *lane = join.join(J::IDENTITY, term(c)(x));
+        }
+    }
+    for row in next.into_iter().chain(rows) {
+        ahead(row);
         let lane = &mut lanes[count % LANES];
-        if count < LANES {
-            for (c, (lane, &x)) in lane.iter_mut().zip(row).enumerate() {
-                *lane = join.join(J::IDENTITY, term(c)(x));
-            }
-        } else {
-            for (c, (lane, &x)) in lane.iter_mut().zip(row).enumerate() {
-                *lane = join.join(*lane, term(c)(x));
-            }
+        for (c, (lane, &x)) in lane.iter_mut().zip(cut(row).as_ref()).enumerate() {
+            *lane = join.join(*lane, term(c)(x));
         }
         count += 1;
     }
-    count
+    expect_block(count, 0);
+    LANES
+}
+
+/// Joins at most [`LANES`] rows down to a [`QUARTER`], without the lanes between.
+///
+/// The identity is joined with the left one of four only: the others change a sum by no bit if they are -0.
+#[inline(always)]
+fn few<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 'a>(
+    lanes: &mut [[f64; TILE]; LANES],
+    rows: &[&'a [T]],
+    ahead: &impl Fn(&[T]),
+    term: &impl Fn(usize) -> F,
+    join: J,
+    cut: impl Fn(&'a [T]) -> &'a R,
+) {
+    for (i, lane) in lanes[..QUARTER].iter_mut().enumerate().take(rows.len()) {
+        let mut four = [cut(rows[i]).as_ref(); 4];
+        let mut count = 0;
+        for (k, row) in rows[i..].iter().step_by(QUARTER).enumerate() {
+            ahead(row);
+            four[k] = cut(row).as_ref();
+            count = k + 1;
+        }
+        let [a, b, c, d] = four;
+        let rows = lane.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))).enumerate();
+        match count {
+            1 => {
+                for (i, (lane, ((&a, _), _))) in rows {
+                    *lane = join.join(J::IDENTITY, term(i)(a));
+                }
+            }
+            2 => {
+                for (i, (lane, ((&a, &b), _))) in rows {
+                    *lane = join.join(join.join(J::IDENTITY, term(i)(a)), term(i)(b));
+                }
+            }
+            3 => {
+                for (i, (lane, ((&a, &b), (&c, _)))) in rows {
+                    let left = join.join(join.join(J::IDENTITY, term(i)(a)), term(i)(c));
+                    *lane = join.join(left, term(i)(b));
+                }
+            }
+            _ => {
+                for (i, (lane, ((&a, &b), (&c, &d)))) in rows {
+                    let left = join.join(join.join(J::IDENTITY, term(i)(a)), term(i)(c));
+                    *lane = join.join(left, join.join(term(i)(b), term(i)(d)));
+                }
+            }
+        }
+    }
 }
 
 #[inline(never)]
