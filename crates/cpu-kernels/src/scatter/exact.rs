@@ -7,7 +7,7 @@
 //! exact sum, and the data affects only the speed.
 
 use super::ascending::{self, Entry, Order, Visitor, shared_evenly, slabs_apart};
-use super::segments::{Segments, ends_in_order};
+use super::segments::{MOST_SPARSE, Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, tested_sum, two_sum};
@@ -77,7 +77,7 @@ fn add(
     let pieces = pieces_of(8).max(pieces_of(2).min(parallel::threads())).min(MAX_TABLES);
     let few = out.len() <= most && !out.is_empty() && pieces >= 2;
     let segments = Segments { op, addends, width, fresh };
-    if n <= MANY && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
+    if n <= MOST_SPARSE && width < WIDE && n < out.len() / (SPARSE * width.max(1)) {
         return segments.sum_sparse(destinations, out);
     }
     if width == 1
@@ -353,7 +353,13 @@ struct Sum<'a, A> {
 const READ: usize = 16;
 
 impl<A: Addends<f32>> Sum<'_, A> {
-    /// Adds up to [`READ`] sources: source `i` to row `row(i)`.
+    /// Returns the number of sources that [`add`](Sum::add) takes at most.
+    #[inline(always)]
+    fn together(&self) -> usize {
+        if self.width >= GROUP { READ } else { TESTED / self.width }
+    }
+
+    /// Adds up to [`together`](Sum::together) sources: source `i` to row `row(i)`.
     #[inline(always)]
     fn add(
         &self,
@@ -378,19 +384,22 @@ impl<A: Addends<f32>> Sum<'_, A> {
             }
         }
         let rest = self.width - j;
-        let (mut places, mut addends, mut count) = ([0; READ], [0.0; READ], 0);
+        if rest == 0 {
+            return;
+        }
+        let (mut places, mut addends, mut count) = ([0; TESTED], [0.0; TESTED], 0);
         for i in 0..n {
             let first = row(i) * self.width + j;
             for (place, &stored) in (first..).zip(self.addends.row(source(i), j, rest)) {
                 (places[count], addends[count]) = (place, self.addends.form(source(i), stored));
                 count += 1;
-                if count == READ {
-                    sums.add_singles(&places, &addends);
+                if count == TESTED {
+                    sums.add_each(&places, &addends);
                     count = 0;
                 }
             }
         }
-        sums.add_in_groups(&places[..count], &addends[..count]);
+        sums.add_each(&places[..count], &addends[..count]);
     }
 
     /// Returns the sums over one piece of the sources.
@@ -460,7 +469,7 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
                 sums.add_each(places, addends);
             }
         } else {
-            for entries in entries.chunks(READ) {
+            for entries in entries.chunks(self.together()) {
                 let source = |i: usize| base + entries[i].packed as usize;
                 self.add(&mut sums, entries.len(), |i| entries[i].row as usize, source);
             }
@@ -501,8 +510,9 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
             }
             return;
         }
-        for (number, rows) in rows.chunks(READ).enumerate() {
-            sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + number * READ + i);
+        let together = sum.together();
+        for (start, rows) in (start..).step_by(together).zip(rows.chunks(together)) {
+            sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + i);
         }
     }
 }

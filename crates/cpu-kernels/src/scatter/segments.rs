@@ -15,6 +15,9 @@ const GROUP: usize = 16;
 /// The prefetch distance, in sources, because rows may lie anywhere in memory.
 const AHEAD: usize = 24;
 
+/// The largest number of sources that are sorted by their rows.
+pub(super) const MOST_SPARSE: usize = 1 << 16;
+
 /// Sums addends.
 pub(super) struct Segments<'a, A> {
     pub(super) op: &'static str,
@@ -151,7 +154,8 @@ impl<A: Addends<f32>> Segments<'_, A> {
         let n = destinations.count();
         let mut rows = memory::zeroed(self.op, n)?;
         destinations.fill(0, &mut rows)?;
-        let mut sources = memory::collected(self.op, rows.into_iter().zip(0..n))?;
+        let sources = rows.into_iter().enumerate();
+        let mut sources = memory::collected(self.op, sources.map(|(i, row)| Source::new(row, i)))?;
         sources.sort_unstable();
         start(out, self.fresh);
         simd::dispatch(Sparse { segments: self, sources: &sources, out });
@@ -273,8 +277,28 @@ impl<A: Addends<f32>> Kernel for InOrder<'_, '_, A> {
 /// Arguments of a kernel: pairs of an output row and a source, in order.
 struct Sparse<'a, 'b, A> {
     segments: &'a Segments<'b, A>,
-    sources: &'a [(usize, usize)],
+    sources: &'a [Source],
     out: &'a mut [f32],
+}
+
+/// The output row of a source, and below that its number: there are at most [`MOST_SPARSE`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Source(u64);
+
+impl Source {
+    fn new(row: usize, number: usize) -> Source {
+        Source((row as u64) << 16 | number as u64)
+    }
+
+    #[inline(always)]
+    fn row(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+
+    #[inline(always)]
+    fn number(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
 }
 
 impl<A: Addends<f32>> Kernel for Sparse<'_, '_, A> {
@@ -283,9 +307,9 @@ impl<A: Addends<f32>> Kernel for Sparse<'_, '_, A> {
     fn run(self) {
         let Sparse { segments, sources, out } = self;
         let width = segments.width;
-        for of_row in sources.chunk_by(|(a, _), (b, _)| a == b) {
-            let row = &mut out[of_row[0].0 * width..][..width];
-            segments.sum_row(row, |_| of_row.iter().map(|&(_, source)| source));
+        for of_row in sources.chunk_by(|a, b| a.row() == b.row()) {
+            let row = &mut out[of_row[0].row() * width..][..width];
+            segments.sum_row(row, |_| of_row.iter().map(|source| source.number()));
         }
     }
 }

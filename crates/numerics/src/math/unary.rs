@@ -183,13 +183,13 @@ functions! {
     /// [`expm1`](super::expm1()).
     Expm1 = expm1;
     /// [`log`](super::log()).
-    Log = log, each log::log_each, pairs map_wide 2;
+    Log = log, each log::log_each, pairs map 2;
     /// [`log2`](super::log2()).
-    Log2 = log2, each log::log2_each, pairs map_wide 2;
+    Log2 = log2, each log::log2_each, pairs map 2;
     /// [`log10`](super::log10()).
-    Log10 = log10, each log::log10_each, pairs map_wide 2;
+    Log10 = log10, each log::log10_each, pairs map 2;
     /// [`log1p`](super::log1p()).
-    Log1p = log1p, each log::log1p_each, pairs map_wide 2;
+    Log1p = log1p, each log::log1p_each, pairs map 2;
     /// [`sin`](super::sin()).
     Sin = sin, near trig::sin_near;
     /// [`cos`](super::cos()).

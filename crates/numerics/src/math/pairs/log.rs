@@ -1,12 +1,10 @@
-//! Logarithms with AVX-512, by a table of inverses (P.-T. P. Tang, *Table-driven implementation of the
+//! Logarithms by a table of inverses (P.-T. P. Tang, *Table-driven implementation of the
 //! logarithm function in IEEE floating-point arithmetic*, ACM TOMS 16(4), 1990).
 //!
 //! x = 2^k m with m in one of 32 intervals, each of which has an inverse c of few bits. r = c m - 1 is
 //! exact and below 2^-5, and log x = k log 2 - log c + log(1 + r). Near 1, c is 1.
 
-use core::arch::x86_64::*;
-
-use super::table::{Table, lookup};
+use super::table::Table;
 use super::{Bounded, Vector, from_bits, rounded};
 use crate::math::fma::NAN;
 use crate::math::log;
@@ -244,81 +242,90 @@ impl Logarithm for Log1p {
     }
 }
 
+/// The arguments between which a logarithm is certain: the normal numbers.
+const LEAST: f32 = f32::MIN_POSITIVE;
+const MOST: f32 = f32::MAX;
+/// Those of log1p, for which no step overflows.
+const LEAST_ADDEND: f32 = -0.99999994;
+const MOST_ADDEND: f32 = 1e30;
+
 /// # Safety
 ///
-/// The CPU must have AVX-512.
+/// The CPU must have the instructions of the vector.
 #[inline(always)]
-unsafe fn nearest<L: Logarithm>(x: __m512) -> (__m512, __mmask16) {
+unsafe fn nearest<V: Vector, L: Logarithm>(x: V) -> (V, V::Mask) {
     // SAFETY: the caller guarantees the instructions.
     unsafe {
-        let one = __m512::splat(1.0);
-        let argument = if L::OF_ONE_PLUS { one.add(x) } else { x };
-        let place = _mm512_sub_epi32(argument.bits(), _mm512_set1_epi32(FIRST));
-        let k = _mm512_cvtepi32_ps(_mm512_srai_epi32::<23>(place));
-        let exponent = _mm512_and_si512(place, _mm512_set1_epi32(-1 << 23));
-        let m = _mm512_castsi512_ps(_mm512_sub_epi32(argument.bits(), exponent));
-        let interval = _mm512_srli_epi32::<18>(place);
-        let c = lookup(interval, &INVERSES);
-        let mut r = _mm512_fmsub_ps(m, c, one);
-        let high = k.fma(__m512::splat(L::TWO[0]), lookup(interval, &L::INVERSES[0]));
-        let mut low = k.fma(__m512::splat(L::TWO[1]), lookup(interval, &L::INVERSES[1]));
+        let (zero, one) = (V::splat(0.0), V::splat(1.0));
+        let is_number = zero.is_at_most(x);
+        let argument = match L::OF_ONE_PLUS {
+            true => one.add(x),
+            false => V::select(is_number, x, one),
+        };
+        let place = V::sub_bits(argument.bits(), V::splat_bits(FIRST));
+        let k = V::exponent(place);
+        let exponent = V::and_bits(place, V::splat_bits(-1 << 23));
+        let m = V::from_bits(V::sub_bits(argument.bits(), exponent));
+        let c = V::lookup_interval(place, &INVERSES);
+        let mut r = m.fms(c, one);
+        let high = k.fma(V::splat(L::TWO[0]), V::lookup_interval(place, &L::INVERSES[0]));
+        let mut low = k.fma(V::splat(L::TWO[1]), V::lookup_interval(place, &L::INVERSES[1]));
         let is_certain;
         if L::OF_ONE_PLUS {
             // What the rounding of 1 + x lost changes r, and the logarithm by as much over 1 + r. Near 1,
             // x is r.
-            let lost = one.min(x).sub(argument.sub(_mm512_max_ps(one, x)));
-            let scale = _mm512_castsi512_ps(_mm512_sub_epi32(one.bits(), exponent));
+            let lost = one.min(x).sub(argument.sub(one.max(x)));
+            let scale = V::from_bits(V::sub_bits(one.bits(), exponent));
             let lost = lost.mul(scale).mul(c);
-            let far = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(high, _mm512_setzero_ps());
-            let change = lost.fma(_mm512_fmsub_ps(r, r, r), lost);
-            low = _mm512_mask_add_ps(low, far, low, change);
-            r = __m512::select(far, r, x);
-            is_certain = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(__m512::splat(-1.0), x)
-                & _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, __m512::splat(1e30));
+            let is_near = high.is_equal(zero);
+            let change = lost.fma(r.fms(r, r), lost);
+            low = V::select(is_near, low, low.add(change));
+            r = V::select(is_near, x, r);
+            let is_above = V::splat(LEAST_ADDEND).is_at_most(x);
+            is_certain = V::both(is_above, x.is_at_most(V::splat(MOST_ADDEND)));
         } else {
-            let above = _mm512_sub_epi32(x.bits(), _mm512_set1_epi32(1 << 23));
-            is_certain = _mm512_cmplt_epu32_mask(above, _mm512_set1_epi32(0x7f00_0000));
+            let is_normal = V::splat(LEAST).is_at_most(argument);
+            is_certain = V::both(is_normal, argument.is_at_most(V::splat(MOST)));
         }
 
         // log(1 + r) as a pair: what the roundings of the square and of the sum lost is exact.
         let square = r.mul(r);
-        let lost = _mm512_fmsub_ps(r, r, square);
-        let half = __m512::splat(-0.5);
+        let lost = r.fms(r, square);
+        let half = V::splat(-0.5);
         let mut head = half.fma(square, r);
         let lost = half.fma(lost, half.fma(square, r.sub(head)));
-        let mut cubic = __m512::splat(COEFFICIENTS[0]);
+        let mut cubic = V::splat(COEFFICIENTS[0]);
         for &coefficient in &COEFFICIENTS[1..] {
-            cubic = cubic.fma(r, __m512::splat(coefficient));
+            cubic = cubic.fma(r, V::splat(coefficient));
         }
         let mut tail = cubic.fma(square.mul(r), lost);
         if let Some([e, e_tail]) = L::E {
-            let (natural, e) = (head, __m512::splat(e));
+            let (natural, e) = (head, V::splat(e));
             head = natural.mul(e);
-            let lost = _mm512_fmsub_ps(natural, e, head);
-            tail = tail.fma(e, natural.fma(__m512::splat(e_tail), lost));
+            let lost = natural.fms(e, head);
+            tail = tail.fma(e, natural.fma(V::splat(e_tail), lost));
         }
 
         // The high part is zero, or larger than the head.
         let sum = high.add(head);
         let lost = head.sub(sum.sub(high));
         let tail = lost.add(tail.add(low));
-        let (y, is_rounded) = rounded(sum, tail, sum.mul(__m512::splat(BOUND)));
-        if L::OF_ONE_PLUS {
+        let (y, is_rounded) = rounded(sum, tail, sum.mul(V::splat(BOUND)));
+        let y = match L::OF_ONE_PLUS {
             // Zero keeps its sign.
-            return (y.with_sign(x), is_certain & is_rounded);
-        }
-        let is_nan = _mm512_cmp_ps_mask::<_CMP_NGE_UQ>(x, _mm512_setzero_ps());
-        let y = __m512::select(is_nan, __m512::splat(f32::from_bits(NAN)), y);
-        (y, is_nan | is_certain & is_rounded)
+            true => y.with_sign(x),
+            false => V::select(is_number, y, V::splat(f32::from_bits(NAN))),
+        };
+        (y, V::both(is_certain, is_rounded))
     }
 }
 
 // SAFETY: all is inlined, and the caller guarantees the instructions.
-unsafe impl<L: Logarithm> Bounded<__m512, 2> for L {
+unsafe impl<V: Vector, L: Logarithm> Bounded<V, 2> for L {
     #[inline(always)]
-    unsafe fn nearest(x: [__m512; 2]) -> [(__m512, __mmask16); 2] {
+    unsafe fn nearest(x: [V; 2]) -> [(V, V::Mask); 2] {
         // SAFETY: as above.
-        unsafe { [nearest::<L>(x[0]), nearest::<L>(x[1])] }
+        unsafe { [nearest::<V, L>(x[0]), nearest::<V, L>(x[1])] }
     }
 
     #[inline(always)]

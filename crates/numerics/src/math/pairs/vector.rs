@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use super::table::{Table, lookup};
+
 /// A vector register of f32.
 ///
 /// # Safety
@@ -43,6 +45,10 @@ pub(in super::super) unsafe trait Vector: Copy {
     unsafe fn negative(self) -> Self;
     /// Returns the smaller one, or `other` if one is NaN.
     unsafe fn min(self, other: Self) -> Self;
+    /// Returns the larger one, or `other` if one is NaN.
+    unsafe fn max(self, other: Self) -> Self;
+    /// Returns `self * b - c`, rounded once.
+    unsafe fn fms(self, b: Self, c: Self) -> Self;
     /// Returns the magnitude of `self` with the sign of `other`; `self` has no sign bit or the same.
     unsafe fn with_sign(self, other: Self) -> Self;
     /// Returns the bits.
@@ -53,6 +59,18 @@ pub(in super::super) unsafe trait Vector: Copy {
     unsafe fn to_exponent(bits: Self::Bits) -> Self::Bits;
     /// Adds to the bits.
     unsafe fn add_bits(self, bits: Self::Bits) -> Self;
+    /// Returns the difference of bits.
+    unsafe fn sub_bits(a: Self::Bits, b: Self::Bits) -> Self::Bits;
+    /// Returns bits with `x` in every lane.
+    unsafe fn splat_bits(x: i32) -> Self::Bits;
+    /// Returns the bits that both have.
+    unsafe fn and_bits(a: Self::Bits, b: Self::Bits) -> Self::Bits;
+    /// Returns the vector of these bits.
+    unsafe fn from_bits(bits: Self::Bits) -> Self;
+    /// Returns the exponent of bits, with its sign, as numbers.
+    unsafe fn exponent(bits: Self::Bits) -> Self;
+    /// Returns element `i` of the table, where the five bits above bit 18 are `i`.
+    unsafe fn lookup_interval(bits: Self::Bits, table: &Table) -> Self;
     /// Tells where both are equal.
     unsafe fn is_equal(self, other: Self) -> Self::Mask;
     /// Tells where `self <= other`.
@@ -71,7 +89,8 @@ macro_rules! vector {
     (
         $type:ty, $lanes:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident,
         $mul:ident, $div:ident, $min:ident, $fma:ident, $fma_negated:ident, $bits_of:ident, $of_bits:ident,
-        $splat_bits:ident, $and:ident, $or:ident, $add_bits:ident, { $($others:item)* }
+        $splat_bits:ident, $and:ident, $or:ident, $add_bits:ident, $max:ident, $fms:ident,
+        $sub_bits:ident, $to_float:ident, $shift:ident, { $($others:item)* }
     ) => {
         // SAFETY: each method is a few instructions of the type; the caller guarantees that the CPU
         // has them.
@@ -139,6 +158,41 @@ macro_rules! vector {
                 unsafe { $min(self, other) }
             }
             #[inline(always)]
+            unsafe fn max(self, other: Self) -> Self {
+                // SAFETY: as for the trait.
+                unsafe { $max(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn fms(self, b: Self, c: Self) -> Self {
+                // SAFETY: as for the trait.
+                unsafe { $fms(self, b, c) }
+            }
+            #[inline(always)]
+            unsafe fn sub_bits(a: Self::Bits, b: Self::Bits) -> Self::Bits {
+                // SAFETY: as for the trait.
+                unsafe { $sub_bits(a, b) }
+            }
+            #[inline(always)]
+            unsafe fn splat_bits(x: i32) -> Self::Bits {
+                // SAFETY: as for the trait.
+                unsafe { $splat_bits(x) }
+            }
+            #[inline(always)]
+            unsafe fn and_bits(a: Self::Bits, b: Self::Bits) -> Self::Bits {
+                // SAFETY: as for the trait.
+                unsafe { $and(a, b) }
+            }
+            #[inline(always)]
+            unsafe fn from_bits(bits: Self::Bits) -> Self {
+                // SAFETY: as for the trait.
+                unsafe { $of_bits(bits) }
+            }
+            #[inline(always)]
+            unsafe fn exponent(bits: Self::Bits) -> Self {
+                // SAFETY: as for the trait.
+                unsafe { $to_float($shift::<23>(bits)) }
+            }
+            #[inline(always)]
             unsafe fn with_sign(self, other: Self) -> Self {
                 // SAFETY: as for the trait.
                 unsafe {
@@ -179,9 +233,31 @@ vector!(
     _mm256_and_si256,
     _mm256_or_si256,
     _mm256_add_epi32,
+    _mm256_max_ps,
+    _mm256_fmsub_ps,
+    _mm256_sub_epi32,
+    _mm256_cvtepi32_ps,
+    _mm256_srai_epi32,
     {
         type Mask = __m256;
         type Bits = __m256i;
+        #[inline(always)]
+        unsafe fn lookup_interval(bits: Self::Bits, table: &Table) -> Self {
+            // SAFETY: the table has four vectors; else as for the trait.
+            unsafe {
+                let (interval, table) = (_mm256_srli_epi32::<18>(bits), table.as_ptr());
+                let mut parts = [_mm256_setzero_ps(); 4];
+                for (i, part) in parts.iter_mut().enumerate() {
+                    *part = _mm256_permutevar8x32_ps(_mm256_load_ps(table.add(8 * i)), interval);
+                }
+                // Bits 3 and 4 as signs.
+                let bit_3 = _mm256_castsi256_ps(_mm256_slli_epi32::<10>(bits));
+                let bit_4 = _mm256_castsi256_ps(_mm256_slli_epi32::<9>(bits));
+                let low = _mm256_blendv_ps(parts[0], parts[1], bit_3);
+                let high = _mm256_blendv_ps(parts[2], parts[3], bit_3);
+                _mm256_blendv_ps(low, high, bit_4)
+            }
+        }
         #[inline(always)]
         unsafe fn near_rsqrt(self) -> Self {
             // SAFETY: as for the trait.
@@ -250,9 +326,19 @@ vector!(
     _mm512_and_si512,
     _mm512_or_si512,
     _mm512_add_epi32,
+    _mm512_max_ps,
+    _mm512_fmsub_ps,
+    _mm512_sub_epi32,
+    _mm512_cvtepi32_ps,
+    _mm512_srai_epi32,
     {
         type Mask = __mmask16;
         type Bits = __m512i;
+        #[inline(always)]
+        unsafe fn lookup_interval(bits: Self::Bits, table: &Table) -> Self {
+            // SAFETY: as for the trait.
+            unsafe { lookup(_mm512_srli_epi32::<18>(bits), table) }
+        }
         #[inline(always)]
         unsafe fn near_rsqrt(self) -> Self {
             // SAFETY: as for the trait.
