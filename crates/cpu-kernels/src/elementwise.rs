@@ -212,7 +212,7 @@ impl Elementary for f64 {
     }
 
     fn erf_each(x: &[f64], out: &mut [f64]) {
-        simd::dispatch(Erf64 { x, out });
+        simd::dispatch(Map1 { f: Erf64, x, out });
     }
 
     fn log1p_each(x: &[f64], out: &mut [f64]) {
@@ -237,7 +237,7 @@ impl Elementary for f64 {
             UnaryKind::Cos => map1(Cos64, x, out),
             UnaryKind::Tanh => map1(Tanh64, x, out),
             UnaryKind::Sigmoid => map1(Sigmoid64, x, out),
-            UnaryKind::Erf => simd::dispatch_inside(Erf64 { x, out }),
+            UnaryKind::Erf => map1(Erf64, x, out),
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
     }
@@ -481,8 +481,16 @@ impl<T: Copy> Kernel for Selected<'_, T> {
 }
 
 /// A function of one element, as a type, so that each gets its own loop.
-pub(crate) trait Function1<T>: Copy + Sync {
+pub(crate) trait Function1<T: Float>: Copy + Sync {
     fn eval(self, x: T) -> T;
+
+    /// Computes the function of each element, with canonical NaNs.
+    #[inline(always)]
+    fn each(self, x: &[T], out: &mut [T]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = self.eval(x).canonical();
+        }
+    }
 }
 
 /// A function of two elements, as a type.
@@ -518,9 +526,7 @@ impl<T: Float, F: Function1<T>> Kernel for Map1<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out = self.f.eval(x).canonical();
-        }
+        self.f.each(self.x, self.out);
     }
 }
 
@@ -631,7 +637,7 @@ fn within<T: Float>(x: T, bound: T) -> T {
 }
 
 macro_rules! functions64 {
-    ($($name:ident = $function:ident;)*) => {
+    ($($name:ident = $function:ident $(, each $each:ident)?;)*) => {
         $(
             #[derive(Clone, Copy)]
             struct $name;
@@ -641,6 +647,12 @@ macro_rules! functions64 {
                 fn eval(self, x: f64) -> f64 {
                     math::f64::$function(x)
                 }
+                $(
+                    #[inline(always)]
+                    fn each(self, x: &[f64], out: &mut [f64]) {
+                        math::f64::$each(x, out);
+                    }
+                )?
             }
         )*
     };
@@ -655,23 +667,11 @@ functions64! {
     Log1064 = log10;
     Log1p64 = log1p;
     Rsqrt64 = rsqrt;
-    Sin64 = sin;
-    Cos64 = cos;
+    Sin64 = sin, each sin_each;
+    Cos64 = cos, each cos_each;
     Tanh64 = tanh;
-    Sigmoid64 = sigmoid;
-}
-
-struct Erf64<'a> {
-    x: &'a [f64],
-    out: &'a mut [f64],
-}
-
-impl Kernel for Erf64<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        math::f64::erf_each(self.x, self.out);
-    }
+    Sigmoid64 = sigmoid, each sigmoid_each;
+    Erf64 = erf, each erf_each;
 }
 
 struct Power64<'a> {

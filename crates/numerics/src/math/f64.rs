@@ -18,11 +18,11 @@ mod root;
 mod trig;
 
 pub use erf::{erf, erf_each};
-pub use exp::{exp, exp2, expm1, sigmoid, tanh};
+pub use exp::{exp, exp2, expm1, sigmoid, sigmoid_each, tanh};
 pub use log::{log, log_rounded, log1p, log2, log10};
 pub use pow::{pow, pow_each, powi};
 pub use root::{rsqrt, sqrt};
-pub use trig::{cos, cospi, sin, sinpi};
+pub use trig::{cos, cos_each, cospi, sin, sin_each, sinpi};
 
 use super::fma::{ROUND, fma, scale};
 
@@ -52,6 +52,30 @@ fn sum(a: f64, b: f64) -> (f64, f64) {
 fn product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, fma(a, b, -product))
+}
+
+/// Applies `plain` to each chunk of which `is_plain` holds for all elements, else `any`, which gives the same
+/// bits and takes longer.
+#[inline(always)]
+fn each_plain(
+    input: &[f64],
+    output: &mut [f64],
+    is_plain: impl Fn(f64) -> bool,
+    plain: impl Fn(f64) -> f64,
+    any: impl Fn(f64) -> f64,
+) {
+    const CHUNK: usize = 128;
+    for (y, x) in output.chunks_mut(CHUNK).zip(input.chunks(CHUNK)) {
+        if x.iter().fold(true, |all, &x| all & is_plain(x)) {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = plain(x);
+            }
+        } else {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = any(x);
+            }
+        }
+    }
 }
 
 /// Returns `x` times 2^k for an integer k of at most 2100 in magnitude. It uses two factors, so

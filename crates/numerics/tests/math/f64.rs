@@ -146,32 +146,44 @@ fn every_level_gives_the_same_bits() {
     }
 }
 
-/// The error function of a slice, which computes large elements apart.
-struct ErfEach<'a>(&'a [f64], &'a mut [f64]);
+/// A function of slices.
+struct OfSlice<'a, F>(F, &'a [f64], &'a mut [f64]);
 
-impl simd::Kernel for ErfEach<'_> {
+impl<F: Fn(&[f64], &mut [f64])> simd::Kernel for OfSlice<'_, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        ours::erf_each(self.0, self.1);
+        self.0(self.1, self.2);
+    }
+}
+
+fn equals_its_elements(
+    slice: impl Fn(&[f64], &mut [f64]) + Copy,
+    element: fn(f64) -> f64,
+    apart: f64,
+) {
+    let mut x = sample();
+    // Blocks with few, many and no numbers that are computed apart.
+    x.extend((0..1000).map(|i| f64::from(i) / 500.0 - 1.0));
+    x.extend([apart.next_down(), apart, apart.next_up(), -apart, 6.0, 6.5, -0.0]);
+    x.extend((0..1000).map(|i| f64::from(i) / -500.0));
+    for level in Level::ALL {
+        for part in [&x[..0], &x[..1], &x[7..70], &x[..]] {
+            let mut y = vec![0.0; part.len()];
+            simd::dispatch_at(level, OfSlice(slice, part, &mut y));
+            for (&x, y) in part.iter().zip(y) {
+                assert_eq!(y.to_bits(), element(x).to_bits(), "{x:e} at {}", level.name());
+            }
+        }
     }
 }
 
 #[test]
-fn erf_of_a_slice_is_that_of_its_elements() {
-    let mut x = sample();
-    // Blocks with few, many and no large elements; 0.9 is the first large one.
-    x.extend([0.9_f64.next_down(), 0.9, 0.9_f64.next_up(), 6.0, 6.5]);
-    x.extend((0..1000).map(|i| f64::from(i) / 500.0 - 1.0));
-    for level in Level::ALL {
-        for part in [&x[..0], &x[..1], &x[7..70], &x[..]] {
-            let mut y = vec![0.0; part.len()];
-            simd::dispatch_at(level, ErfEach(part, &mut y));
-            for (&x, y) in part.iter().zip(y) {
-                assert_eq!(y.to_bits(), ours::erf(x).to_bits(), "{x:e} at {}", level.name());
-            }
-        }
-    }
+fn functions_of_a_slice_are_those_of_its_elements() {
+    equals_its_elements(|x, y| ours::erf_each(x, y), ours::erf, 0.9);
+    equals_its_elements(|x, y| ours::sin_each(x, y), ours::sin, 262144.0);
+    equals_its_elements(|x, y| ours::cos_each(x, y), ours::cos, 262144.0);
+    equals_its_elements(|x, y| ours::sigmoid_each(x, y), ours::sigmoid, -40.0);
 }
 
 #[test]

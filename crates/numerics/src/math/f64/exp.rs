@@ -2,7 +2,7 @@
 
 use super::super::exp::clamp;
 use super::super::fma::{ROUND, fma, horner, scale, select};
-use super::{nan_if, ordered_sum, scale_wide, sum};
+use super::{each_plain, nan_if, ordered_sum, scale_wide, sum};
 
 /// The leading 40 bits of ln 2.
 const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
@@ -91,6 +91,27 @@ pub fn expm1(x: f64) -> f64 {
 /// ```
 #[inline(always)]
 pub fn sigmoid(x: f64) -> f64 {
+    let y = select(is_plain(x), sigmoid_plain(x), exp(x));
+    nan_if(x.is_nan(), y)
+}
+
+/// Computes [`sigmoid`] of each element. The loops vectorise with the instruction set of the kernel around
+/// them.
+#[doc(hidden)]
+#[inline(always)]
+pub fn sigmoid_each(input: &[f64], output: &mut [f64]) {
+    each_plain(input, output, is_plain, sigmoid_plain, sigmoid);
+}
+
+/// Returns false below -40, where the 1 in the denominator is far below the last place, and for NaN.
+#[inline(always)]
+fn is_plain(x: f64) -> bool {
+    x >= -40.0
+}
+
+/// Returns [`sigmoid`] of a number that [`is_plain`].
+#[inline(always)]
+fn sigmoid_plain(x: f64) -> f64 {
     let a = x.abs();
     let (k, high, low) = parts(-select(a > 60.0, 60.0, a));
     let (one, lost) = ordered_sum(1.0, high);
@@ -99,9 +120,7 @@ pub fn sigmoid(x: f64) -> f64 {
     let (e, e_low) = (s * one, s * (lost + low));
     let (d, d_lost) = ordered_sum(1.0, e);
     let (n, n_low) = (select(x < 0.0, e, 1.0), select(x < 0.0, e_low, 0.0));
-    let y = quotient(n, n_low, d, d_lost + e_low);
-    // Below -40 the 1 in the denominator is far below the last place.
-    nan_if(x.is_nan(), select(x < -40.0, exp(x), y))
+    quotient(n, n_low, d, d_lost + e_low)
 }
 
 /// Returns the hyperbolic tangent.

@@ -8,7 +8,7 @@
 use crate::Ieee as _;
 
 use super::super::fma::{ROUND, fma, horner, select};
-use super::{nan_if, ordered_sum, product, sum};
+use super::{each_plain, nan_if, ordered_sum, product, sum};
 
 /// Returns the sine of an angle in radians.
 ///
@@ -47,6 +47,34 @@ pub fn sin(x: f64) -> f64 {
 pub fn cos(x: f64) -> f64 {
     let (n, r, low) = reduce(x);
     nan_if(!x.is_finite(), turn(n.wrapping_add(1), sine(r, low), cosine(r, low)))
+}
+
+/// Computes [`sin`] of each element. The loops vectorise with the instruction set of the kernel around them.
+#[doc(hidden)]
+#[inline(always)]
+pub fn sin_each(input: &[f64], output: &mut [f64]) {
+    each_plain(input, output, is_near, sin_near, sin);
+}
+
+/// Computes [`cos`] of each element, as [`sin_each`].
+#[doc(hidden)]
+#[inline(always)]
+pub fn cos_each(input: &[f64], output: &mut [f64]) {
+    each_plain(input, output, is_near, cos_near, cos);
+}
+
+/// Returns [`sin`] of an angle that [`is_near`].
+#[inline(always)]
+fn sin_near(x: f64) -> f64 {
+    let (n, r, low) = reduce_near(x);
+    select(x == 0.0, x, turn(n, sine(r, low), cosine(r, low)))
+}
+
+/// Returns [`cos`] of an angle that [`is_near`].
+#[inline(always)]
+fn cos_near(x: f64) -> f64 {
+    let (n, r, low) = reduce_near(x);
+    turn(n.wrapping_add(1), sine(r, low), cosine(r, low))
 }
 
 /// Returns sin(pi x). At an integer, the zero has the sign of `x`.
@@ -112,7 +140,13 @@ fn reduce_pi(x: f64) -> (u64, f64, f64) {
 /// Returns (n, high, low) with x = n pi / 2 + high + low; n is correct modulo 4.
 #[inline(always)]
 fn reduce(x: f64) -> (u64, f64, f64) {
-    if x.abs() < 262144.0 { reduce_near(x) } else { reduce_far(x) }
+    if is_near(x) { reduce_near(x) } else { reduce_far(x) }
+}
+
+/// Returns true if [`reduce_near`] is precise enough for `x`; false for NaN.
+#[inline(always)]
+fn is_near(x: f64) -> bool {
+    x.abs() < 262144.0
 }
 
 const PI: f64 = core::f64::consts::PI;
