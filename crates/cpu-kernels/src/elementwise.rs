@@ -607,9 +607,15 @@ functions! {
     Sub(a, b) in Function2 = a - b;
     Mul(a, b) in Function2 = a * b;
     Div(a, b) in Function2 = a / b;
-    // If either is NaN, no comparison holds and the result is the sum, a NaN.
-    Maximum(a, b) in Function2 = if a >= b { a } else if b > a { b } else { a + b };
-    Minimum(a, b) in Function2 = if a <= b { a } else if b < a { b } else { a + b };
+    // An instruction and a choice: if a is NaN, no comparison holds.
+    Maximum(a, b) in Function2 = {
+        let most = if b > a { b } else { a };
+        if b.is_nan() { b } else { most }
+    };
+    Minimum(a, b) in Function2 = {
+        let least = if b < a { b } else { a };
+        if b.is_nan() { b } else { least }
+    };
     Weigh(a, b) in Function2 = weighed(a, b);
     // Written so that NaN falls through to b.
     ReluGrad(a, b) in Function2 = if b > T::ZERO { a } else if b <= T::ZERO { T::ZERO } else { b };

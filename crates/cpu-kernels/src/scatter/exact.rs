@@ -275,12 +275,12 @@ impl Sums<'_> {
 
     /// Adds `addends` to the outputs from `first` on.
     #[inline(always)]
-    fn add_group(&mut self, first: usize, addends: &[f32; GROUP]) {
-        let old: &mut [f64; GROUP] =
-            (&mut self.sums[first..first + GROUP]).try_into().expect("the slice is GROUP long");
-        let mut new = [0.0; GROUP];
+    fn add_group<const N: usize>(&mut self, first: usize, addends: &[f32; N]) {
+        let old: &mut [f64; N] =
+            (&mut self.sums[first..first + N]).try_into().expect("the slice has this length");
+        let mut new = [0.0; N];
         let mut inexact = 0;
-        for j in 0..GROUP {
+        for j in 0..N {
             let (sum, lost) = tested_sum(old[j], addends[j].into());
             new[j] = sum;
             inexact |= lost;
@@ -288,8 +288,8 @@ impl Sums<'_> {
         if inexact << 1 == 0 {
             *old = new;
         } else {
-            for j in 0..GROUP {
-                self.add(first + j, addends[j].into());
+            for (at, &addend) in (first..).zip(addends) {
+                self.add(at, addend.into());
             }
         }
     }
@@ -353,13 +353,7 @@ struct Sum<'a, A> {
 const READ: usize = 16;
 
 impl<A: Addends<f32>> Sum<'_, A> {
-    /// Returns the number of sources that [`add`](Sum::add) takes at most.
-    #[inline(always)]
-    fn together(&self) -> usize {
-        if self.width >= GROUP { READ } else { TESTED / self.width }
-    }
-
-    /// Adds up to [`together`](Sum::together) sources: source `i` to row `row(i)`.
+    /// Adds up to [`READ`] sources: source `i` to row `row(i)`.
     #[inline(always)]
     fn add(
         &self,
@@ -383,23 +377,24 @@ impl<A: Addends<f32>> Sum<'_, A> {
                 j += GROUP;
             }
         }
-        let rest = self.width - j;
-        if rest == 0 {
-            return;
-        }
-        let (mut places, mut addends, mut count) = ([0; TESTED], [0.0; TESTED], 0);
         for i in 0..n {
-            let first = row(i) * self.width + j;
-            for (place, &stored) in (first..).zip(self.addends.row(source(i), j, rest)) {
-                (places[count], addends[count]) = (place, self.addends.form(source(i), stored));
-                count += 1;
-                if count == TESTED {
-                    sums.add_each(&places, &addends);
-                    count = 0;
-                }
+            let (first, source) = (row(i) * self.width, source(i));
+            let stored = self.addends.row(source, j, self.width - j);
+            let (fours, rest) = stored.as_chunks::<4>();
+            let (twos, single) = rest.as_chunks::<2>();
+            let mut at = first + j;
+            for four in fours {
+                sums.add_group(at, &four.map(|x| self.addends.form(source, x)));
+                at += 4;
+            }
+            for two in twos {
+                sums.add_group(at, &two.map(|x| self.addends.form(source, x)));
+                at += 2;
+            }
+            for &x in single {
+                sums.add(at, self.addends.form(source, x).into());
             }
         }
-        sums.add_each(&places[..count], &addends[..count]);
     }
 
     /// Returns the sums over one piece of the sources.
@@ -469,7 +464,7 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
                 sums.add_each(places, addends);
             }
         } else {
-            for entries in entries.chunks(self.together()) {
+            for entries in entries.chunks(READ) {
                 let source = |i: usize| base + entries[i].packed as usize;
                 self.add(&mut sums, entries.len(), |i| entries[i].row as usize, source);
             }
@@ -510,8 +505,7 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
             }
             return;
         }
-        let together = sum.together();
-        for (start, rows) in (start..).step_by(together).zip(rows.chunks(together)) {
+        for (start, rows) in (start..).step_by(READ).zip(rows.chunks(READ)) {
             sum.add(&mut sums, rows.len(), |i| rows[i] - first, |i| start + i);
         }
     }
