@@ -7,9 +7,11 @@
 
 mod activation;
 mod formula;
+mod function;
 mod gelu;
 pub(crate) mod halves;
 mod logits;
+mod wide;
 
 use std::hint::select_unpredictable;
 
@@ -20,6 +22,11 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::parallel::{costly_pieces, pieces};
+use function::{Function1, Function2};
+use wide::{
+    Cos64, Erf64, Exp64, Exp264, Expm164, Log1p64, Log64, Log264, Log1064, Rsqrt64, Sigmoid64,
+    Sin64, Tanh64,
+};
 
 pub use activation::{ramp, ramp_backward, silu, silu_backward};
 pub(crate) use formula::Prepared;
@@ -480,24 +487,6 @@ impl<T: Copy> Kernel for Selected<'_, T> {
     }
 }
 
-/// A function of one element, as a type, so that each gets its own loop.
-pub(crate) trait Function1<T: Float>: Copy + Sync {
-    fn eval(self, x: T) -> T;
-
-    /// Computes the function of each element, with canonical NaNs.
-    #[inline(always)]
-    fn each(self, x: &[T], out: &mut [T]) {
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = self.eval(x).canonical();
-        }
-    }
-}
-
-/// A function of two elements, as a type.
-pub(crate) trait Function2<T>: Copy + Sync {
-    fn eval(self, a: T, b: T) -> T;
-}
-
 fn map1<T: Float>(f: impl Function1<T>, x: &[T], out: &mut [T]) {
     assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
     simd::dispatch_inside(Map1 { f, x, out });
@@ -640,44 +629,6 @@ fn within<T: Float>(x: T, bound: T) -> T {
     } else {
         x
     }
-}
-
-macro_rules! functions64 {
-    ($($name:ident = $function:ident $(, each $each:ident)?;)*) => {
-        $(
-            #[derive(Clone, Copy)]
-            struct $name;
-
-            impl Function1<f64> for $name {
-                #[inline(always)]
-                fn eval(self, x: f64) -> f64 {
-                    math::f64::$function(x)
-                }
-                $(
-                    #[inline(always)]
-                    fn each(self, x: &[f64], out: &mut [f64]) {
-                        math::f64::$each(x, out);
-                    }
-                )?
-            }
-        )*
-    };
-}
-
-functions64! {
-    Exp64 = exp;
-    Exp264 = exp2;
-    Expm164 = expm1;
-    Log64 = log;
-    Log264 = log2;
-    Log1064 = log10;
-    Log1p64 = log1p;
-    Rsqrt64 = rsqrt;
-    Sin64 = sin, each sin_each;
-    Cos64 = cos, each cos_each;
-    Tanh64 = tanh;
-    Sigmoid64 = sigmoid, each sigmoid_each;
-    Erf64 = erf, each erf_each;
 }
 
 struct Power64<'a> {

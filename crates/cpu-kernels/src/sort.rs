@@ -16,7 +16,7 @@ mod short;
 
 use crate::error::{Error, Result, expect_size};
 use crate::{Float, memory, parallel};
-use lines::{Pair, Wanted, arrange, select, sort_pairs};
+use lines::{Pair, Wanted, arrange, sort_pairs};
 use samebits_numerics::fpenv;
 
 pub use lines::Sortable;
@@ -197,6 +197,32 @@ fn median_of<T: Sortable + Float>(
     select(op, input, shape, 1, values, indices, Wanted::Median(place))?;
     values.iter_mut().for_each(|x| *x = x.canonical());
     Ok(())
+}
+
+/// The number of short lines that are worth vectors.
+const SEVERAL: usize = 8;
+
+/// Writes the `k` elements of each line that `wanted` names, in their order.
+fn select<T: Sortable>(
+    op: &'static str,
+    input: &[T],
+    shape: [usize; 3],
+    k: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+    wanted: Wanted,
+) -> Result<()> {
+    let [outer, dim, inner] = shape;
+    expect_size(op, "input", input.len(), &shape)?;
+    expect_size(op, "values", values.len(), &[outer, k, inner])?;
+    expect_size(op, "indices", indices.len(), &[outer, k, inner])?;
+    if values.is_empty() {
+        return Ok(());
+    }
+    if dim <= short::SHORT && outer * inner >= SEVERAL {
+        return short::select(input, shape, k, values, indices, wanted);
+    }
+    lines::select(op, input, shape, k, values, indices, wanted)
 }
 
 /// The distinct elements of a slice.

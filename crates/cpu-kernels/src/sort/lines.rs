@@ -1,11 +1,9 @@
 //! The elements that a caller needs of every line along a dimension, in their order.
 
-use crate::error::{Result, expect_size};
+use crate::error::Result;
 use crate::{memory, parallel};
 use samebits_numerics::extrema::Ordered;
 use std::ops::{AddAssign, Not, Sub};
-
-use super::short::{self, SHORT};
 
 /// A type with a sort order.
 pub trait Sortable: Copy + Send + Sync {
@@ -116,9 +114,6 @@ macro_rules! rank {
     )*};
 }
 rank!(i32 i64);
-
-/// The number of short lines that are worth vectors.
-const SEVERAL: usize = 8;
 
 /// The number of elements of a line from which several threads sort it together.
 const LONG: usize = 1 << 15;
@@ -305,7 +300,7 @@ fn first<P: Pair>(
     Ok(())
 }
 
-/// Writes the `k` elements of each line that `wanted` names, in their order.
+/// Writes the `k` elements of each line that `wanted` names, in their order; there are some.
 pub(super) fn select<T: Sortable>(
     op: &'static str,
     input: &[T],
@@ -315,16 +310,7 @@ pub(super) fn select<T: Sortable>(
     indices: &mut [i64],
     wanted: Wanted,
 ) -> Result<()> {
-    let [outer, dim, inner] = shape;
-    expect_size(op, "input", input.len(), &shape)?;
-    expect_size(op, "values", values.len(), &[outer, k, inner])?;
-    expect_size(op, "indices", indices.len(), &[outer, k, inner])?;
-    if values.is_empty() {
-        return Ok(());
-    }
-    if dim <= SHORT && outer * inner >= SEVERAL {
-        return short::select(input, shape, k, values, indices, wanted);
-    }
+    let [_, dim, inner] = shape;
     let lines = Lines { op, input, shape, k, wanted };
     let find = |values: &mut [T], indices: &mut [i64]| match is_narrow::<T>(dim) {
         true => lines.select::<u64>(values, indices),

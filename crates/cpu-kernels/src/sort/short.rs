@@ -15,7 +15,7 @@ const TAKEN: usize = 512;
 /// Something of each element of [`LANES`] lines.
 type Block<T> = [[T; LANES]; SHORT];
 
-/// Writes the `k` elements of each line that are wanted; lines have up to [`SHORT`] elements.
+/// Writes the `k` elements of each line that are wanted; there are some. Lines have up to [`SHORT`] elements.
 pub(super) fn select<T: Sortable>(
     input: &[T],
     shape: [usize; 3],
