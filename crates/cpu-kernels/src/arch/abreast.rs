@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 use samebits_numerics::reduce::{BLOCK, LANES};
-use samebits_numerics::simd::{self, Level};
+use samebits_numerics::simd;
 
 pub(crate) use super::passes::TOGETHER;
 use super::passes::{self, ADD, ADD_AND_SUM, SUM, check};
@@ -40,9 +40,9 @@ impl AbreastPasses {
     pub(crate) fn new() -> AbreastPasses {
         match simd::level().min(simd::supported()) {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512::PASSES,
+            simd::Level::Avx512 => avx512::PASSES,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2::PASSES,
+            simd::Level::Avx2 => avx2::PASSES,
             _ => portable::PASSES,
         }
     }

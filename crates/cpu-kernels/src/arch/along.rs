@@ -1,7 +1,7 @@
 //! The passes of reflections along columns: a vector holds neighbouring elements of one column.
 
 use samebits_numerics::reduce::{Accumulator, BLOCK, LANES};
-use samebits_numerics::simd::{self, Aligned, Level};
+use samebits_numerics::simd::{self, Aligned};
 
 pub(crate) use super::passes::TOGETHER;
 use super::passes::{self, ADD, ADD_AND_SUM, SUM, check};
@@ -23,9 +23,9 @@ impl AlongPasses {
     pub(crate) fn new() -> AlongPasses {
         match simd::level().min(simd::supported()) {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512::PASSES,
+            simd::Level::Avx512 => avx512::PASSES,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2::PASSES,
+            simd::Level::Avx2 => avx2::PASSES,
             _ => portable::PASSES,
         }
     }

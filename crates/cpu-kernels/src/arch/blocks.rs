@@ -79,6 +79,8 @@ macro_rules! block_chains {
                 }
                 return $side;
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = sums;
             0
         }
     };

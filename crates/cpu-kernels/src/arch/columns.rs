@@ -2,7 +2,7 @@
 //! multiples of columns, and rotations of neighbouring columns.
 
 use samebits_numerics::reduce::{BLOCK, LANES, dot_of};
-use samebits_numerics::simd::{self, Level};
+use samebits_numerics::simd;
 
 use super::vector::Vector;
 
@@ -54,9 +54,9 @@ impl ColumnPasses {
     pub(crate) fn new() -> ColumnPasses {
         match simd::level().min(simd::supported()) {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512::PASSES,
+            simd::Level::Avx512 => avx512::PASSES,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2::PASSES,
+            simd::Level::Avx2 => avx2::PASSES,
             _ => portable::PASSES,
         }
     }

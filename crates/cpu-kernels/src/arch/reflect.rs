@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use samebits_numerics::reduce::{Accumulator, BLOCK, LANES};
-use samebits_numerics::simd::{self, Level};
+use samebits_numerics::simd;
 
 use super::vector::Vector;
 
@@ -40,9 +40,9 @@ impl<const W: usize> Passes<W> {
     pub(crate) fn new() -> Passes<W> {
         match simd::level().min(simd::supported()) {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512::passes(),
+            simd::Level::Avx512 => avx512::passes(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2::passes(),
+            simd::Level::Avx2 => avx2::passes(),
             _ => portable::passes(),
         }
     }

@@ -131,6 +131,8 @@ macro_rules! add_products {
                 }
                 return steps;
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = sums;
             0
         }
     };
