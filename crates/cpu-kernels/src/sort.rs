@@ -19,7 +19,7 @@ use crate::{Float, memory, parallel};
 use lines::{Pair, Wanted, arrange, sort_pairs};
 use samebits_numerics::fpenv;
 
-pub use lines::Sortable;
+pub use lines::{Rank, Sortable};
 
 /// Sorts every line, ascending or descending, and returns the original index of each element.
 ///
