@@ -69,10 +69,9 @@ impl<'a, T: Send> TileGrid<'a, T> {
         work: impl Fn(usize, usize, usize, TileMut<'_, T>) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
         let grid = &self;
-        self.each_index(|index| {
-            let [matrix, row, column] = grid.place(index);
-            // SAFETY: each index is visited once.
-            work(matrix, row, column, unsafe { grid.tile(index) })
+        self.each_place(|place @ [matrix, row, column]| {
+            // SAFETY: each place is visited once.
+            work(matrix, row, column, unsafe { grid.tile(place) })
         })
     }
 
@@ -93,17 +92,17 @@ impl<'a, T: Send> TileGrid<'a, T> {
         let sizes = [self.count, self.rows, self.columns];
         assert_eq!(sizes, [other.count, other.rows, other.columns], "matrices of one size");
         let (grid, other) = (&self, &other);
-        self.each_index(|index| {
-            let [matrix, row, column] = grid.place(index);
-            // SAFETY: each index is visited once, and both grids have as many tiles.
-            work(matrix, row, column, unsafe { grid.tile(index) }, unsafe { other.tile(index) })
+        self.each_place(|place @ [matrix, row, column]| {
+            // SAFETY: each place is visited once, and both grids have tiles at the same places.
+            work(matrix, row, column, unsafe { grid.tile(place) }, unsafe { other.tile(place) })
         })
     }
 
-    /// Calls `visit` once for the index of each tile, in parallel, until a call fails.
-    fn each_index<E: Send>(
+    /// Calls `visit` once for the first matrix, row and column of each tile, in parallel, until a call
+    /// fails.
+    fn each_place<E: Send>(
         &self,
-        visit: impl Fn(usize) -> Result<(), E> + Sync + Send,
+        visit: impl Fn([usize; 3]) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
         if self.count == 0 || self.rows == 0 || self.columns == 0 {
             return Ok(());
@@ -111,32 +110,25 @@ impl<'a, T: Send> TileGrid<'a, T> {
         // There are at most as many tiles as elements, whose number `new` has checked.
         let across = self.columns.div_ceil(self.tile.2);
         let down = self.rows.div_ceil(self.tile.1);
+        let visit = |index: usize| {
+            let [matrix, row, column] =
+                [index / across / down, index / across % down, index % across];
+            visit([matrix * self.tile.0, row * self.tile.1, column * self.tile.2])
+        };
         match self.count.div_ceil(self.tile.0) * down * across {
             1 => fpenv::ieee(|| visit(0)),
             tiles => parallel::items(0..tiles).at_most(1).try_for_each(visit),
         }
     }
 
-    /// Returns the first matrix, row and column of a tile.
-    fn place(&self, index: usize) -> [usize; 3] {
-        let across = self.columns.div_ceil(self.tile.2);
-        let down = self.rows.div_ceil(self.tile.1);
-        [
-            index / across / down * self.tile.0,
-            index / across % down * self.tile.1,
-            index % across * self.tile.2,
-        ]
-    }
-
-    /// Returns a tile.
+    /// Returns the tile that begins at a matrix, row and column.
     ///
     /// # Safety
     ///
-    /// There must be a tile of this index, and no other value for it.
-    unsafe fn tile(&self, index: usize) -> TileMut<'_, T> {
-        let [matrix, row, column] = self.place(index);
+    /// A tile must begin there, and there must be no other value for it.
+    unsafe fn tile(&self, [matrix, row, column]: [usize; 3]) -> TileMut<'_, T> {
         let start = (matrix * self.rows + row) * self.columns + column;
-        // Tiles of different indices are disjoint, so the exclusive borrow of the whole is split without
+        // Tiles at different places are disjoint, so the exclusive borrow of the whole is split without
         // overlap.
         TileMut {
             // SAFETY: matrix, row and column are less than `count`, `rows` and `columns`, so `start` is

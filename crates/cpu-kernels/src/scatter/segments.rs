@@ -16,7 +16,9 @@ const GROUP: usize = 16;
 const AHEAD: usize = 24;
 
 /// The largest number of sources that are sorted by their rows.
-pub(super) const MOST_SPARSE: usize = 1 << 16;
+pub(super) const MOST_SPARSE: usize = 1 << NUMBER;
+/// The bits of a number below that.
+const NUMBER: u32 = 16;
 
 /// Sums addends.
 pub(super) struct Segments<'a, A> {
@@ -287,17 +289,17 @@ struct Source(u64);
 
 impl Source {
     fn new(row: usize, number: usize) -> Source {
-        Source((row as u64) << 16 | number as u64)
+        Source((row as u64) << NUMBER | number as u64)
     }
 
     #[inline(always)]
     fn row(self) -> usize {
-        (self.0 >> 16) as usize
+        (self.0 >> NUMBER) as usize
     }
 
     #[inline(always)]
     fn number(self) -> usize {
-        (self.0 & 0xffff) as usize
+        self.0 as usize % MOST_SPARSE
     }
 }
 

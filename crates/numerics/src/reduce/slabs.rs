@@ -226,17 +226,20 @@ fn tile<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join>(
         let width = out.len();
         columns(lanes, rows, ahead, term, join, move |row| &row[..width])
     };
+    expect_block(count, out.len());
     if count == 0 {
         return out.fill(J::IDENTITY);
     }
-    halve(lanes, count, out.len(), join);
+    let left = if count <= LANES { count.min(QUARTER) } else { LANES };
+    halve(lanes, left, out.len(), join);
     out.copy_from_slice(&lanes[0][..out.len()]);
 }
 
 /// A quarter of the lanes.
 const QUARTER: usize = LANES / 4;
 
-/// Joins the rows with the lanes, and returns how many lanes are left to be joined.
+/// Joins the rows with the lanes, at most [`LANES`] rows with a [`QUARTER`] of them; returns how many rows there
+/// were.
 #[inline(always)]
 fn columns<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 'a>(
     lanes: &mut [[f64; TILE]; LANES],
@@ -254,7 +257,7 @@ fn columns<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 
     let next = rows.next();
     if next.is_none() {
         few(lanes, &first[..count], ahead, term, join, cut);
-        return count.min(QUARTER);
+        return count;
     }
     for (lane, row) in lanes.iter_mut().zip(first) {
         ahead(row);
@@ -270,8 +273,7 @@ fn columns<'a, T: Copy + 'a, F: Fn(T) -> f64, J: Join, R: AsRef<[T]> + ?Sized + 
         }
         count += 1;
     }
-    expect_block(count, 0);
-    LANES
+    count
 }
 
 /// Joins at most [`LANES`] rows down to a [`QUARTER`], without the lanes between.
