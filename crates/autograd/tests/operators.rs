@@ -102,15 +102,25 @@ fn joined_views_are_their_elements_in_order() {
         let turned = all.reshape([c, b, a]).unwrap().permute([2, 1, 0]).unwrap();
         let apart = start.reshape([a * b * c + 1, 2]).unwrap().select(1, 1).unwrap();
         let apart = apart.narrow(0, 1, a * b * c).unwrap().reshape(shape).unwrap();
-        let mut all = vec![all.reshape(shape).unwrap(), turned, apart, repeated([1, 1, 1])];
+        let wide = Tensor::arange(a * b * (c + 3)).unwrap().reshape([a, b, c + 3]).unwrap();
+        let inside = wide.narrow(2, 2, c).unwrap();
+        let mut all = vec![all.reshape(shape).unwrap(), turned, apart, inside, repeated([1, 1, 1])];
         if a * b * c > 0 {
             all.extend([repeated([1, b, c]), repeated([a, 1, c]), repeated([a, b, 1])]);
         }
         all
     };
     // The parts of a row are short, and longer than one copy.
-    for [a, b, c] in [[2, 3, 4], [1, 1, 1], [3, 1, 2], [2, 40, 5], [3, 2, 70], [0, 3, 4], [2, 3, 0]]
-    {
+    for [a, b, c] in [
+        [2, 3, 4],
+        [1, 1, 1],
+        [3, 1, 2],
+        [2, 40, 5],
+        [3, 2, 70],
+        [2, 301, 36],
+        [0, 3, 4],
+        [2, 3, 0],
+    ] {
         for dim in 0..3 {
             let mut other = [a, b, c];
             other[dim] = 2;

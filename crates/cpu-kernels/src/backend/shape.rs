@@ -29,15 +29,15 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     let mut out = Tensor::scratch(shape, op.dtype())?;
     let Split { size, inner, .. } = split;
     let row = size * inner;
-    let inputs = op.inputs.iter().map(|input| in_rows(input, op.dim));
+    let inputs = op.inputs.iter().map(|input| in_runs(input, op.dim, row > SHORT));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let mut parts = memory::with_capacity(Cat::NAME, inputs.len())?;
-    for (input, [stride, step]) in &inputs {
+    for (input, runs) in &inputs {
         let width = input.shape()[op.dim] * inner;
         // An empty input, which may be of step 0 as well, has no element to begin at.
         if input.numel() > 0 {
             let data = &input.storage_slice::<T>()?[input.layout().offset()..];
-            parts.push(Part { data, stride: *stride, repeats: *step == 0, width });
+            parts.push(Part { data, runs: *runs, width });
         }
     }
     if row <= SHORT {
@@ -58,11 +58,7 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
                 let first = skipped.min(part.width);
                 skipped -= first;
                 let (now, rest) = to.split_at_mut((part.width - first).min(to.len()));
-                match now {
-                    [] => {}
-                    _ if part.repeats => now.fill(part.data[i * part.stride]),
-                    _ => now.copy_from_slice(&part.data[i * part.stride + first..][..now.len()]),
-                }
+                part.read(i, first, now);
                 to = rest;
             }
             i += 1;
@@ -71,23 +67,50 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Returns the input, and the distances between its rows, which begin at dimension `dim`, and between
-/// the elements of a row: 1, or 0 for one element that repeats. An input of another kind is copied.
-fn in_rows(input: &Tensor, dim: usize) -> Result<(Tensor, [usize; 2])> {
-    let layout = input.layout();
-    let distance = |dims: Range<usize>| -> Result<Option<usize>> {
-        let layout = merged(&layout.shape()[dims.clone()], &layout.strides()[dims])?;
-        Ok(match layout.strides() {
-            [] => Some(0),
-            &[stride] => Some(stride),
-            _ => None,
-        })
-    };
-    match [distance(0..dim)?, distance(dim..layout.rank())?] {
-        [Some(row), Some(step @ 0..=1)] => Ok((input.clone(), [row, step])),
-        _ => Ok((input.contiguous()?, [input.shape()[dim..].iter().product(), 1])),
-    }
+/// Rows that consist of runs of neighbours, or of one element that repeats.
+#[derive(Clone, Copy)]
+struct Runs {
+    /// The distance between rows.
+    row: usize,
+    /// The distance between the runs of a row.
+    run: usize,
+    /// The number of elements of a run.
+    size: usize,
+    /// Tells if a run is one element, repeated.
+    repeats: bool,
 }
+
+/// Returns the input, and the runs of its rows, which begin at dimension `dim`. If `several`, a row may have
+/// more than one. An input of another kind is copied.
+fn in_runs(input: &Tensor, dim: usize, several: bool) -> Result<(Tensor, Runs)> {
+    let layout = input.layout();
+    let merged =
+        |dims: Range<usize>| merged(&layout.shape()[dims.clone()], &layout.strides()[dims]);
+    let (rows, row) = (merged(0..dim)?, merged(dim..layout.rank())?);
+    let width = row.numel();
+    let outer = match rows.strides() {
+        [] => Some(0),
+        &[stride] => Some(stride),
+        _ => None,
+    };
+    let runs = match (row.shape(), row.strides()) {
+        ([], _) => Some((0, 1, true)),
+        (_, &[step @ 0..=1]) => Some((0, width, step == 0)),
+        (&[_, size], &[run, step @ 0..=1]) if several && size >= RUN => {
+            Some((run, size, step == 0))
+        }
+        _ => None,
+    };
+    Ok(match (outer, runs) {
+        (Some(row), Some((run, size, repeats))) => {
+            (input.clone(), Runs { row, run, size, repeats })
+        }
+        _ => (input.contiguous()?, Runs { row: width, run: 0, size: width, repeats: false }),
+    })
+}
+
+/// The number of elements from which the runs of a row are copied one by one.
+const RUN: usize = 16;
 
 /// The number of elements of a row up to which its parts are copied without a call for each.
 const SHORT: usize = 64;
@@ -95,20 +118,36 @@ const SHORT: usize = 64;
 /// What an input holds of each row.
 struct Part<'a, T> {
     data: &'a [T],
-    /// The distance between rows.
-    stride: usize,
-    /// Tells if a row is one element, repeated.
-    repeats: bool,
+    runs: Runs,
     /// The number of elements of a row.
     width: usize,
 }
 
 impl<T: Copy> Part<'_, T> {
-    /// Writes rows from row `first` on to places `skipped` elements into rows of `row`.
+    /// Copies elements of row `row`, from element `first` on.
+    fn read(&self, row: usize, first: usize, mut to: &mut [T]) {
+        let Runs { row: stride, run, size, repeats } = self.runs;
+        let (mut at, mut skipped) = (row * stride, first);
+        if size < self.width {
+            at += first / size * run;
+            skipped = first % size;
+        }
+        while !to.is_empty() {
+            let (now, rest) = to.split_at_mut((size - skipped).min(to.len()));
+            if repeats {
+                now.fill(self.data[at]);
+            } else {
+                now.copy_from_slice(&self.data[at + skipped..][..now.len()]);
+            }
+            (to, at, skipped) = (rest, at + run, 0);
+        }
+    }
+
+    /// Writes rows of one run, from row `first` on, to places `skipped` elements into rows of `row`.
     fn write(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
-        let Part { data, stride, width, .. } = *self;
+        let Part { data, runs: Runs { row: stride, repeats, .. }, width } = *self;
         let rows = to.chunks_exact_mut(row).zip(first..);
-        if self.repeats {
+        if repeats {
             rows.for_each(|(to, i)| to[skipped..skipped + width].fill(data[i * stride]));
             return;
         }
@@ -133,9 +172,10 @@ impl<T: Copy> Part<'_, T> {
 
     /// Computes [`write`](Part::write) of rows of `N` elements.
     fn copy<const N: usize>(&self, first: usize, to: &mut [T], row: usize, skipped: usize) {
-        let from = &self.data[first * self.stride..];
+        let stride = self.runs.row;
+        let from = &self.data[first * stride..];
         let to = to.chunks_exact_mut(row);
-        if self.stride == N {
+        if stride == N {
             // Without a check for each row.
             for (to, from) in to.zip(from.as_chunks::<N>().0) {
                 to[skipped..skipped + N].copy_from_slice(from);
@@ -143,7 +183,7 @@ impl<T: Copy> Part<'_, T> {
             return;
         }
         for (i, to) in to.enumerate() {
-            to[skipped..skipped + N].copy_from_slice(&from[i * self.stride..][..N]);
+            to[skipped..skipped + N].copy_from_slice(&from[i * stride..][..N]);
         }
     }
 }
