@@ -34,7 +34,7 @@ functions64! {
     Log264 = log2;
     Log1064 = log10;
     Log1p64 = log1p;
-    Rsqrt64 = rsqrt;
+    Rsqrt64 = rsqrt, each rsqrt_each;
     Sin64 = sin, each sin_each;
     Cos64 = cos, each cos_each;
     Tanh64 = tanh;

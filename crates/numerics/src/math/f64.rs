@@ -21,7 +21,7 @@ pub use erf::{erf, erf_each};
 pub use exp::{exp, exp2, expm1, sigmoid, sigmoid_each, tanh};
 pub use log::{log, log_rounded, log1p, log2, log10};
 pub use pow::{pow, pow_each, powi};
-pub use root::{rsqrt, sqrt};
+pub use root::{rsqrt, rsqrt_each, sqrt};
 pub use trig::{cos, cos_each, cospi, sin, sin_each, sinpi};
 
 use super::fma::{ROUND, fma, scale};

@@ -184,6 +184,8 @@ fn functions_of_a_slice_are_those_of_its_elements() {
     equals_its_elements(ours::sin_each, ours::sin, 262144.0);
     equals_its_elements(ours::cos_each, ours::cos, 262144.0);
     equals_its_elements(ours::sigmoid_each, ours::sigmoid, -40.0);
+    equals_its_elements(ours::rsqrt_each, ours::rsqrt, 1e-200);
+    equals_its_elements(ours::rsqrt_each, ours::rsqrt, 1e200);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::Ieee as _;
 
 use super::super::fma::{fma, select};
-use super::nan_if;
+use super::{each_plain, nan_if};
 
 /// Returns the square root, correctly rounded as IEEE 754 defines it, with one NaN.
 ///
@@ -47,16 +47,33 @@ pub fn rsqrt(x: f64) -> f64 {
     const DOWN: f64 = f64::from_bits((1023 - 108) << 52);
     const ROOT_UP: f64 = f64::from_bits((1023 + 54) << 52);
     const ROOT_DOWN: f64 = f64::from_bits((1023 - 54) << 52);
-    let (tiny, huge) = (x < 1e-200, x > 1e200);
-    let z = x * select(tiny, UP, select(huge, DOWN, 1.0));
-    let root = z.sqrt();
-    let y = 1.0 / root;
-    // One Newton step, whose residual 1 - z y^2 is computed without cancellation.
-    let square = y * y;
-    let square_low = fma(y, y, -square);
-    let e = fma(-z, square, 1.0) - z * square_low;
-    let y = fma(0.5 * y, e, y) * select(tiny, ROOT_UP, select(huge, ROOT_DOWN, 1.0));
+    let (tiny, huge) = (x < TINY, x > HUGE);
+    let y = rsqrt_plain(x * select(tiny, UP, select(huge, DOWN, 1.0)));
+    let y = y * select(tiny, ROOT_UP, select(huge, ROOT_DOWN, 1.0));
     let y = select(x == f64::INFINITY, 0.0, y);
     let y = select(x == 0.0, f64::INFINITY.copysign(x), y);
     nan_if(x.is_nan() | (x < 0.0), y)
+}
+
+/// Computes [`rsqrt`] of each element. The loops vectorise with the instruction set of the kernel around
+/// them.
+#[doc(hidden)]
+#[inline(always)]
+pub fn rsqrt_each(input: &[f64], output: &mut [f64]) {
+    each_plain(input, output, |x| (TINY..=HUGE).contains(&x), rsqrt_plain, rsqrt);
+}
+
+/// The least and the largest number whose [`rsqrt`] is [`rsqrt_plain`].
+const TINY: f64 = 1e-200;
+const HUGE: f64 = 1e200;
+
+/// Returns 1 / sqrt(x) of a positive number far from both ends of the range.
+#[inline(always)]
+fn rsqrt_plain(x: f64) -> f64 {
+    let y = 1.0 / x.sqrt();
+    // One Newton step, whose residual 1 - x y^2 is computed without cancellation.
+    let square = y * y;
+    let square_low = fma(y, y, -square);
+    let e = fma(-x, square, 1.0) - x * square_low;
+    fma(0.5 * y, e, y)
 }
