@@ -199,33 +199,41 @@ impl<T: Float> Kernel for Sgd<'_, T> {
         let momentum = T::from_f64(self.params.momentum);
         let fresh = T::from_f64(1.0 - self.params.dampening);
         let lr = T::from_f64(-self.params.lr);
-        let n = self.param.len();
-        let (grad, new_param) = (&self.grad[..n], &mut self.new_param[..n]);
-        let new_velocity = &mut self.new_velocity[..n];
-        let decayed = decayed(self.params, self.param, grad);
-        match self.velocity {
-            Some(velocity) => {
-                let velocity = &velocity[..n];
-                for i in 0..n {
-                    new_velocity[i] = fresh.mul_add(decayed(i), momentum * velocity[i]).canonical();
+        let results = self.new_param.chunks_mut(NEAR).zip(self.new_velocity.chunks_mut(NEAR));
+        for (number, (new_param, new_velocity)) in results.enumerate() {
+            let n = new_param.len();
+            let range = number * NEAR..number * NEAR + n;
+            let new_velocity = &mut new_velocity[..n];
+            let (param, grad) = (&self.param[range.clone()], &self.grad[range.clone()]);
+            let decayed = decayed(self.params, param, grad);
+            match self.velocity {
+                Some(velocity) => {
+                    let velocity = &velocity[range];
+                    for i in 0..n {
+                        new_velocity[i] =
+                            fresh.mul_add(decayed(i), momentum * velocity[i]).canonical();
+                    }
+                }
+                None => {
+                    for i in 0..n {
+                        new_velocity[i] = decayed(i).canonical();
+                    }
                 }
             }
-            None => {
-                for i in 0..n {
-                    new_velocity[i] = decayed(i).canonical();
-                }
+            for i in 0..n {
+                let direction = if self.params.nesterov {
+                    momentum.mul_add(new_velocity[i], decayed(i))
+                } else {
+                    new_velocity[i]
+                };
+                new_param[i] = lr.mul_add(direction, param[i]).canonical();
             }
-        }
-        for i in 0..n {
-            let direction = if self.params.nesterov {
-                momentum.mul_add(new_velocity[i], decayed(i))
-            } else {
-                new_velocity[i]
-            };
-            new_param[i] = lr.mul_add(direction, self.param[i]).canonical();
         }
     }
 }
+
+/// Elements whose velocities are still in the first cache when the parameters are computed.
+const NEAR: usize = 512;
 
 #[derive(Clone, Copy)]
 struct AdamConstants<T> {

@@ -18,6 +18,7 @@ use std::sync::{Arc, Once};
 use parking_lot::{Mutex, RwLock};
 use samebits_numerics::{fpenv, simd};
 use samebits_rng::Generator;
+use smallvec::SmallVec;
 use tracing::subscriber::NoSubscriber;
 
 use crate::determinism::{self, Policy};
@@ -473,8 +474,9 @@ pub fn dispatch_all<O: Op>(ops: &[O]) -> Result<Vec<O::Output>> {
                 run_all.is_some() && alike && Arc::ptr_eq(&other.2, chosen)
             };
             let rest = (first + 1..calls.len()).filter(|&other| is_like(&calls[other]));
-            let places: Vec<usize> = [first].into_iter().chain(rest).collect();
-            let together: Vec<_> = places.iter().map(|&at| (calls[at].0, &calls[at].1)).collect();
+            let places: SmallVec<[usize; 1]> = [first].into_iter().chain(rest).collect();
+            let together: SmallVec<[_; 1]> =
+                places.iter().map(|&at| (calls[at].0, &calls[at].1)).collect();
             trace(O::NAME, chosen.info.variant, chosen.info.level);
             let run = || {
                 chosen.runs.fetch_add(places.len() as u64, Ordering::Relaxed);

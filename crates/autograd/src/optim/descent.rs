@@ -415,8 +415,8 @@ impl<R: Rule> Optimizer for Descent<R> {
                     && seen.insert(identity)
                 {
                     let turn = self.turn(&name, &parameter, gradient.value())?;
-                    // On the CPU each takes its step at once, so that little is kept in f32.
-                    if parameter.device() == Device::Cpu {
+                    // On the CPU each half takes its step at once, so that little is kept in f32.
+                    if parameter.device() == Device::Cpu && parameter.dtype().is_half() {
                         step(vec![(name, parameter, turn)])?;
                     } else {
                         let alike = due.entry((turn.group, parameter.device())).or_default();
