@@ -374,10 +374,8 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
                 *out = combine(&partials);
             }
         }
-        // Runs that end with whole groups of lanes, in place.
-        Rows::Walked { walk, first }
-            if walk.map.is_none() && walk.run() >= LONG_RUN && walk.run() % LANES == 0 =>
-        {
+        // Long runs, in place.
+        Rows::Walked { walk, first } if walk.map.is_none() && walk.run() >= LONG_RUN => {
             for (row, out) in out.iter_mut().enumerate() {
                 let mut partials = memory::zeroed(op, x.width().div_ceil(BLOCK))?;
                 chunks_mut(&mut partials, 4).enumerate().for_each(|(i, partials)| {

@@ -523,20 +523,37 @@ impl<T: Elementary> Kernel for Lerp<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Lerp { start, end, weight, out } = self;
-        let n = out.len();
-        let (start, end, weight) = (&start[..n], &end[..n], &weight[..n]);
-        let (zero, one) = (T::ZERO, T::ONE);
-        let is_infinite = |x: T| x.abs() == T::from_f64(f64::INFINITY);
+        /// Elements that stay in the first cache.
+        const CHUNK: usize = 256;
+        let infinity = T::from_f64(f64::INFINITY);
+        let (zero, one, half) = (T::ZERO, T::ONE, T::from_f64(0.5));
+        let is_infinite = |x: T| x.abs() == infinity;
         let share = |weight: T, x: T| select_unpredictable(weight == zero, zero, weight * x);
-        for i in 0..n {
-            let (start, end, weight) = (start[i], end[i], weight[i]);
-            let both = is_infinite(start) & (start == end);
-            let way = select_unpredictable(both, zero, end - start);
-            let near = weight.abs() < T::from_f64(0.5);
-            let part = select_unpredictable(near, weight, weight - one);
-            let along = select_unpredictable(near, start, end) + part * way;
-            let mixed = share(one - weight, start) + share(weight, end);
-            out[i] = select_unpredictable(is_infinite(way), mixed, along).canonical();
+        let part = |weight: T| select_unpredictable(weight.abs() < half, weight, weight - one);
+        let nearest =
+            |weight: T, start: T, end: T| select_unpredictable(weight.abs() < half, start, end);
+        let inputs = start.chunks(CHUNK).zip(end.chunks(CHUNK)).zip(weight.chunks(CHUNK));
+        for (out, ((start, end), weight)) in out.chunks_mut(CHUNK).zip(inputs) {
+            let n = out.len();
+            let (start, end, weight) = (&start[..n], &end[..n], &weight[..n]);
+            let mut finite = true;
+            for i in 0..n {
+                let way = end[i] - start[i];
+                finite &= way.abs() < infinity;
+                let from = nearest(weight[i], start[i], end[i]);
+                out[i] = (from + part(weight[i]) * way).canonical();
+            }
+            if finite {
+                continue;
+            }
+            for i in 0..n {
+                let (start, end, weight) = (start[i], end[i], weight[i]);
+                let both = is_infinite(start) & (start == end);
+                let way = select_unpredictable(both, zero, end - start);
+                let along = nearest(weight, start, end) + part(weight) * way;
+                let mixed = share(one - weight, start) + share(weight, end);
+                out[i] = select_unpredictable(is_infinite(way), mixed, along).canonical();
+            }
         }
     }
 }
