@@ -151,12 +151,6 @@ extern "C" __global__ void batch_normalize_f64(double* out, const double* in, co
     sb_batch_normalize<double>(out, in, scaled, weight, bias, p);
 }
 
-template <typename T>
-struct SbGradTerm {
-    T grad;
-    T x;
-};
-
 // Sums of g and of g * h per block of a channel, with h what x is normalised to and the product in
 // f64; `partials` is [channels, 2, blocks]. The first block of a channel writes what elements meet.
 #define SB_BATCH_NORM_BLOCKS(NAME, T)                                                   \
@@ -207,12 +201,6 @@ SB_BATCH_NORM_BLOCKS(batch_norm_blocks_f64, double)
 // level: Portable - the tree of the contract, one warp per channel
 SB_BATCH_NORM_SUMS(batch_norm_sums_f32, float)
 SB_BATCH_NORM_SUMS(batch_norm_sums_f64, double)
-
-// fma(-h, mean of gh, g - mean of g) * factor * scale.
-template <typename T>
-__device__ __forceinline__ T sb_norm_grad(T g, T h, T mean_grad, T mean_dot, T factor, T scale) {
-    return sb_clean(sb_fma(-h, mean_dot, g - mean_grad) * factor * scale);
-}
 
 template <typename T>
 __device__ __forceinline__ void sb_batch_norm_input_grad(T* out, const T* grad, const T* in,

@@ -1,4 +1,4 @@
-//! Batch, layer and root mean square normalisation.
+//! Batch, group, layer and root mean square normalisation.
 //!
 //! # Determinism
 //!
@@ -10,6 +10,7 @@
 
 mod columns;
 mod gathered;
+mod groups;
 mod narrow;
 mod rms;
 mod rows;
@@ -24,8 +25,9 @@ use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
 use gathered::{CHANNEL, FEW, GATHERED, gathered, gathered_few, plane};
+pub use groups::{group_norm, group_norm_backward};
 pub use rms::{rms_norm, rms_norm_backward};
-pub use samebits_tensor_core::geometry::Batch;
+pub use samebits_tensor_core::geometry::{Batch, Groups};
 
 /// Checks the number of elements of a batch.
 fn expect_batch(shape: Batch, what: &'static str, got: usize) -> Result<()> {
@@ -47,6 +49,9 @@ pub struct Scaled<T> {
 }
 
 impl<T: Float> Scaled<T> {
+    /// A place for statistics.
+    const NONE: Self = Scaled { mean: T::ZERO, rstd: T::ZERO, scale: T::ONE };
+
     fn of(normal: &Normal) -> Self {
         let [mean, rstd, scale] =
             [normal.mean, normal.rstd, normal.scale].map(|x| T::from_f64(x).canonical());

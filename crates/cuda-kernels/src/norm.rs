@@ -1,4 +1,4 @@
-//! Batch, layer and root mean square normalisation.
+//! Batch, group, layer and root mean square normalisation.
 //!
 //! # Determinism
 //!
@@ -7,6 +7,8 @@
 //! elements, with `h = fma(x, scale, −mean) · rstd`, with mean and rstd those
 //! of the elements times `scale`: a power of two, 1 for ordinary numbers
 //! ([`samebits_numerics::reduce::Normal`]).
+
+mod groups;
 
 use crate::launch::declared::norm::RawBatch;
 use crate::launch::kernels::norm as kernels;
@@ -17,7 +19,8 @@ use crate::error::Result;
 use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
 use samebits_numerics::reduce::LANES;
 
-pub use samebits_tensor_core::geometry::Batch;
+pub use groups::{group_norm, group_norm_grad};
+pub use samebits_tensor_core::geometry::{Batch, Groups};
 
 /// Mean, biased variance, and `1 / sqrt(variance + eps)`.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ mod split;
 
 pub use attention::AttentionSizes;
 pub use bags::BagBounds;
-pub use batch::{Batch, Rows};
+pub use batch::{Batch, Groups, Rows};
 pub use bins::bin_edges;
 pub use conv::{ConvParams, ConvPass, ConvSizes, Convolution};
 pub use grid_sample::{GridMode, GridPadding, GridParams, Sampling};

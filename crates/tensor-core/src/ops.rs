@@ -59,7 +59,8 @@ pub use loss::{
 };
 pub use matmul::{HalfMatmul, Matmul};
 pub use norm::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, GroupNorm, GroupNormGrad, LayerNorm,
+    LayerNormGrad, RmsNorm, RmsNormGrad,
 };
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};
 pub use padding::{Pad, PadGrad};

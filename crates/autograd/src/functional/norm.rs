@@ -4,7 +4,8 @@ pub use rms::rms_norm;
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, PadMode, PoolParams,
+    BatchNorm, BatchNormGrad, BatchNormInference, GroupNorm, GroupNormGrad, LayerNorm,
+    LayerNormGrad, PadMode, PoolParams,
 };
 use samebits_tensor_core::{DType, Error, Result};
 
@@ -13,7 +14,7 @@ use super::broadcast::sum_to;
 use super::distance::scaled;
 use super::elementwise::pow_scalar;
 use super::elementwise::{
-    add, affine, div, formula, mul, neg, reciprocal, scalar_like, sqrt, square, sub, times, wanted,
+    add, affine, div, mul, neg, reciprocal, scalar_like, sqrt, square, sub, times, wanted,
 };
 use super::padding::pad;
 use super::pooling::avg_pool;
@@ -212,48 +213,83 @@ pub fn group_norm(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<Tensor> {
-    let op = "group_norm";
-    let [n, channels, size @ ..] = input.shape() else {
-        return Err(Error::invalid(
-            op,
-            format!("expected [n, channels, ..], got shape {:?}", input.shape()),
-        ));
-    };
-    let (n, channels, size) = (*n, *channels, size.iter().product::<usize>());
-    if groups == 0 || !channels.is_multiple_of(groups) {
-        return Err(Error::invalid(
-            op,
-            format!("{channels} channels are not divisible by {groups} groups"),
-        ));
+    let is_other = |x: &&Tensor| x.dtype() != input.dtype();
+    if !weight.into_iter().chain(bias).any(|x| is_other(&x)) {
+        return group_norm_of(input, groups, weight, bias, eps);
     }
-    // As in PyTorch, several samples with one value per group are no error.
-    if input.numel() == groups {
-        let message = format!("needs more than 1 value per group, got shape {:?}", input.shape());
-        return Err(Error::invalid(op, message));
+    let rank = input.rank();
+    let mut y = group_norm_of(input, groups, None, None, eps)?;
+    if let Some(weight) = weight {
+        y = mul(&y, &per_channel(weight, rank)?)?;
     }
-    for (what, x) in [("the weight", weight), ("the bias", bias)] {
-        if let Some(x) = x.filter(|x| x.shape() != [channels]) {
-            let got = x.shape().to_vec();
-            return Err(Error::ShapeMismatch { op, what, expected: vec![channels], got });
+    match bias {
+        Some(bias) => add(&y, &per_channel(bias, rank)?),
+        None => Ok(y),
+    }
+}
+
+/// Computes [`group_norm`] with a weight and a bias of the type of the input.
+#[track_caller]
+fn group_norm_of(
+    input: &Tensor,
+    groups: usize,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<Tensor> {
+    let value = |x: &Tensor| x.value().clone();
+    let (y, mean, rstd) = run(&GroupNorm {
+        input: input.value().clone(),
+        weight: weight.map(value),
+        bias: bias.map(value),
+        groups,
+        eps,
+    })?;
+    let inputs: Vec<&Tensor> = [input].into_iter().chain(weight).chain(bias).collect();
+    let (x, w, is_moved) = (input.clone(), weight.cloned(), bias.is_some());
+    Ok(Tensor::computed(y, &inputs, move |grad| {
+        let (grad_x, products) = if is_recording() {
+            group_norm_grads(grad, &x, w.as_ref(), groups, eps)?
+        } else {
+            let (grad_x, products) = run(&GroupNormGrad {
+                grad: grad.value().clone(),
+                input: x.value().clone(),
+                weight: w.as_ref().map(value),
+                mean: mean.clone(),
+                rstd: rstd.clone(),
+                groups,
+                eps,
+            })?;
+            (grad_x.into(), products.map(Tensor::from))
+        };
+        let mut grads = vec![Some(grad_x)];
+        if let Some(products) = products {
+            grads.push(Some(sum_per_channel(&products)?));
         }
-    }
-    let mut y = input.clone();
-    if input.numel() > 0 {
-        let rows = reshape(input, [1, n * groups, channels / groups * size])?;
-        y = reshape(&batch_norm_of(&rows, None, None, eps)?.0, input.shape())?;
-    }
-    let rank = input.shape().len();
-    let weight = weight.map(|weight| per_channel(weight, rank)).transpose()?;
-    let bias = bias.map(|bias| per_channel(bias, rank)).transpose()?;
-    match (weight, bias) {
-        (Some(weight), Some(bias)) => formula([&y, &weight, &bias], |f, [y, weight, bias]| {
-            let scaled = f.mul(y, weight);
-            f.add(scaled, bias)
-        }),
-        (Some(weight), None) => mul(&y, &weight),
-        (None, Some(bias)) => add(&y, &bias),
-        (None, None) => Ok(y),
-    }
+        if is_moved {
+            grads.push(Some(sum_per_channel(grad)?));
+        }
+        Ok(grads)
+    }))
+}
+
+/// Returns what [`GroupNormGrad`] computes, built from operations that can be differentiated again.
+fn group_norm_grads(
+    grad: &Tensor,
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    groups: usize,
+    eps: f64,
+) -> Result<(Tensor, Option<Tensor>)> {
+    let (n, channels) = (x.shape()[0], x.shape()[1]);
+    let spatial = x.shape()[2..].iter().product();
+    let in_groups = |x: &Tensor, n, spatial| reshape(x, [n, groups, channels / groups, spatial]);
+    let ones = Tensor::ones(&[channels], x.dtype())?.to(x.device())?;
+    let each = in_groups(weight.unwrap_or(&ones), 1, 1)?;
+    let (rows, grads) = (in_groups(x, n, spatial)?, in_groups(grad, n, spatial)?);
+    let (grad_x, _) = composed(&grads, &rows, &each, &[2, 3], eps)?;
+    let products = || mul(grad, &group_norm_of(x, groups, None, None, eps)?);
+    Ok((reshape(&grad_x, x.shape())?, weight.map(|_| products()).transpose()?))
 }
 
 /// Normalises over the last dimensions, those of `normalized_shape`. A missing weight counts as 1,

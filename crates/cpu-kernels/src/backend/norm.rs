@@ -1,6 +1,7 @@
-use samebits_tensor_core::geometry::{Batch, Rows};
+use samebits_tensor_core::geometry::{Batch, Groups, Rows};
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, GroupNorm, GroupNormGrad, LayerNorm,
+    LayerNormGrad, RmsNorm, RmsNormGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
@@ -29,6 +30,18 @@ pub(super) fn register_all() {
         FLOATS,
         "each element is its own fixed sequence of correctly rounded operations",
         |op: &BatchNormInference, &shape| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op, shape)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &GroupNorm, &shape| with_float!(op.input.dtype(), T => group_norm::<T>(op, shape)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &GroupNormGrad, &shape| with_float!(op.input.dtype(), T => group_norm_grad::<T>(op, shape)),
     ));
     register(Kernel::portable(
         "tree",
@@ -121,6 +134,47 @@ fn batch_norm_inference<T: Element>(op: &BatchNormInference, shape: Batch) -> Re
         )?;
         Ok(())
     })
+}
+
+fn group_norm<T: Element>(op: &GroupNorm, shape: Groups) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.input.contiguous()?;
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    let mut mean = Tensor::scratch(&[shape.rows()], x.dtype())?;
+    let mut rstd = Tensor::scratch(&[shape.rows()], x.dtype())?;
+    norm::group_norm::<T>(
+        x.as_slice()?,
+        shape,
+        weight.as_ref().map(Tensor::as_slice).transpose()?,
+        bias.as_ref().map(Tensor::as_slice).transpose()?,
+        op.eps,
+        out.as_mut_slice()?,
+        [mean.as_mut_slice()?, rstd.as_mut_slice()?],
+    )?;
+    Ok((out, mean, rstd))
+}
+
+fn group_norm_grad<T: Element>(
+    op: &GroupNormGrad,
+    shape: Groups,
+) -> Result<(Tensor, Option<Tensor>)> {
+    let (grad, x) = (op.grad.contiguous()?, op.input.contiguous()?);
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype())?;
+    let products = weight.is_some().then(|| Tensor::scratch(x.shape(), x.dtype()));
+    let mut products = products.transpose()?;
+    norm::group_norm_backward::<T>(
+        [grad.as_slice()?, x.as_slice()?],
+        shape,
+        weight.as_ref().map(Tensor::as_slice).transpose()?,
+        [mean.as_slice()?, rstd.as_slice()?],
+        op.eps,
+        grad_x.as_mut_slice()?,
+        products.as_mut().map(Tensor::as_mut_slice).transpose()?,
+    )?;
+    Ok((grad_x, products))
 }
 
 fn layer_norm<T: Element>(op: &LayerNorm, rows: Rows) -> Result<(Tensor, Tensor, Tensor)> {

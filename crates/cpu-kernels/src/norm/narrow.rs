@@ -61,7 +61,7 @@ impl<T: Float> Kernel for BlockOfRows<'_, T> {
         let m = width as f64;
         let mut weights = Aligned([T::ZERO; GROUP]);
         spread(&mut weights[..LANES * width], LANES, |_, out| out.copy_from_slice(weight));
-        let mut known = [Scaled { mean: T::ZERO, rstd: T::ZERO, scale: T::ONE }; LANES];
+        let mut known = [Scaled::NONE; LANES];
         let [mut normals, mut factors, mut scales] = [Aligned([T::ZERO; GROUP]); 3];
         let [mut scaled, mut mean_grads, mut mean_dots] = [Aligned([T::ZERO; GROUP]); 3];
         let mut products = Aligned([0.0f64; GROUP]);

@@ -171,15 +171,7 @@ impl<T: Float> Kernel for WeightedGradients<'_, T> {
                 [*sum, *dot] = GatheredGradients { grad, x, statistics }.run();
             }
         } else {
-            let mut products = [0.0f64; TOGETHER * LANES];
-            let products = &mut products[..grad.len()];
-            for (((grad, x), statistics), products) in rows().zip(products.chunks_exact_mut(n)) {
-                for ((product, &g), &x) in products.iter_mut().zip(grad).zip(x) {
-                    *product = g.into() * statistics.normal(x).into();
-                }
-            }
-            sums_of_rows(grad, n, sums);
-            sums_of_rows(products, n, dots);
+            narrow_sums([grad, x], n, statistics, [sums, dots]);
         }
         let out = out.chunks_exact_mut(n).zip(weight);
         for (row, (((grad, x), &statistics), (out, &weight))) in rows().zip(out).enumerate() {
@@ -191,6 +183,27 @@ impl<T: Float> Kernel for WeightedGradients<'_, T> {
             InputGradient { grad, x, statistics, mean_grad, mean_dot, factor, out }.run();
         }
     }
+}
+
+/// Computes the sums of the gradients of up to [`TOGETHER`] rows of at most [`LANES`] elements, and of
+/// their products with the normalised elements.
+#[inline(always)]
+pub(super) fn narrow_sums<T: Float>(
+    [grad, x]: [&[T]; 2],
+    n: usize,
+    statistics: &[Scaled<T>],
+    [sums, dots]: [&mut [f64]; 2],
+) {
+    let mut products = [0.0f64; TOGETHER * LANES];
+    let products = &mut products[..grad.len()];
+    let rows = grad.chunks_exact(n).zip(x.chunks_exact(n)).zip(statistics);
+    for (((grad, x), statistics), products) in rows.zip(products.chunks_exact_mut(n)) {
+        for ((product, &g), &x) in products.iter_mut().zip(grad).zip(x) {
+            *product = g.into() * statistics.normal(x).into();
+        }
+    }
+    sums_of_rows(grad, n, sums);
+    sums_of_rows(products, n, dots);
 }
 
 /// Computes [`batch_norm_backward`](super::batch_norm_backward) of a single sample: its channels are rows.
@@ -243,8 +256,7 @@ pub(super) fn gradients<T: Float>(
             for (group, (out, (grad_weight, grad_bias))) in groups.enumerate() {
                 let first = first + group * TOGETHER;
                 let range = first * n..first * n + out.len();
-                let mut statistics =
-                    [Scaled { mean: T::ZERO, rstd: T::ZERO, scale: T::ONE }; TOGETHER];
+                let mut statistics = [Scaled::NONE; TOGETHER];
                 let statistics = &mut statistics[..out.len() / n];
                 for (row, statistics) in (first..).zip(statistics.iter_mut()) {
                     *statistics = known(row);
@@ -268,11 +280,11 @@ pub(super) fn gradients<T: Float>(
 
 /// Computes the partial sums of a block of a row's gradients and of their products with the
 /// normalised elements; the gradients are multiplied with `weight`, if given.
-struct BlockGradients<'a, T> {
-    grad: &'a [T],
-    x: &'a [T],
-    weight: Option<&'a [T]>,
-    statistics: Scaled<T>,
+pub(super) struct BlockGradients<'a, T> {
+    pub(super) grad: &'a [T],
+    pub(super) x: &'a [T],
+    pub(super) weight: Option<&'a [T]>,
+    pub(super) statistics: Scaled<T>,
 }
 
 impl<T: Float> Kernel for BlockGradients<'_, T> {

@@ -21,8 +21,8 @@ use samebits_cpu_kernels::loss::{
     softmax, weights,
 };
 use samebits_cpu_kernels::norm::{
-    Batch, Scaled, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
-    layer_norm_backward, rms_norm, rms_norm_backward,
+    Batch, Groups, Scaled, batch_norm_backward, batch_normalize, batch_statistics, group_norm,
+    group_norm_backward, layer_norm, layer_norm_backward, rms_norm, rms_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
 use samebits_cpu_kernels::reduce::{
@@ -421,6 +421,30 @@ fn normalisations() {
     batch_norm_backward::<f32>(&[], &[], batch(MAX, 0, MAX), [&[], &[]], &[], 0.0, &mut [])
         .unwrap();
     let (mut mean, mut rstd) = ([0.0f32; 2], [0.0f32; 2]);
+    let grouped = |n, groups, channels, spatial| Groups { n, groups, channels, spatial };
+    for (shape, parameter) in [
+        (grouped(HALF, HALF, 1, 1), 0),
+        (grouped(1, 3, 1, 1), 3),
+        (grouped(MAX, 2, 2, 1), 0),
+        (grouped(2, 1, 2, 1), 1),
+        (grouped(4, 1, 1, 1), 1),
+    ] {
+        let (weight, known) = (Some(&x[..parameter]), [&mean[..], &rstd]);
+        let [mut means, mut rstds] = [mean, rstd];
+        let moments = [&mut means[..], &mut rstds];
+        refused("group_norm", [group_norm(&x, shape, weight, None, 1e-5, &mut out, moments)]);
+        let found = group_norm_backward([&x, &x], shape, weight, known, 1e-5, &mut out, None);
+        refused("group_norm", [found]);
+    }
+    let shape = grouped(2, 1, 2, 1);
+    let products = Some(&mut mean[..]);
+    let found = group_norm_backward([&x, &x], shape, None, [&x[..2]; 2], 1e-5, &mut out, products);
+    refused("group_norm", [found]);
+    let none = grouped(MAX, MAX, 0, 1);
+    refused(
+        "group_norm",
+        [group_norm::<f32>(&[], none, None, None, 0.0, &mut [], [&mut [], &mut []])],
+    );
     refused(
         "layer_norm",
         [

@@ -4,8 +4,8 @@
 use crate::invariance::{bits, on_every_machine};
 use samebits_cpu_kernels::Float;
 use samebits_cpu_kernels::norm::{
-    Batch, batch_norm, batch_norm_backward, batch_normalize, batch_statistics, layer_norm,
-    layer_norm_backward, scaled,
+    Batch, Groups, batch_norm, batch_norm_backward, batch_normalize, batch_statistics, group_norm,
+    group_norm_backward, layer_norm, layer_norm_backward, scaled,
 };
 use samebits_numerics::reduce::{Normal, sum_by};
 
@@ -223,4 +223,94 @@ fn check_rows<T: Float>() {
 fn rows_have_the_written_order() {
     check_rows::<f32>();
     check_rows::<f64>();
+}
+
+/// Results, means, rstds, gradients of the input, and products whose sums are those of the weight.
+type Grouped<T> = [Vec<T>; 5];
+
+/// Normalises each group of each sample by itself, element by element.
+fn written_groups<T: Float>(
+    [x, grad]: [&[T]; 2],
+    shape: Groups,
+    weight: Option<&[T]>,
+    bias: Option<&[T]>,
+) -> Grouped<T> {
+    let channel = |i: usize| i / shape.spatial % (shape.groups * shape.channels);
+    let weighted = |g: T, i: usize| weight.map_or(g, |weight| g * weight[channel(i)]);
+    let scaled: Vec<T> = grad.iter().enumerate().map(|(i, &g)| weighted(g, i)).collect();
+    // A row as a channel, with a weight of 1 and a bias of 0.
+    let rows = Batch { n: 1, channels: shape.rows(), spatial: shape.width() };
+    let [ones, zeros] = [T::ONE, T::ZERO].map(|value| vec![value; rows.channels]);
+    let [plain, means, _, grad_x, ..] = written(x, &scaled, rows, &ones, &zeros);
+    let y = |(i, &y): (usize, &T)| {
+        let y = weighted(y, i);
+        bias.map_or(y, |bias| y + bias[channel(i)]).canonical()
+    };
+    let out = plain.iter().enumerate().map(y).collect();
+    let products = plain.iter().zip(grad).map(|(&y, &g)| (y * g).canonical()).collect();
+    let rstds = (0..rows.channels).map(|row| {
+        let wide = |i: usize| -> f64 { x[row * rows.spatial + i].into() };
+        let mean = sum_by(rows.spatial, wide) / rows.spatial as f64;
+        let squares = sum_by(rows.spatial, |i| (wide(i) - mean) * (wide(i) - mean));
+        let moments = [mean, squares / rows.spatial as f64];
+        let normal = Normal::new(moments, EPS, rows.spatial, T::WIDE, &wide);
+        T::from_f64(normal.true_rstd()).canonical()
+    });
+    let rstds = rstds.collect();
+    [out, means, rstds, grad_x, products]
+}
+
+fn check_groups<T: Float>() {
+    for [n, groups, channels, spatial] in [
+        [1, 1, 1, 2],
+        [3, 2, 5, 1],
+        [70, 3, 1, 1],
+        [130, 4, 2, 3],
+        [40, 2, 16, 2],
+        [2, 2, 11, 9],
+        [5, 3, 4, 31],
+        [5, 3, 4, 33],
+        [2, 1, 3, 5000],
+        [3, 2, 5000, 1],
+        [2, 2, 700, 7],
+        [1, 2, 9, 4100],
+        [2, 1, 40_001, 1],
+    ] {
+        let shape = Groups { n, groups, channels, spatial };
+        let count = shape.rows() * shape.width();
+        let [x, grad] = [1, 2].map(|seed| finite_if_long(values::<T>(count, seed), shape.width()));
+        let parameter = |seed| finite_if_long(values::<T>(groups * channels, seed), shape.width());
+        let [weight, bias] = [3, 4].map(parameter);
+        for (weight, bias) in [
+            (Some(&weight[..]), Some(&bias[..])),
+            (Some(&weight[..]), None),
+            (None, Some(&bias[..])),
+            (None, None),
+        ] {
+            let wanted = written_groups([&x, &grad], shape, weight, bias).map(|all| bits(&all));
+            on_every_machine(|machine| {
+                let [mut out, mut grad_x, mut products] = [(); 3].map(|()| vec![T::ONE; count]);
+                let [mut mean, mut rstd] = [(); 2].map(|()| vec![T::ONE; shape.rows()]);
+                let moments = [&mut mean[..], &mut rstd];
+                group_norm(&x, shape, weight, bias, EPS, &mut out, moments).unwrap();
+                let (inputs, known) = ([&grad[..], &x], [&mean[..], &rstd]);
+                let found_products = Some(&mut products[..]);
+                group_norm_backward(inputs, shape, weight, known, EPS, &mut grad_x, found_products)
+                    .unwrap();
+                let mut alone = vec![T::ONE; count];
+                group_norm_backward(inputs, shape, weight, known, EPS, &mut alone, None).unwrap();
+                assert!(bits(&alone) == bits(&grad_x), "{shape:?}: alone at {machine}");
+                let found = [&out, &mean, &rstd, &grad_x, &products];
+                for (i, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                    assert!(bits(found) == *wanted, "{shape:?}: result {i} at {machine}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn groups_have_the_written_order() {
+    check_groups::<f32>();
+    check_groups::<f64>();
 }

@@ -21,8 +21,8 @@ use samebits_cuda_kernels::elementwise::{
 use samebits_cuda_kernels::loss::{log_softmax, log_softmax_grad};
 use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul_atomic, matmul_by};
 use samebits_cuda_kernels::norm::{
-    Batch, batch_norm_grad, batch_normalize, batch_statistics, layer_norm, layer_norm_grad,
-    rms_norm, rms_norm_grad,
+    Batch, Groups, batch_norm_grad, batch_normalize, batch_statistics, group_norm, group_norm_grad,
+    layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 };
 use samebits_cuda_kernels::optim::{Adam, adam_step, adam_step_all};
 use samebits_cuda_kernels::recurrent::{Gates, lstm_cell};
@@ -439,6 +439,7 @@ fn reductions() -> Vec<Case> {
 
 fn layers() -> Vec<Case> {
     const SHAPE: Batch = Batch { n: 0, channels: 64, spatial: 56 * 56 };
+    const GROUP: Groups = Groups { n: 0, groups: 1, channels: 8, spatial: 56 * 56 };
     vec![
         case("batch_norm 16x64x56x56", 16, [8, 16], 8 * IMAGES, ONE, |run, n, _| {
             let shape = Batch { n, channels: 8, ..SHAPE };
@@ -459,6 +460,34 @@ fn layers() -> Vec<Case> {
             batch_norm_grad(&run.device, &grad, &x, shape, [&mean, &rstd], &weight, 1e-5)?;
             Ok(())
         })
+        .times(8, 1),
+        case("group_norm 16x64x56x56 in 8 groups", 16, [8, 16], 8 * IMAGES, ONE, |run, n, _| {
+            let shape = Groups { n, ..GROUP };
+            let (x, weight, bias) =
+                (run.floats(n * GROUP.width())?, run.floats(8)?, run.floats(8)?);
+            run.begin()?;
+            group_norm(&run.device, &x, shape, Some(&weight), Some(&bias), 1e-5)?;
+            Ok(())
+        })
+        .times(8, 1),
+        // With the products, whose sums are the gradient of the weight.
+        case(
+            "group_norm grad 16x64x56x56 in 8 groups",
+            16,
+            [8, 16],
+            16 * IMAGES,
+            ONE,
+            |run, n, _| {
+                let (shape, elements) = (Groups { n, ..GROUP }, n * GROUP.width());
+                let (grad, x, weight) =
+                    (run.floats(elements)?, run.floats(elements)?, run.floats(8)?);
+                let (mean, rstd) = (run.floats(n)?, run.rstds(n)?);
+                let statistics = [&mean, &rstd];
+                run.begin()?;
+                group_norm_grad(&run.device, &grad, &x, shape, Some(&weight), statistics, 1e-5)?;
+                Ok(())
+            },
+        )
         .times(8, 1),
         case("lstm cell 32 x 256", 32, [8, 16], 4 * 32 * 256 * 15, ONE, |run, n, _| {
             let (x, h) = (run.floats(n * 1024)?, run.floats(n * 1024)?);

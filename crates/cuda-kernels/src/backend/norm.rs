@@ -1,7 +1,8 @@
 use samebits_tensor_core::Tensor;
-use samebits_tensor_core::geometry::{Batch, Rows};
+use samebits_tensor_core::geometry::{Batch, Groups, Rows};
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, GroupNorm, GroupNormGrad, LayerNorm,
+    LayerNormGrad, RmsNorm, RmsNormGrad,
 };
 use samebits_tensor_core::registry::register;
 
@@ -30,6 +31,18 @@ pub(super) fn register_all() {
         FLOATS,
         EACH,
         |op: &BatchNormInference, &shape| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op, shape)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &GroupNorm, &shape| with_float!(op.input.dtype(), T => group_norm::<T>(op, shape)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &GroupNormGrad, &shape| with_float!(op.input.dtype(), T => group_norm_grad::<T>(op, shape)),
     ));
     register(portable(
         "tree",
@@ -93,6 +106,34 @@ fn batch_norm_inference<T: Real>(op: &BatchNormInference, shape: Batch) -> Tenso
         let given = norm::given_statistics(gpu.device, &mean, &var, op.eps)?;
         let out = norm::batch_normalize(gpu.device, &x, shape, &given, &weight, &bias)?;
         gpu.tensor(out, op.input.shape())
+    })
+}
+
+fn group_norm<T: Real>(op: &GroupNorm, shape: Groups) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let x = gpu.input::<T>(&op.input)?;
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let bias = op.bias.as_ref().map(|bias| gpu.input(bias)).transpose()?;
+        let (weight, bias) = (weight.as_deref(), bias.as_deref());
+        let (out, mean, rstd) = norm::group_norm(gpu.device, &x, shape, weight, bias, op.eps)?;
+        let rows = [shape.rows()];
+        Ok((gpu.tensor(out, op.input.shape())?, gpu.tensor(mean, &rows)?, gpu.tensor(rstd, &rows)?))
+    })
+}
+
+fn group_norm_grad<T: Real>(
+    op: &GroupNormGrad,
+    shape: Groups,
+) -> Tensors<(Tensor, Option<Tensor>)> {
+    on(op, |gpu| {
+        let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
+        let (weight, statistics) = (weight.as_deref(), [&*mean, &*rstd]);
+        let (grad_x, products) =
+            norm::group_norm_grad(gpu.device, &grad, &x, shape, weight, statistics, op.eps)?;
+        let products = products.map(|all| gpu.tensor(all, op.input.shape())).transpose()?;
+        Ok((gpu.tensor(grad_x, op.input.shape())?, products))
     })
 }
 

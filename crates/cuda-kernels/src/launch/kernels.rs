@@ -13,6 +13,7 @@ pub(crate) mod elementwise;
 pub(crate) mod embedding;
 pub(crate) mod formula;
 pub(crate) mod grid_sample;
+pub(crate) mod group_norm;
 pub(crate) mod interpolate;
 pub(crate) mod linalg;
 pub(crate) mod loss;

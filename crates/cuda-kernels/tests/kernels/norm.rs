@@ -1,8 +1,8 @@
-//! Batch, layer and root mean square normalisation.
+//! Batch, group, layer and root mean square normalisation.
 
 use crate::data::{Source, bits, clean, same};
 use crate::device::under_schedules;
-use samebits_cuda_kernels::norm::{self, Batch};
+use samebits_cuda_kernels::norm::{self, Batch, Groups};
 use samebits_numerics::math;
 use samebits_numerics::reduce::sum_by;
 
@@ -94,6 +94,66 @@ fn batch_norm() {
             same("normalised by given statistics", &device.download(&y).unwrap(), &expected);
         }
         all
+    });
+}
+
+#[test]
+fn group_norm() {
+    under_schedules(|device| {
+        for [n, groups, channels, spatial] in
+            [[9, 2, 3, 5], [1, 1, 2, 3000], [33, 3, 2, 1], [2, 2, 1, 1100], [8, 1, 1, 2]]
+        {
+            let shape = Groups { n, groups, channels, spatial };
+            let (width, len) = (shape.width(), shape.rows() * shape.width());
+            let mut source = Source::new(len as u64);
+            let (x, grad) = (source.plain(len), source.wild(len));
+            let (weight, bias) = (source.plain(groups * channels), source.plain(groups * channels));
+            let dev = |x: &[f32]| device.upload(x).unwrap();
+            let (x_dev, grad_dev, w_dev, b_dev) = (dev(&x), dev(&grad), dev(&weight), dev(&bias));
+            let stats: Vec<[f32; 3]> =
+                x.chunks(width).map(|x| statistics(width, |i| x[i], 1e-5)).collect();
+            let column = |k: usize| -> Vec<f32> { stats.iter().map(|s| s[k]).collect() };
+            let normal = |i: usize| (x[i] - stats[i / width][0]) * stats[i / width][2];
+            let channel = |i: usize| i / spatial % (groups * channels);
+            for (weighted, biased) in [(true, true), (true, false), (false, true), (false, false)] {
+                let (w, b) = (weighted.then_some(&w_dev), biased.then_some(&b_dev));
+                let (y, mean, rstd) = norm::group_norm(device, &x_dev, shape, w, b, 1e-5).unwrap();
+                same("mean", &device.download(&mean).unwrap(), &column(0));
+                same("rstd", &device.download(&rstd).unwrap(), &column(2));
+                let times = |x: f32, i: usize| if weighted { x * weight[channel(i)] } else { x };
+                let expected: Vec<f32> = (0..len)
+                    .map(|i| {
+                        let y = times(normal(i) + 0.0, i);
+                        clean(if biased { y + bias[channel(i)] } else { y })
+                    })
+                    .collect();
+                same("normalised", &device.download(&y).unwrap(), &expected);
+
+                let known = [&mean, &rstd];
+                let (grad_x, products) =
+                    norm::group_norm_grad(device, &grad_dev, &x_dev, shape, w, known, 1e-5)
+                        .unwrap();
+                let of_row = |row: usize| {
+                    let at = |t| row * width + t;
+                    let g = |t| times(grad[at(t)], at(t));
+                    let dot = |t| f64::from(g(t)) * f64::from(normal(at(t)));
+                    (sum_by(width, |t| f64::from(g(t))), sum_by(width, dot))
+                };
+                let sums: Vec<(f64, f64)> = (0..shape.rows()).map(of_row).collect();
+                let expected: Vec<f32> = (0..len)
+                    .map(|i| {
+                        let ((sum, dot), rstd) = (sums[i / width], stats[i / width][2]);
+                        input_grad(times(grad[i], i), normal(i), sum, dot, width as f64, rstd)
+                    })
+                    .collect();
+                same("input gradient", &device.download(&grad_x).unwrap(), &expected);
+                assert_eq!(products.is_some(), weighted);
+                let Some(products) = products else { continue };
+                let expected: Vec<f32> =
+                    (0..len).map(|i| clean(grad[i] * (normal(i) + 0.0))).collect();
+                same("products", &device.download(&products).unwrap(), &expected);
+            }
+        }
     });
 }
 

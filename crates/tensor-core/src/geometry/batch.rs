@@ -38,6 +38,61 @@ impl Batch {
     }
 }
 
+/// A batch of shape `[n, groups · channels, ..]`, of which each group of each sample is a row.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::geometry::Groups;
+///
+/// let groups = Groups::new("group_norm", &[2, 6, 4, 5], 3)?;
+/// assert_eq!(groups, Groups { n: 2, groups: 3, channels: 2, spatial: 20 });
+/// assert_eq!((groups.rows(), groups.width()), (6, 40));
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The number of samples.
+    pub n: usize,
+    /// The number of groups of a sample.
+    pub groups: usize,
+    /// The number of channels of a group.
+    pub channels: usize,
+    /// The number of elements per sample and channel.
+    pub spatial: usize,
+}
+
+impl Groups {
+    /// Splits the channels of a batch into groups.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `shape` has no dimension of channels or too many elements, or if
+    /// `groups` does not divide the channels.
+    pub fn new(op: &'static str, shape: &[usize], groups: usize) -> Result<Groups> {
+        if shape.len() < 2 {
+            let message = format!("expected [n, channels, ..], got shape {shape:?}");
+            return Err(Error::invalid(op, message));
+        }
+        let Batch { n, channels, spatial } = Batch::new(op, shape)?;
+        if groups == 0 || !channels.is_multiple_of(groups) {
+            let message = format!("{channels} channels are not divisible by {groups} groups");
+            return Err(Error::invalid(op, message));
+        }
+        Ok(Groups { n, groups, channels: channels / groups, spatial })
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(self) -> usize {
+        self.n * self.groups
+    }
+
+    /// Returns the number of elements of a row.
+    pub fn width(self) -> usize {
+        self.channels * self.spatial
+    }
+}
+
 /// A tensor as rows of its last dimensions.
 ///
 /// # Examples

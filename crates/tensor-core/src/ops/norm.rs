@@ -1,7 +1,7 @@
 //! Normalisation.
 
 use super::{expect_dtype, expect_float, expect_shape};
-use crate::geometry::{Batch, Rows};
+use crate::geometry::{Batch, Groups, Rows};
 use crate::{Error, Op, Pass, Result, Tensor};
 
 /// Batch normalisation with the batch's own statistics.
@@ -128,6 +128,92 @@ impl Op for BatchNormInference {
             check_per_channel(Self::NAME, what, x, &self.input, batch)?;
         }
         Ok(batch)
+    }
+}
+
+/// Normalisation of each group of channels of each sample: `y · weight + bias`, both rounded, where `y` is
+/// the result of [`BatchNorm`] without weight and bias for a channel that holds the group. A missing
+/// weight or bias is no operation.
+///
+/// Returns the result, and the mean and rstd of each group of each sample.
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    /// `[n, channels, ..]`
+    pub input: Tensor,
+    /// `[channels]`
+    pub weight: Option<Tensor>,
+    /// `[channels]`
+    pub bias: Option<Tensor>,
+    /// The number of groups, which divides that of the channels.
+    pub groups: usize,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Op for GroupNorm {
+    const NAME: &'static str = "group_norm";
+    type Plan = Groups;
+    type Output = (Tensor, Tensor, Tensor);
+
+    crate::inputs![input, weight, bias];
+    crate::parameters![groups, eps];
+
+    fn plan(&self) -> Result<Groups> {
+        expect_eps(Self::NAME, self.eps)?;
+        let groups = check_groups(Self::NAME, &self.input, self.weight.as_ref(), self.groups)?;
+        check_group_parameter(Self::NAME, "the bias", self.bias.as_ref(), &self.input, groups)?;
+        // As in PyTorch, several samples with one value per group are no error.
+        if self.input.numel() == self.groups {
+            let shape = self.input.shape();
+            let message = format!("needs more than 1 value per group, got shape {shape:?}");
+            return Err(Error::invalid(Self::NAME, message));
+        }
+        Ok(groups)
+    }
+}
+
+/// The gradient of the input of [`GroupNorm`], and, if there is a weight, the gradient of the result times
+/// the normalised input, rounded: its sum over samples and positions is the gradient of the weight.
+///
+/// With `g` the gradient times the weight, rounded, the gradient of the input is that of [`BatchNorm`]
+/// for a channel that holds the group.
+#[derive(Clone, Debug)]
+pub struct GroupNormGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub input: Tensor,
+    /// As in the forward pass.
+    pub weight: Option<Tensor>,
+    /// The means that the forward pass returned.
+    pub mean: Tensor,
+    /// The rstd that the forward pass returned.
+    pub rstd: Tensor,
+    /// As in the forward pass.
+    pub groups: usize,
+    /// As in the forward pass.
+    pub eps: f64,
+}
+
+impl Op for GroupNormGrad {
+    const NAME: &'static str = "group_norm";
+    const PASS: Pass = Pass::Backward;
+    type Plan = Groups;
+    type Output = (Tensor, Option<Tensor>);
+
+    crate::inputs![grad, input, weight, mean, rstd];
+    crate::parameters![groups, eps];
+
+    fn plan(&self) -> Result<Groups> {
+        expect_eps(Self::NAME, self.eps)?;
+        let groups = check_groups(Self::NAME, &self.input, self.weight.as_ref(), self.groups)?;
+        expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
+        for (what, x) in [("the mean", &self.mean), ("rstd", &self.rstd)] {
+            expect_dtype(Self::NAME, what, x, self.input.dtype())?;
+            expect_shape(Self::NAME, what, x, &[groups.rows()])?;
+        }
+        Ok(groups)
     }
 }
 
@@ -306,6 +392,31 @@ fn check_per_channel(
 ) -> Result<()> {
     expect_dtype(op, what, x, input.dtype())?;
     expect_shape(op, what, x, &[batch.channels])
+}
+
+/// Checks the shapes and returns the groups of the input.
+fn check_groups(
+    op: &'static str,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    groups: usize,
+) -> Result<Groups> {
+    expect_float(op, "the input", input)?;
+    let groups = Groups::new(op, input.shape(), groups)?;
+    check_group_parameter(op, "the weight", weight, input, groups)?;
+    Ok(groups)
+}
+
+fn check_group_parameter(
+    op: &'static str,
+    what: &'static str,
+    x: Option<&Tensor>,
+    input: &Tensor,
+    groups: Groups,
+) -> Result<()> {
+    let Some(x) = x else { return Ok(()) };
+    expect_dtype(op, what, x, input.dtype())?;
+    expect_shape(op, what, x, &[groups.groups * groups.channels])
 }
 
 /// Checks the shapes and returns the rows of the input.
