@@ -162,15 +162,19 @@ unsafe fn pass<
             }
             let step = |row: usize, sums: &mut [V; C]| {
                 let at = rows.add(row * W + column);
-                for (c, sum) in sums.iter_mut().enumerate() {
-                    let at = at.add(c * V::LANES);
-                    let mut value = V::load(at);
+                // All loads before the stores, which might change what is loaded.
+                let (x, z) = (V::splat(*x.add(row)), V::splat(*z.add(row)));
+                let mut values = [V::zero(); C];
+                for (c, value) in values.iter_mut().enumerate() {
+                    *value = V::load(at.add(c * V::LANES));
+                }
+                for (c, (sum, mut value)) in sums.iter_mut().zip(values).enumerate() {
                     if ADD {
-                        value = value.add_product(factors[c], V::splat(*x.add(row)));
-                        value.store(at);
+                        value = value.add_product(factors[c], x);
+                        value.store(at.add(c * V::LANES));
                     }
                     if SUM {
-                        *sum = sum.add(V::splat(*z.add(row)).mul(value));
+                        *sum = sum.add(z.mul(value));
                     }
                 }
             };

@@ -7,7 +7,7 @@ pub(super) mod tiles;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::reduce::BLOCK;
-use samebits_numerics::simd::{self, Kernel};
+use samebits_numerics::simd::{self, Kernel, Level};
 
 use super::{Columns, Negligible, add_scaled, dot};
 use crate::Float;
@@ -67,7 +67,7 @@ pub fn qr<T: Float>(
     expect_len(OP, "r", r.len(), volume(OP, &[columns, n])?)?;
     fpenv::ieee(|| match (m, n) {
         _ if along::pays([m, n]) => by_columns(x, [m, n], columns, [q, r]),
-        (1..=NARROW_ROWS, 9..) => by_tiles::<T, 16>(x, [m, n], columns, [q, r]),
+        (1..=BLOCK, 9..) if m <= narrow_rows() => by_tiles::<T, 16>(x, [m, n], columns, [q, r]),
         (1..=BLOCK, 8..) => by_tiles::<T, 8>(x, [m, n], columns, [q, r]),
         _ => by_columns(x, [m, n], columns, [q, r]),
     })
@@ -135,8 +135,10 @@ fn decompose_abreast<T: Float>(
     Ok(())
 }
 
-/// The most rows of tiles of 16 columns, which should fit the first-level cache.
-const NARROW_ROWS: usize = 320;
+/// Returns the most rows of tiles of 16 columns. With longer vectors a row of 8 is too short.
+fn narrow_rows() -> usize {
+    if simd::level() == Level::Avx512 { 320 } else { 128 }
+}
 
 /// Does what [`qr`] does with tiles of `W` columns.
 fn by_tiles<T: Float, const W: usize>(
