@@ -41,6 +41,13 @@ extern "C" __global__ void group_normalize_f64(double* out, const double* in, co
     sb_group_normalize<double>(out, in, scaled, weight, bias, p);
 }
 
+template <typename T>
+struct SbWeightedTerm {
+    T grad;
+    T x;
+    T weight;
+};
+
 // Sums of g and of g * h per block of a row, with g the gradient times the weight, h what x is
 // normalised to and the product in f64; `partials` is [rows, 2, blocks]. The first block of a row
 // writes what elements meet.
@@ -61,11 +68,11 @@ extern "C" __global__ void group_normalize_f64(double* out, const double* in, co
         SbTerms<2> sums = sb_tree_blocks<2>(                                            \
             first, terms,                                                               \
             [=](u64 t) {                                                                \
-                T weighted = p.weighted != 0 ? g[t] * w[t / p.spatial] : g[t];          \
-                return SbGradTerm<T>{weighted, x[t]};                                   \
+                T weight = p.weighted != 0 ? w[t / p.spatial] : (T)1;                   \
+                return SbWeightedTerm<T>{g[t], x[t], weight};                           \
             },                                                                          \
-            [=](const SbGradTerm<T>& t) {                                               \
-                double g = (double)t.grad;                                              \
+            [=](const SbWeightedTerm<T>& t) {                                           \
+                double g = (double)(t.grad * t.weight);                                 \
                 return SbTerms<2>{{g, g * (double)sb_normalised(by, t.x)}};             \
             });                                                                         \
         if ((threadIdx.x & 31u) != 0) return;                                           \

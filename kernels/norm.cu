@@ -151,6 +151,12 @@ extern "C" __global__ void batch_normalize_f64(double* out, const double* in, co
     sb_batch_normalize<double>(out, in, scaled, weight, bias, p);
 }
 
+template <typename T>
+struct SbGradTerm {
+    T grad;
+    T x;
+};
+
 // Sums of g and of g * h per block of a channel, with h what x is normalised to and the product in
 // f64; `partials` is [channels, 2, blocks]. The first block of a channel writes what elements meet.
 #define SB_BATCH_NORM_BLOCKS(NAME, T)                                                   \

@@ -108,13 +108,6 @@ __device__ __forceinline__ T sb_normalised(const SbScaled<T>& by, T x) {
     return sb_fma(x, by.scale, -by.mean) * by.rstd;
 }
 
-// A term of the sums of a gradient.
-template <typename T>
-struct SbGradTerm {
-    T grad;
-    T x;
-};
-
 // fma(-h, mean of gh, g - mean of g) * factor * scale.
 template <typename T>
 __device__ __forceinline__ T sb_norm_grad(T g, T h, T mean_grad, T mean_dot, T factor, T scale) {
