@@ -147,6 +147,32 @@ fn joined_views_are_their_elements_in_order() {
 }
 
 #[test]
+fn flipped_views_are_their_elements_in_reverse() {
+    let base = Tensor::arange(2 * 3 * 5).unwrap().reshape([2, 3, 5]).unwrap();
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let turned = orders.map(|order| base.permute(order).unwrap());
+    let repeated = base.narrow(1, 0, 1).unwrap().expand(&[2, 3, 5]).unwrap();
+    for x in turned.into_iter().chain([base.narrow(2, 1, 3).unwrap(), repeated]) {
+        let values: Vec<i64> = x.to_vec().unwrap();
+        let [a, b, c] = [0, 1, 2].map(|dim| x.shape()[dim]);
+        for chosen in 0..8usize {
+            let dims: Vec<usize> = (0..3).filter(|dim| chosen >> dim & 1 == 1).collect();
+            let place = |dim: usize, size: usize, i: usize| {
+                if dims.contains(&dim) { size - 1 - i } else { i }
+            };
+            let each = (0..a * b * c).map(|i| {
+                let (i, j, k) = (i / (b * c), i / c % b, i % c);
+                values[(place(0, a, i) * b + place(1, b, j)) * c + place(2, c, k)]
+            });
+            let got = x.flip(dims.clone()).unwrap();
+            assert_eq!(got.shape(), x.shape());
+            let want: Vec<i64> = each.collect();
+            assert_eq!(got.to_vec::<i64>().unwrap(), want, "{:?} along {dims:?}", x.shape());
+        }
+    }
+}
+
+#[test]
 fn dimensions_that_do_not_exist_are_errors() {
     let x = matrix();
     let message = |x: Result<Tensor>| x.unwrap_err().to_string();

@@ -101,7 +101,7 @@ fn mapped<T: Element>(
 
 /// Returns the stored elements of a strided tensor in their order, if they are dense, and where its
 /// dimensions are among theirs.
-fn in_storage_order(x: &Tensor) -> Result<Option<(Tensor, PerDim)>> {
+pub(super) fn in_storage_order(x: &Tensor) -> Result<Option<(Tensor, PerDim)>> {
     if x.is_contiguous() || x.numel() == 0 {
         return Ok(None);
     }

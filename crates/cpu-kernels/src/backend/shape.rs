@@ -1,10 +1,11 @@
 use std::ops::Range;
 
 use samebits_tensor_core::geometry::Split;
-use samebits_tensor_core::ops::{Cat, Flip};
+use samebits_tensor_core::ops::{Cat, Flip, FlipGroup};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
+use super::elementwise::in_storage_order;
 use super::reduced::merged;
 use super::with_bits;
 use crate::{flip, memory, parallel, short};
@@ -17,12 +18,26 @@ pub(super) fn register_all() {
         COPY,
         |op: &Cat, (split, shape)| with_bits!(op.dtype(), T => cat::<T>(op, *split, shape)),
     ));
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Flip, groups| {
-        let x = op.x.contiguous()?;
-        let mut out = Tensor::scratch(x.shape(), x.dtype())?;
-        with_bits!(x.dtype(), T => flip::flip::<T>(out.as_mut_slice()?, x.as_slice()?, groups)?);
-        Ok(out)
-    }));
+    register(Kernel::portable("copy", &DType::ALL, COPY, flip));
+}
+
+/// Returns the result of a tensor that is dense but for the order of its dimensions as one that lies in
+/// memory as it does.
+fn flip(op: &Flip, groups: &Vec<FlipGroup>) -> Result<Tensor> {
+    match in_storage_order(&op.x)? {
+        Some((stored, places)) if stored.numel() == op.x.numel() => {
+            let dims = op.dims.iter().map(|&dim| places[dim]).collect();
+            let op = Flip { x: stored, dims };
+            flipped(&op.x, &op.plan()?)?.permute(&places)
+        }
+        _ => flipped(&op.x.contiguous()?, groups),
+    }
+}
+
+fn flipped(x: &Tensor, groups: &[FlipGroup]) -> Result<Tensor> {
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    with_bits!(x.dtype(), T => flip::flip::<T>(out.as_mut_slice()?, x.as_slice()?, groups)?);
+    Ok(out)
 }
 
 fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {

@@ -96,13 +96,13 @@ impl<T: Elementary> Kernel for Columns<'_, '_, T> {
     #[inline(always)]
     fn run(self) {
         let Columns { exp, x, inner, mut out, scratch } = self;
-        let (columns, mut lanes) = (out.columns, Lanes::new());
+        let (columns, mut near) = (out.columns, Near::new());
         for column in (0..columns).step_by(WIDTH) {
             // The last strip overlaps the one before: the same values are written again.
             let column = column.min(columns - WIDTH);
             let x = &x[column..];
             let best = maxima(x, inner, out.rows);
-            let finish = Finish::new(exp, (x, inner), best, scratch, &mut lanes);
+            let finish = Finish::new(exp, (x, inner), best, scratch, &mut near);
             for row in 0..out.rows {
                 let made = finish.row(scratch, row);
                 out.row(0, row, column, column + WIDTH).copy_from_slice(&made);
@@ -125,14 +125,14 @@ impl<T: Elementary> Kernel for Rows<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Rows { exp, x, width, out, scratch } = self;
-        let (rows, mut lanes) = (out.len() / width, Lanes::new());
+        let (rows, mut near) = (out.len() / width, Near::new());
         let mut turned = Aligned([[T::ZERO; WIDTH]; LONGEST_ROW]);
         for row in (0..rows).step_by(WIDTH) {
             let first = row.min(rows - WIDTH) * width;
             let turned = turned[..width].as_flattened_mut();
             T::transpose(&x[first..], width, (WIDTH, width), turned, WIDTH);
             let best = maxima(turned, WIDTH, width);
-            let finish = Finish::new(exp, (turned, WIDTH), best, scratch, &mut lanes);
+            let finish = Finish::new(exp, (turned, WIDTH), best, scratch, &mut near);
             for row in 0..width {
                 let made = finish.row(scratch, row);
                 turned[row * WIDTH..][..WIDTH].copy_from_slice(&made);
@@ -156,6 +156,20 @@ fn maxima<T: Elementary>(x: &[T], stride: usize, rows: usize) -> [T; WIDTH] {
     best
 }
 
+/// Scratch memory for every strip, which stays in the first-level cache.
+struct Near<T> {
+    lanes: Lanes,
+    /// What is not stored of some rows: differences or exponentials.
+    other: Aligned<[T; SOME * WIDTH]>,
+}
+
+impl<T: Elementary> Near<T> {
+    #[inline(always)]
+    fn new() -> Near<T> {
+        Near { lanes: Lanes::new(), other: Aligned([T::ZERO; SOME * WIDTH]) }
+    }
+}
+
 /// What the last step needs of the sums of a strip.
 enum Finish<T> {
     Softmax(Divisors<T, WIDTH>),
@@ -172,10 +186,9 @@ impl<T: Elementary> Finish<T> {
         (x, stride): (&[T], usize),
         best: [T; WIDTH],
         stored: &mut [T],
-        lanes: &mut Lanes,
+        Near { lanes, other }: &mut Near<T>,
     ) -> Finish<T> {
         let rows = stored.len() / WIDTH;
-        let mut other = Aligned([T::ZERO; SOME * WIDTH]);
         for (number, stored) in stored.chunks_mut(SOME * WIDTH).enumerate() {
             let first = number * SOME;
             let other = &mut other[..stored.len()];

@@ -314,3 +314,16 @@ fn groups_have_the_written_order() {
     check_groups::<f32>();
     check_groups::<f64>();
 }
+
+#[test]
+fn groups_of_nothing_have_no_statistics() {
+    for (n, spatial) in [(0, 5), (2, 0)] {
+        let shape = Groups { n, groups: 2, channels: 3, spatial };
+        let [mut mean, mut rstd] = [(); 2].map(|()| vec![1.0f32; shape.rows()]);
+        let weight = Some(&[1.0; 6][..]);
+        group_norm(&[], shape, weight, weight, EPS, &mut [], [&mut mean, &mut rstd]).unwrap();
+        assert!(bits(&mean).iter().chain(&bits(&rstd)).all(|&x| x == 0x7fc0_0000));
+        let known = [&mean[..], &rstd];
+        group_norm_backward([&[], &[]], shape, weight, known, EPS, &mut [], Some(&mut [])).unwrap();
+    }
+}

@@ -158,6 +158,29 @@ fn group_norm() {
 }
 
 #[test]
+fn group_norm_of_nothing() {
+    under_schedules(|device| {
+        for (n, spatial) in [(0, 5), (2, 0)] {
+            let shape = Groups { n, groups: 2, channels: 3, spatial };
+            let (none, weight) = (device.upload::<f32>(&[]).unwrap(), device.upload(&[1.0f32; 6]));
+            let weight = Some(weight.unwrap());
+            let weight = weight.as_ref();
+            let (y, mean, rstd) =
+                norm::group_norm(device, &none, shape, weight, weight, 1e-5).unwrap();
+            assert_eq!(y.len(), 0);
+            for moments in [&mean, &rstd] {
+                let moments = device.download(moments).unwrap();
+                same("moments", &moments, &vec![f32::from_bits(0x7fc0_0000); shape.rows()]);
+            }
+            let known = [&mean, &rstd];
+            let (grad_x, products) =
+                norm::group_norm_grad(device, &none, &none, shape, weight, known, 1e-5).unwrap();
+            assert_eq!((grad_x.len(), products.map(|all| all.len())), (0, Some(0)));
+        }
+    });
+}
+
+#[test]
 fn layer_norm() {
     under_schedules(|device| {
         for [rows, width] in [[3, 1], [5, 40], [2, 5000], [4100, 2]] {
