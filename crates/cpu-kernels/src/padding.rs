@@ -12,7 +12,7 @@
 
 use crate::error::{Result, expect_len};
 use crate::memory::{self, named};
-use crate::{Float, parallel};
+use crate::{Float, parallel, short};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Taps;
 use std::ops::Range;
@@ -63,24 +63,35 @@ pub fn pad<T: Copy + Send + Sync>(
     let in_plane = padding.input_plane();
     let inside = inside(padding);
     parallel::rows(width.len(), out, |start, out| {
-        let first = start / width.len();
-        for (offset, out) in out.chunks_exact_mut(width.len()).enumerate() {
-            let row = first + offset;
-            let d = depth[row % lines / height.len()];
-            let h = height[row % height.len()];
+        let row = start / width.len();
+        let mut plane = row / lines * in_plane;
+        let (mut at_d, mut at_h) = (row % lines / height.len(), row % height.len());
+        for out in out.chunks_exact_mut(width.len()) {
+            let (d, h, from) = (depth[at_d], height[at_h], plane);
+            at_h += 1;
+            if at_h == height.len() {
+                (at_d, at_h) = (at_d + 1, 0);
+            }
+            if at_d == depth.len() {
+                (plane, at_d) = (plane + in_plane, 0);
+            }
             if d == FILL || h == FILL {
                 out.fill(value);
                 continue;
             }
-            let from = row / lines * in_plane + (d * in_height + h) * in_width;
-            let line = &input[from..from + in_width];
+            let line = &input[from + (d * in_height + h) * in_width..][..in_width];
             for border in [0..inside.start, inside.end..width.len()] {
                 for (out, &w) in out[border.clone()].iter_mut().zip(&width[border]) {
                     *out = if w == FILL { value } else { line[w] };
                 }
             }
             if let Some(&w) = width[inside.clone()].first() {
-                out[inside.clone()].copy_from_slice(&line[w..w + inside.len()]);
+                let (from, to) = (&line[w..w + inside.len()], &mut out[inside.clone()]);
+                if to.len() <= short::MOST {
+                    short::copy(from, to);
+                } else {
+                    to.copy_from_slice(from);
+                }
             }
         }
     });

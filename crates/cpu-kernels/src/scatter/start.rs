@@ -18,6 +18,13 @@ pub(super) fn sum_of_one<T: Float>(x: T) -> T {
     sum.canonical()
 }
 
+/// Returns true only for a number that is [`sum_of_one`] of itself.
+#[inline(always)]
+fn is_sum<T: Float>(x: T) -> bool {
+    let size = x.abs();
+    (size > T::ZERO) | (T::WIDE & (size == T::ZERO))
+}
+
 /// Makes sums of no addends of the elements of an output, whose content is ignored if it is `fresh`.
 pub(super) fn start<T: Float>(out: &mut [T], fresh: bool) {
     parallel::pieces_of(PIECE, out, |_, out| simd::dispatch(Start { out, fresh }));
@@ -36,8 +43,17 @@ impl<T: Float> Kernel for Start<'_, T> {
         if self.fresh {
             return self.out.fill(T::ZERO);
         }
-        for sum in self.out {
-            *sum = sum_of_one(*sum);
+        // Few numbers differ from their sums, and most memory need not be written.
+        for some in self.out.chunks_mut(256) {
+            let mut are_sums = true;
+            for &x in &*some {
+                are_sums &= is_sum(x);
+            }
+            if !are_sums {
+                for sum in some {
+                    *sum = sum_of_one(*sum);
+                }
+            }
         }
     }
 }
