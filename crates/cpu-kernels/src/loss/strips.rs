@@ -61,14 +61,10 @@ pub(super) fn columns<T: Elementary>(
     }
     let together = if wide < inner { 1 } else { (task / (size * inner)).clamp(1, outer.max(1)) };
     TileGrid::new(out, outer, (size, inner), (together, size, wide)).try_for_each(
-        |slab, _, column, mut tile| {
+        |slab, _, column, tile| {
             let mut memory = memory::scratch::<T>(SOFTMAX, size * WIDTH)?;
-            let scratch = memory.as_mut_slice();
-            for index in 0..tile.matrices {
-                let x = &x[(slab + index) * size * inner + column..];
-                let out = tile.matrix(index);
-                simd::dispatch(Columns { exp, x, inner, out, scratch });
-            }
+            let (x, scratch) = (&x[slab * size * inner + column..], memory.as_mut_slice());
+            simd::dispatch(Columns { exp, x, inner, tile, scratch });
             Ok(())
         },
     )
@@ -83,10 +79,11 @@ pub(super) fn rows<T: Elementary>(x: &[T], width: usize, exp: bool, out: &mut [T
 
 struct Columns<'a, 'o, T> {
     exp: bool,
-    /// The elements from the first column on.
+    /// The elements from the first column of the first slab on.
     x: &'a [T],
     inner: usize,
-    out: TileMut<'o, T>,
+    /// Some columns of some slabs.
+    tile: TileMut<'o, T>,
     /// Scratch memory for a strip.
     scratch: &'a mut [T],
 }
@@ -95,17 +92,19 @@ impl<T: Elementary> Kernel for Columns<'_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Columns { exp, x, inner, mut out, scratch } = self;
-        let (columns, mut near) = (out.columns, Near::new());
-        for column in (0..columns).step_by(WIDTH) {
-            // The last strip overlaps the one before: the same values are written again.
-            let column = column.min(columns - WIDTH);
-            let x = &x[column..];
-            let best = maxima(x, inner, out.rows);
-            let finish = Finish::new(exp, (x, inner), best, scratch, &mut near);
-            for row in 0..out.rows {
-                let made = finish.row(scratch, row);
-                out.row(0, row, column, column + WIDTH).copy_from_slice(&made);
+        let Columns { exp, x, inner, mut tile, scratch } = self;
+        let (rows, columns, mut near) = (tile.rows, tile.columns, Near::new());
+        for slab in 0..tile.matrices {
+            for column in (0..columns).step_by(WIDTH) {
+                // The last strip overlaps the one before: the same values are written again.
+                let column = column.min(columns - WIDTH);
+                let x = &x[slab * rows * inner + column..];
+                let best = maxima(x, inner, rows);
+                let finish = Finish::new(exp, (x, inner), best, scratch, &mut near);
+                for row in 0..rows {
+                    let made = finish.row(scratch, row);
+                    tile.row(slab, row, column, column + WIDTH).copy_from_slice(&made);
+                }
             }
         }
     }
