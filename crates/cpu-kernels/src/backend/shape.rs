@@ -18,12 +18,12 @@ pub(super) fn register_all() {
         COPY,
         |op: &Cat, (split, shape)| with_bits!(op.dtype(), T => cat::<T>(op, *split, shape)),
     ));
-    register(Kernel::portable("copy", &DType::ALL, COPY, flip));
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Flip, groups| flip(op, groups)));
 }
 
 /// Returns the result of a tensor that is dense but for the order of its dimensions as one that lies in
 /// memory as it does.
-fn flip(op: &Flip, groups: &Vec<FlipGroup>) -> Result<Tensor> {
+fn flip(op: &Flip, groups: &[FlipGroup]) -> Result<Tensor> {
     match in_storage_order(&op.x)? {
         Some((stored, places)) if stored.numel() == op.x.numel() => {
             let dims = op.dims.iter().map(|&dim| places[dim]).collect();
