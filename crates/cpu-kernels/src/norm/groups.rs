@@ -178,7 +178,8 @@ struct PerChannel<'a, T: Float> {
     run: usize,
 }
 
-/// The numbers of the channels of one row, and the number of columns of each.
+/// The numbers of the channels of one row, each repeated if channels are short, and the number of columns
+/// of each.
 type OfRow<'a, T> = (&'a [T], usize);
 
 impl<'a, T: Float> PerChannel<'a, T> {
@@ -194,18 +195,15 @@ impl<'a, T: Float> PerChannel<'a, T> {
         if let Some(values) = values {
             expect_len(OP, what, values.len(), all)?;
         }
-        let is_long = spatial >= LANES;
-        let (times, run) = if is_long { (1, spatial) } else { (spatial, 1) };
+        let (times, run) = if spatial >= LANES { (1, spatial) } else { (spatial, 1) };
         let values = match values {
             Some(values) if times == 1 => Cow::Borrowed(values),
-            Some(values) => {
+            values => {
                 let mut repeated = memory::filled(OP, memory::volume(OP, &[all, times])?, missing)?;
-                for (run, &value) in repeated.chunks_exact_mut(times.max(1)).zip(values) {
-                    run.fill(value);
-                }
+                let runs = repeated.chunks_exact_mut(times.max(1));
+                runs.zip(values.into_iter().flatten()).for_each(|(run, &value)| run.fill(value));
                 Cow::Owned(repeated)
             }
-            None => Cow::Owned(memory::filled(OP, memory::volume(OP, &[all, times])?, missing)?),
         };
         Ok(PerChannel { values, count: channels * times, run })
     }
