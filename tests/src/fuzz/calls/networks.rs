@@ -201,6 +201,11 @@ fn norms(calls: &mut Calls) {
         let rank = d.between(2, 5);
         d.shape(rank)
     }
+    /// Draws a number of groups of channels.
+    fn groups(d: &mut Draw, shape: &[usize]) -> usize {
+        let valid = if d.flag() { 1 } else { shape[1] };
+        d.count(valid)
+    }
     /// Draws rows, and the shape of one.
     fn rows(d: &mut Draw) -> (Vec<usize>, Vec<usize>) {
         let rank = d.between(1, 4);
@@ -224,6 +229,21 @@ fn norms(calls: &mut Calls) {
         let [weight, bias, mean, var] = [(); 4].map(|()| d.tensor(&shape[1..2], dtype));
         let input = d.tensor(&shape, dtype);
         Ok(BatchNormInference { input, weight, bias, mean, var, eps: d.real(1e-5) })
+    });
+    calls.op("group_norm", |d| {
+        let (shape, dtype) = (channels(d), d.float());
+        let [weight, bias] = [(); 2].map(|()| d.flag().then(|| d.tensor(&shape[1..2], dtype)));
+        let (groups, eps) = (groups(d, &shape), d.real(1e-5));
+        Ok(GroupNorm { input: d.tensor(&shape, dtype), weight, bias, groups, eps })
+    });
+    calls.op("group_norm_grad", |d| {
+        let (shape, dtype) = (channels(d), d.float());
+        let groups = groups(d, &shape);
+        let rows = shape[0] * groups.min(shape[1]);
+        let [mean, rstd] = [(); 2].map(|()| d.tensor(&[rows], dtype));
+        let [grad, input] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        let weight = d.flag().then(|| d.tensor(&shape[1..2], dtype));
+        Ok(GroupNormGrad { grad, input, weight, mean, rstd, groups, eps: d.real(1e-5) })
     });
     calls.op("layer_norm", |d| {
         let ((shape, row), dtype) = (rows(d), d.float());
