@@ -48,6 +48,7 @@ impl Batch {
 /// let groups = Groups::new("group_norm", &[2, 6, 4, 5], 3)?;
 /// assert_eq!(groups, Groups { n: 2, groups: 3, channels: 2, spatial: 20 });
 /// assert_eq!((groups.rows(), groups.width()), (6, 40));
+/// assert!(Groups::new("group_norm", &[2, 0, 4], usize::MAX).is_err());
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,10 @@ impl Groups {
             let message = format!("{channels} channels are not divisible by {groups} groups");
             return Err(Error::invalid(op, message));
         }
-        Ok(Groups { n, groups, channels: channels / groups, spatial })
+        let channels = channels / groups;
+        // Any number divides 0.
+        numel(op, &[n, groups, channels, spatial])?;
+        Ok(Groups { n, groups, channels, spatial })
     }
 
     /// Returns the number of rows.
