@@ -213,30 +213,6 @@ pub fn group_norm(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<Tensor> {
-    let is_other = |x: &&Tensor| x.dtype() != input.dtype();
-    if !weight.into_iter().chain(bias).any(|x| is_other(&x)) {
-        return group_norm_of(input, groups, weight, bias, eps);
-    }
-    let rank = input.rank();
-    let mut y = group_norm_of(input, groups, None, None, eps)?;
-    if let Some(weight) = weight {
-        y = mul(&y, &per_channel(weight, rank)?)?;
-    }
-    match bias {
-        Some(bias) => add(&y, &per_channel(bias, rank)?),
-        None => Ok(y),
-    }
-}
-
-/// Computes [`group_norm`] with a weight and a bias of the type of the input.
-#[track_caller]
-fn group_norm_of(
-    input: &Tensor,
-    groups: usize,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<Tensor> {
     let value = |x: &Tensor| x.value().clone();
     let (y, mean, rstd) = run(&GroupNorm {
         input: input.value().clone(),
@@ -288,7 +264,7 @@ fn group_norm_grads(
     let each = in_groups(weight.unwrap_or(&ones), 1, 1)?;
     let (rows, grads) = (in_groups(x, n, spatial)?, in_groups(grad, n, spatial)?);
     let (grad_x, _) = composed(&grads, &rows, &each, &[2, 3], eps)?;
-    let products = || mul(grad, &group_norm_of(x, groups, None, None, eps)?);
+    let products = || mul(grad, &group_norm(x, groups, None, None, eps)?);
     Ok((reshape(&grad_x, x.shape())?, weight.map(|_| products()).transpose()?))
 }
 
