@@ -121,6 +121,24 @@ impl<'a, T: Copy> Matrices<'a, T> {
         self.strides[lane] == 1 && end.is_some_and(|end| end <= self.data.len())
     }
 
+    /// Calls `change` with each value and its element: those of a row from some column on.
+    #[inline(always)]
+    fn beside<U>(
+        &self,
+        (matrix, row, column): (usize, usize, usize),
+        values: &mut [U],
+        change: impl Fn(&mut U, T),
+    ) {
+        if self.strides[1] == 1 && !values.is_empty() {
+            let elements = &self.from(matrix, row)[column..][..values.len()];
+            values.iter_mut().zip(elements).for_each(|(value, &element)| change(value, element));
+        } else {
+            for (j, value) in values.iter_mut().enumerate() {
+                change(value, self.at(matrix, row, column + j));
+            }
+        }
+    }
+
     #[inline(always)]
     fn at(&self, matrix: usize, row: usize, column: usize) -> T {
         self.data[self.starts[matrix] + row * self.strides[0] + column * self.strides[1]]
@@ -237,17 +255,14 @@ impl<T: Number> Call<'_, T> {
     #[inline(always)]
     fn mask(&self, matrix: usize, query: usize, key: usize, scores: &mut [T]) {
         if let Some(added) = &self.added {
-            for (j, score) in scores.iter_mut().enumerate() {
-                let number = added.at(matrix, query, key + j);
+            added.beside((matrix, query, key), scores, |score, number| {
                 *score = if number == T::LOWEST { number } else { *score + number };
-            }
+            });
         }
         if let Some(hidden) = &self.hidden {
-            for (j, score) in scores.iter_mut().enumerate() {
-                if hidden.at(matrix, query, key + j) != 0 {
-                    *score = T::LOWEST;
-                }
-            }
+            hidden.beside((matrix, query, key), scores, |score, hidden| {
+                *score = if hidden != 0 { T::LOWEST } else { *score };
+            });
         }
     }
 
@@ -255,18 +270,14 @@ impl<T: Number> Call<'_, T> {
     #[inline(always)]
     fn clear(&self, matrix: usize, query: usize, key: usize, values: &mut [T]) {
         if let Some(added) = &self.added {
-            for (j, value) in values.iter_mut().enumerate() {
-                if added.at(matrix, query, key + j) == T::LOWEST {
-                    *value = T::ZERO;
-                }
-            }
+            added.beside((matrix, query, key), values, |value, number| {
+                *value = if number == T::LOWEST { T::ZERO } else { *value };
+            });
         }
         if let Some(hidden) = &self.hidden {
-            for (j, value) in values.iter_mut().enumerate() {
-                if hidden.at(matrix, query, key + j) != 0 {
-                    *value = T::ZERO;
-                }
-            }
+            hidden.beside((matrix, query, key), values, |value, hidden| {
+                *value = if hidden != 0 { T::ZERO } else { *value };
+            });
         }
     }
 

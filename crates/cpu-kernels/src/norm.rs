@@ -649,6 +649,19 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
     }
 }
 
+/// Returns the gradient of an element from its weighted gradient, its normalised value, the means of the
+/// weighted gradients and of their products with the normalised values, and the factors of the result.
+#[inline(always)]
+fn element_gradient<T: Float>(
+    grad: T,
+    normal: T,
+    [mean_grad, mean_dot]: [T; 2],
+    [factor, scale]: [T; 2],
+) -> T {
+    let centred = (-normal).mul_add(mean_dot, grad - mean_grad);
+    (centred * factor * scale).canonical()
+}
+
 struct InputGradient<'a, T> {
     grad: &'a [T],
     x: &'a [T],
@@ -664,9 +677,10 @@ impl<T: Float> Kernel for InputGradient<'_, T> {
     #[inline(always)]
     fn run(self) {
         for ((out, &grad), &x) in self.out.iter_mut().zip(self.grad).zip(self.x) {
-            let normal = self.statistics.normal(x);
-            let centred = (-normal).mul_add(self.mean_dot, grad - self.mean_grad);
-            *out = (centred * self.factor * self.statistics.scale).canonical();
+            let statistics = self.statistics;
+            let means = [self.mean_grad, self.mean_dot];
+            let factors = [self.factor, statistics.scale];
+            *out = element_gradient(grad, statistics.normal(x), means, factors);
         }
     }
 }

@@ -198,7 +198,7 @@ pub fn instance_norm(
 /// # Determinism
 ///
 /// `h · weight + bias`, both roundings, where `h` is the result of [`batch_norm`] without weight
-/// and bias for a channel that holds the group.
+/// and bias for a channel that holds the group. Without a weight there is no product, without a bias no sum.
 ///
 /// # Errors
 ///

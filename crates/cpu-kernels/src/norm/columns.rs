@@ -3,7 +3,7 @@
 use samebits_numerics::reduce::{BLOCK, Lanes, Normal};
 use samebits_numerics::simd::{self, Kernel};
 
-use super::{BATCH, Scaled, moments_of};
+use super::{BATCH, Scaled, element_gradient, moments_of};
 use crate::error::Result;
 use crate::float::Float;
 use crate::memory;
@@ -346,8 +346,8 @@ impl<T: Float> Kernel for InputGradient<'_, T> {
         for (out, (grad, x)) in out.chunks_exact_mut(n).zip(rows) {
             for c in 0..n {
                 let normal = Scaled { mean: mean[c], rstd: rstd[c], scale: scale[c] }.normal(x[c]);
-                let centred = (-normal).mul_add(mean_dot[c], grad[c] - mean_grad[c]);
-                out[c] = (centred * factor[c] * scale[c]).canonical();
+                let means = [mean_grad[c], mean_dot[c]];
+                out[c] = element_gradient(grad[c], normal, means, [factor[c], scale[c]]);
             }
         }
     }

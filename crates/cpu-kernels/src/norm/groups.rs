@@ -8,7 +8,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::geometry::Groups;
 
 use super::rows::{self, BlockGradients, TOGETHER};
-use super::{RowStatistics, Scaled, moments_of};
+use super::{RowStatistics, Scaled, element_gradient, moments_of};
 use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
 use crate::{memory, parallel};
@@ -349,11 +349,10 @@ impl<T: Float> Kernel for Finish<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Finish { x, statistics, means: [mean_grad, mean_dot], out } = self;
+        let Finish { x, statistics, means, out } = self;
+        let factors = [statistics.rstd, statistics.scale];
         for (out, &x) in out.iter_mut().zip(x) {
-            let normal = statistics.normal(x);
-            let centred = (-normal).mul_add(mean_dot, *out - mean_grad);
-            *out = (centred * statistics.rstd * statistics.scale).canonical();
+            *out = element_gradient(*out, statistics.normal(x), means, factors);
         }
     }
 }

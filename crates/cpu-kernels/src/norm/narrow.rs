@@ -3,7 +3,7 @@
 use samebits_numerics::reduce::{self, BLOCK, LANES, Normal, combine_columns};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
-use super::{LAYER, Scaled, rounded};
+use super::{LAYER, Scaled, element_gradient, rounded};
 use crate::error::Result;
 use crate::float::Float;
 use crate::reduce::sums_of_rows;
@@ -109,8 +109,8 @@ impl<T: Float> Kernel for BlockOfRows<'_, T> {
             spread(mean_grads, rows, |row, out| out.fill(T::from_f64(of_grad[row] / m)));
             spread(mean_dots, rows, |row, out| out.fill(T::from_f64(of_products[row] / m)));
             for i in 0..count {
-                let centred = (-normals[i]).mul_add(mean_dots[i], scaled[i] - mean_grads[i]);
-                out[i] = (centred * factors[i] * scales[i]).canonical();
+                let means = [mean_grads[i], mean_dots[i]];
+                out[i] = element_gradient(scaled[i], normals[i], means, [factors[i], scales[i]]);
             }
         }
         for (sums, out) in [all_dots, all_sums].iter_mut().zip(partials.chunks_exact_mut(width)) {

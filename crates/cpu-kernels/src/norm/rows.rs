@@ -3,7 +3,10 @@
 use samebits_numerics::reduce::{self, BLOCK, LANES, Lanes, Normal, TILE};
 use samebits_numerics::simd::{self, Aligned, Kernel};
 
-use super::{BATCH, GatheredGradients, InputGradient, LAYER, RowStatistics, Scaled, rounded};
+use super::{
+    BATCH, GatheredGradients, InputGradient, LAYER, RowStatistics, Scaled, element_gradient,
+    rounded,
+};
 use crate::error::Result;
 use crate::float::Float;
 use crate::reduce::sums_of_rows;
@@ -388,11 +391,10 @@ impl<T: Float> Kernel for PieceGradient<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let PieceGradient { grad, x, weight, statistics, means: [mean_grad, mean_dot], out } = self;
+        let PieceGradient { grad, x, weight, statistics, means, out } = self;
+        let factors = [statistics.rstd, statistics.scale];
         for (((out, &grad), &weight), &x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
-            let normal = statistics.normal(x);
-            let centred = (-normal).mul_add(mean_dot, grad * weight - mean_grad);
-            *out = (centred * statistics.rstd * statistics.scale).canonical();
+            *out = element_gradient(grad * weight, statistics.normal(x), means, factors);
         }
     }
 }
