@@ -56,7 +56,11 @@ pub(super) fn exp_block<const N: usize>(x: &[f32; N], y: &mut [f32; N]) {
         rests[i] = exp_reduced(rests[i]);
     }
     for i in 0..N {
-        y[i] = nan_if(x[i].is_nan(), scale(rests[i], powers[i]) as f32);
+        let value = scale(rests[i], powers[i]);
+        // Processors take long to round what leaves the range of f32, such as the exponential of a
+        // masked score.
+        let value = select(x[i] < -104.0, 0.0, select(x[i] > 89.0, f64::INFINITY, value));
+        y[i] = nan_if(x[i].is_nan(), value as f32);
     }
 }
 

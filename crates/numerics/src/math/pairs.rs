@@ -35,9 +35,15 @@ pub(super) unsafe trait Bounded<V: Vector, const N: usize> {
     /// Returns the value of each element, and where it is certain.
     unsafe fn nearest(x: [V; N]) -> [(V, V::Mask); N];
 
-    /// Computes `LANES` elements of which those without a bit in `certain` are not certain; `y` has
-    /// the values found.
-    unsafe fn again(x: &[f32], certain: u32, y: &mut [f32]);
+    /// Returns a result of [`nearest`](Self::nearest) of which not all elements are certain, with more that
+    /// are.
+    #[inline(always)]
+    unsafe fn completed(_x: V, found: (V, V::Mask)) -> (V, V::Mask) {
+        found
+    }
+
+    /// Computes `LANES` elements without bounds.
+    unsafe fn again(x: &[f32], y: &mut [f32]);
 }
 
 /// Computes a function of each element with the best vectors of `level` and of this machine; returns
@@ -94,13 +100,9 @@ macro_rules! level {
             #[cold]
             #[inline(never)]
             #[target_feature(enable = $features)]
-            unsafe fn again<F: Bounded<$vector, N>, const N: usize>(
-                x: &[f32],
-                certain: u32,
-                y: &mut [f32],
-            ) {
+            unsafe fn again<F: Bounded<$vector, N>, const N: usize>(x: &[f32], y: &mut [f32]) {
                 // SAFETY: the caller guarantees the instructions.
-                unsafe { F::again(x, certain, y) }
+                unsafe { F::again(x, y) }
             }
         }
     };
@@ -120,7 +122,7 @@ const MOST: usize = 64;
 unsafe fn blocks<V: Vector, F: Bounded<V, N>, const N: usize>(
     input: &[f32],
     output: &mut [f32],
-    again: unsafe fn(&[f32], u32, &mut [f32]),
+    again: unsafe fn(&[f32], &mut [f32]),
 ) {
     const { assert!(N * V::LANES <= MOST) };
     let size = N * V::LANES;
@@ -167,7 +169,7 @@ fn prefetch(elements: &[f32]) {
 unsafe fn block<V: Vector, F: Bounded<V, N>, const N: usize>(
     x: &[f32],
     y: &mut [f32],
-    again: unsafe fn(&[f32], u32, &mut [f32]),
+    again: unsafe fn(&[f32], &mut [f32]),
 ) {
     assert!(x.len() == N * V::LANES && y.len() == N * V::LANES);
     // SAFETY: the slices have `N` vectors, and the caller guarantees the instructions.
@@ -185,10 +187,12 @@ unsafe fn block<V: Vector, F: Bounded<V, N>, const N: usize>(
         }
         let all = u32::MAX >> (32 - V::LANES);
         if V::to_bits(certain) != all {
-            let vectors = x.chunks_exact(V::LANES).zip(y.chunks_exact_mut(V::LANES));
-            for ((x, y), (_, is_certain)) in vectors.zip(found) {
+            let slices = x.chunks_exact(V::LANES).zip(y.chunks_exact_mut(V::LANES));
+            for ((x, y), (vector, found)) in slices.zip(vectors.into_iter().zip(found)) {
+                let (value, is_certain) = F::completed(vector, found);
+                value.store(y.as_mut_ptr());
                 if V::to_bits(is_certain) != all {
-                    again(x, V::to_bits(is_certain), y);
+                    again(x, y);
                 }
             }
         }

@@ -381,7 +381,7 @@ unsafe impl Bounded<__m512, 2> for Erf {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         // SAFETY: as above, and the slice has a vector.
         let large = unsafe {
             let a = __m512::load(x.as_ptr()).abs();

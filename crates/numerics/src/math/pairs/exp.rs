@@ -209,17 +209,18 @@ unsafe impl<V: Reduction> Bounded<V, 2> for Exp {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], certain: u32, y: &mut [f32]) {
-        // SAFETY: as above, and the slices have a vector.
+    unsafe fn completed(x: V, (y, is_certain): (V, V::Mask)) -> (V, V::Mask) {
+        // SAFETY: as above.
         unsafe {
             // Masks of attention are minus infinity.
-            let has_vanished = V::load(x.as_ptr()).is_at_most(V::splat(VANISHED));
-            if certain | V::to_bits(has_vanished) == u32::MAX >> (32 - V::LANES) {
-                let found = V::load(y.as_ptr());
-                V::select(has_vanished, V::splat(0.0), found).store(y.as_mut_ptr());
-                return;
-            }
+            let has_vanished = x.is_at_most(V::splat(VANISHED));
+            let y = V::select(has_vanished, V::splat(0.0), y);
+            (y, V::either(is_certain, has_vanished))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         for (x, y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks_mut().0) {
             exp::exp_block(x, y);
         }
@@ -315,7 +316,7 @@ unsafe impl<V: Reduction> Bounded<V, 4> for Sigmoid {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         for (y, &x) in y.iter_mut().zip(x) {
             *y = exp::sigmoid(x);
         }
@@ -382,7 +383,7 @@ unsafe impl<V: Reduction> Bounded<V, 2> for Tanh {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         for (y, &x) in y.iter_mut().zip(x) {
             *y = exp::tanh(x);
         }

@@ -329,7 +329,7 @@ unsafe impl<V: Vector, L: Logarithm> Bounded<V, 2> for L {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         for (y, &x) in y.iter_mut().zip(x) {
             *y = L::value(x);
         }

@@ -49,7 +49,7 @@ unsafe impl<V: Vector> Bounded<V, 2> for Rsqrt {
     }
 
     #[inline(always)]
-    unsafe fn again(x: &[f32], _certain: u32, y: &mut [f32]) {
+    unsafe fn again(x: &[f32], y: &mut [f32]) {
         for (y, &x) in y.iter_mut().zip(x) {
             *y = root::rsqrt(x);
         }

@@ -81,6 +81,8 @@ pub(in super::super) unsafe trait Vector: Copy {
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Tells where both masks hold.
     unsafe fn both(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// Tells where one of the masks holds.
+    unsafe fn either(a: Self::Mask, b: Self::Mask) -> Self::Mask;
     /// Returns a bit for each lane.
     unsafe fn to_bits(mask: Self::Mask) -> u32;
 }
@@ -300,6 +302,11 @@ vector!(
             unsafe { _mm256_and_ps(a, b) }
         }
         #[inline(always)]
+        unsafe fn either(a: Self::Mask, b: Self::Mask) -> Self::Mask {
+            // SAFETY: as for the trait.
+            unsafe { _mm256_or_ps(a, b) }
+        }
+        #[inline(always)]
         unsafe fn to_bits(mask: Self::Mask) -> u32 {
             // SAFETY: as for the trait.
             unsafe { _mm256_movemask_ps(mask) as u32 }
@@ -378,6 +385,10 @@ vector!(
         #[inline(always)]
         unsafe fn both(a: Self::Mask, b: Self::Mask) -> Self::Mask {
             a & b
+        }
+        #[inline(always)]
+        unsafe fn either(a: Self::Mask, b: Self::Mask) -> Self::Mask {
+            a | b
         }
         #[inline(always)]
         unsafe fn to_bits(mask: Self::Mask) -> u32 {
