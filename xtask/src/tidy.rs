@@ -70,6 +70,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/numerics/src/math/pairs/",
     "crates/numerics/src/memory/huge_pages.rs",
     "crates/numerics/src/platform.rs",
+    "crates/numerics/src/transpose.rs",
     "crates/cpu-kernels/src/arch.rs",
     "crates/cpu-kernels/src/arch/",
     "crates/cuda-kernels/src/launch.rs",

@@ -112,7 +112,14 @@ impl Float for f32 {
         to: &mut [f32],
         width: usize,
     ) {
-        crate::arch::transpose::pack_transposed_f32(from, stride, rows_and_columns, to, width);
+        samebits_numerics::transpose::transpose_f32(
+            from,
+            stride,
+            rows_and_columns,
+            to,
+            width,
+            false,
+        );
     }
 }
 
@@ -155,7 +162,14 @@ impl Float for f64 {
         to: &mut [f64],
         width: usize,
     ) {
-        crate::arch::transpose::pack_transposed_f64(from, stride, rows_and_columns, to, width);
+        samebits_numerics::transpose::transpose_f64(
+            from,
+            stride,
+            rows_and_columns,
+            to,
+            width,
+            false,
+        );
     }
 }
 

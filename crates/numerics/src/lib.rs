@@ -48,6 +48,7 @@ pub mod nan;
 mod platform;
 pub mod reduce;
 pub mod simd;
+pub mod transpose;
 
 pub use determinism::Determinism;
 pub use ieee::Ieee;

@@ -1,5 +1,8 @@
 //! Copies of strided elements into dense memory.
 
+use samebits_numerics::simd::{self, Level};
+use samebits_numerics::transpose::{transpose_f32, transpose_f64};
+
 use crate::backend::{Task, run_tasks};
 use crate::buffer::Buffer;
 use crate::layout::PerDim;
@@ -17,15 +20,37 @@ const CACHED: usize = 1 << 16;
 /// Elements of a cache line, for those of f32.
 const LINE: usize = 16;
 
-/// The lines that a set of the first cache holds at least, and the elements after which lines share one.
-const WAYS: usize = 8;
-const SET: usize = 512;
-
 /// Rows of a transposition that threads copy one by one.
 const FEW_ROWS: usize = 4;
 
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
+
+impl Layout {
+    /// Copies the elements of a slice that the layout selects to a dense one, in logical order, on this
+    /// thread.
+    ///
+    /// # Panics
+    ///
+    /// If an element lies outside of the slice, or `to` is not as long as the layout.
+    pub fn gather<T: bytemuck::Pod>(&self, from: &[T], to: &mut [T]) {
+        assert_eq!(to.len(), self.numel(), "a slice for the elements of {self:?}");
+        if to.is_empty() {
+            return;
+        }
+        let layout = &merged(self);
+        // One copy of the code for all types of a size.
+        match (size_of::<T>(), align_of::<T>()) {
+            (4, 4) => {
+                gather_part::<u32>(bytemuck::cast_slice(from), layout, bytemuck::cast_slice_mut(to))
+            }
+            (8, 8) => {
+                gather_part::<u64>(bytemuck::cast_slice(from), layout, bytemuck::cast_slice_mut(to))
+            }
+            _ => gather_part(from, layout, to),
+        }
+    }
+}
 
 /// Copies the elements that `layout` selects, in logical order; large copies on several threads.
 pub(crate) fn gather<T: bytemuck::Pod + Send + Sync>(from: &[T], layout: &Layout, to: &mut [T]) {
@@ -210,9 +235,8 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     }
 }
 
-/// Computes `to[i · distance + j] = from[i + j · stride]` in tiles, each read whole before it is
-/// written: lines a power of two apart share sets of the cache. Neighbouring tiles in storage
-/// follow each other, so that one page serves many of them.
+/// Computes `to[i · distance + j] = from[i + j · stride]`. Neighbouring parts in storage follow each other,
+/// so that one page serves many of them.
 fn transpose<T: bytemuck::Pod>(
     from: &[T],
     stride: usize,
@@ -230,45 +254,79 @@ fn transpose<T: bytemuck::Pod>(
         7 => return few_rows::<7, T>(from, stride, to, distance, columns),
         _ => {}
     }
-    // A tile of a few rows or columns would be mostly empty. Lines of more columns, a power of two apart, do not stay in the cache.
-    if columns < SIDE && (columns <= WAYS || !stride.is_multiple_of(SET)) {
-        return match columns {
-            1 => few_columns::<1, T>(from, stride, to, distance, rows),
-            2 => few_columns::<2, T>(from, stride, to, distance, rows),
-            3 => few_columns::<3, T>(from, stride, to, distance, rows),
-            4 => few_columns::<4, T>(from, stride, to, distance, rows),
-            5 => few_columns::<5, T>(from, stride, to, distance, rows),
-            6 => few_columns::<6, T>(from, stride, to, distance, rows),
-            7 => few_columns::<7, T>(from, stride, to, distance, rows),
-            8 => few_columns::<8, T>(from, stride, to, distance, rows),
-            9 => few_columns::<9, T>(from, stride, to, distance, rows),
-            10 => few_columns::<10, T>(from, stride, to, distance, rows),
-            11 => few_columns::<11, T>(from, stride, to, distance, rows),
-            12 => few_columns::<12, T>(from, stride, to, distance, rows),
-            13 => few_columns::<13, T>(from, stride, to, distance, rows),
-            14 => few_columns::<14, T>(from, stride, to, distance, rows),
-            _ => few_columns::<15, T>(from, stride, to, distance, rows),
-        };
+    match columns {
+        1 => return few_columns::<1, T>(from, stride, to, distance, rows),
+        2 => return few_columns::<2, T>(from, stride, to, distance, rows),
+        3 => return few_columns::<3, T>(from, stride, to, distance, rows),
+        _ => {}
     }
+    // Strips of rows, so that a page is read in one go, and of columns, so that lines are written whole.
     const STRIP: usize = 128;
-    let mut tile = [[T::zeroed(); SIDE]; SIDE];
-    for strip in (0..rows).step_by(STRIP) {
+    // The number of bytes from which the processor is told what is read next.
+    const NEAR: usize = 1 << 20;
+    for i in (0..rows).step_by(STRIP) {
         for j in (0..columns).step_by(SIDE) {
-            for i in (strip..rows.min(strip + STRIP)).step_by(SIDE) {
-                let (height, width) = (SIDE.min(rows - i), SIDE.min(columns - j));
-                for (along, line) in tile[..width].iter_mut().enumerate() {
-                    let from = &from[i + (j + along) * stride..];
-                    match from.first_chunk() {
-                        Some(whole) if height == SIDE => *line = *whole,
-                        _ => line[..height].copy_from_slice(&from[..height]),
-                    }
-                }
-                for across in 0..height {
-                    let to = &mut to[(i + across) * distance + j..][..width];
-                    for (to, line) in to.iter_mut().zip(&tile) {
-                        *to = line[across];
-                    }
-                }
+            let sizes = [STRIP.min(rows - i), SIDE.min(columns - j)];
+            let (from, to) = (&from[i + j * stride..], &mut to[i * distance + j..]);
+            let ahead = size_of_val(from) > NEAR && j + SIDE < columns;
+            if !transpose_vectors(from, stride, to, distance, sizes, ahead) {
+                transpose_tiles(from, stride, to, distance, sizes);
+            }
+        }
+    }
+}
+
+/// Computes [`transpose`] by vectors; returns false if there are none for this type or machine. `ahead` tells
+/// that as many columns behind these follow.
+fn transpose_vectors<T: bytemuck::Pod>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    [rows, columns]: [usize; 2],
+    ahead: bool,
+) -> bool {
+    if simd::level() == Level::Portable {
+        return false;
+    }
+    let sizes = (columns, rows);
+    match (size_of::<T>(), align_of::<T>()) {
+        (4, 4) => {
+            let (from, to) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+            transpose_f32(from, stride, sizes, to, distance, ahead);
+        }
+        (8, 8) => {
+            let (from, to) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+            transpose_f64(from, stride, sizes, to, distance, ahead);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Computes [`transpose`] of at most [`SIDE`] columns in tiles, each read whole before it is written: lines a
+/// power of two apart share sets of the cache.
+fn transpose_tiles<T: bytemuck::Pod>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    [rows, columns]: [usize; 2],
+) {
+    let mut tile = [[T::zeroed(); SIDE]; SIDE];
+    for i in (0..rows).step_by(SIDE) {
+        let height = SIDE.min(rows - i);
+        for (along, line) in tile[..columns].iter_mut().enumerate() {
+            let from = &from[i + along * stride..];
+            match from.first_chunk() {
+                Some(whole) if height == SIDE => *line = *whole,
+                _ => line[..height].copy_from_slice(&from[..height]),
+            }
+        }
+        for across in 0..height {
+            let to = &mut to[(i + across) * distance..][..columns];
+            for (to, line) in to.iter_mut().zip(&tile) {
+                *to = line[across];
             }
         }
     }

@@ -91,7 +91,7 @@ block_chains!(block_chains_f64, f64, 4, apart_f64, beside_f64);
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::STEPS;
-    use crate::arch::transpose::avx2::{columns_f32, columns_f64};
+    use samebits_numerics::transpose::avx2::{columns_f32, columns_f64};
     use std::arch::x86_64::*;
 
     macro_rules! kernels {

@@ -114,7 +114,14 @@ macro_rules! real {
                 to: &mut [Self],
                 width: usize,
             ) {
-                arch::transpose::$transpose(from, stride, lanes_and_steps, to, width);
+                samebits_numerics::transpose::$transpose(
+                    from,
+                    stride,
+                    lanes_and_steps,
+                    to,
+                    width,
+                    false,
+                );
             }
             #[inline(always)]
             fn add_products<const R: usize>(
@@ -166,7 +173,7 @@ macro_rules! real {
 real!(
     f32,
     kernels_f32,
-    pack_transposed_f32,
+    transpose_f32,
     add_products_f32,
     block_chains_f32,
     SCRATCH_F32,
@@ -177,7 +184,7 @@ real!(
 real!(
     f64,
     kernels_f64,
-    pack_transposed_f64,
+    transpose_f64,
     add_products_f64,
     block_chains_f64,
     SCRATCH_F64,

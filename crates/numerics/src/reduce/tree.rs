@@ -262,10 +262,10 @@ impl Accumulator {
                     local[l] += term(group[l]);
                 }
             }
-            for (l, &x) in groups.remainder().iter().enumerate() {
-                local[l] += term(x);
-            }
             self.levels[0].lanes = local;
+            for (lane, &x) in self.levels[0].lanes.iter_mut().zip(groups.remainder()) {
+                *lane += term(x);
+            }
             self.levels[0].count += now.len();
             self.depth = self.depth.max(1);
             if self.levels[0].count == BLOCK {
