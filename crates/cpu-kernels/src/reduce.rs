@@ -11,6 +11,7 @@ mod kernels;
 mod norms;
 mod rows;
 mod slabs;
+mod tiles;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
@@ -193,7 +194,7 @@ pub(crate) fn variance<T: Float>(
     out: &mut [[T; 2]],
 ) -> Result<()> {
     let n = x.width();
-    pieces_of_rows(x, out, |x, out| {
+    pieces_of_rows(op, x, out, |x, out| {
         let divisor = (n as f64 - correction).max(0.0);
         let mut means = memory::zeroed(op, out.len())?;
         means_of(op, x, &mut means)?;
@@ -268,7 +269,7 @@ pub(crate) fn extreme<T: Float>(
     out: &mut [T],
 ) -> Result<()> {
     expect_elements(op, x.width(), out.len())?;
-    pieces_of_rows(x, out, |x, out| extremes_of(op, which, x, out))
+    pieces_of_rows(op, x, out, |x, out| extremes_of(op, which, x, out))
 }
 
 /// Computes the index of each row's extremum.
@@ -292,7 +293,7 @@ pub(crate) fn arg_extreme<T: Float>(
     out: &mut [i64],
 ) -> Result<()> {
     expect_elements(op, x.width(), out.len())?;
-    pieces_of_rows(x, out, |x, out| places_of(op, which, x, out))
+    pieces_of_rows(op, x, out, |x, out| places_of(op, which, x, out))
 }
 
 /// Returns an error if rows are empty.
@@ -310,7 +311,7 @@ fn each_row<T: Float>(
     out: &mut [T],
     f: impl Fn(Rows<'_, T>, &mut [f64]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
-    pieces_of_rows(x, out, |x, out| {
+    pieces_of_rows(op, x, out, |x, out| {
         let mut wide = memory::zeroed(op, out.len())?;
         f(x, &mut wide)?;
         for (out, wide) in out.iter_mut().zip(wide) {
@@ -321,8 +322,9 @@ fn each_row<T: Float>(
 }
 
 /// Calls `f(x, out)` for pieces of whole rows. The pieces are small enough that several passes over
-/// one read memory once. Few long rows are one piece: threads then share the blocks of each row.
-fn pieces_of_rows<T: Copy + Send + Sync, R: Send>(
+/// one read memory once. Scattered rows that are not long are copied. Few long rows are one piece: threads then share the blocks of each row.
+fn pieces_of_rows<T: bytemuck::Pod + Send + Sync, R: Send>(
+    op: &'static str,
     x: Rows<'_, T>,
     out: &mut [R],
     f: impl Fn(Rows<'_, T>, &mut [R]) -> Result<()> + Sync + Send,
@@ -330,6 +332,17 @@ fn pieces_of_rows<T: Copy + Send + Sync, R: Send>(
     let n = x.width();
     if let Rows::Slabs(part) = x {
         return part.pieces(out, |part, out| f(Rows::Slabs(part), out));
+    }
+    if let Rows::Walked { walk, first } = x
+        && walk.is_scattered()
+        && (1..=CHUNK).contains(&n)
+    {
+        let size = parallel::several(out.len(), n).min(CHUNK.div_ceil(n));
+        return parallel::try_pieces_of(size, out, |start, piece| {
+            let mut copy = memory::scratch::<T>(op, piece.len() * n)?;
+            walk.copy_rows(first + start, copy.as_mut_slice());
+            f(Rows::Dense { x: copy.as_slice(), n }, piece)
+        });
     }
     let one = matches!(x, Rows::Dense { .. }) && few_and_long(n, out.len());
     let size = if one { out.len() } else { parallel::several(out.len(), n) };
@@ -389,6 +402,16 @@ fn sums_of<T: Float, F: Fn(T) -> f64, const SAME: bool>(
                     }
                 });
                 *out = combine(&partials);
+            }
+        }
+        // Long rows in tiles.
+        Rows::Walked { walk, first } if walk.is_scattered() && x.width() > CHUNK => {
+            for (row, out) in out.iter_mut().enumerate() {
+                let add = |x: &[T], sum: &mut Accumulator| {
+                    simd::dispatch_inside(Added { x, term: &term(row), sum });
+                };
+                let layout = walk.layout(first + row);
+                *out = combine(&tiles::sums_of_blocks(op, walk.data, &layout, &add)?);
             }
         }
         Rows::Walked { walk, first } if out.len() == 1 && x.width() > CHUNK => {

@@ -3,6 +3,7 @@
 use samebits_tensor_core::geometry::Reduction;
 use samebits_tensor_core::{Element, Layout, Result, Tensor};
 
+use crate::parallel::CHUNK;
 use crate::reduce::{Part, Rows, Slabs, Walk};
 
 /// The columns that a reduction can take side by side.
@@ -78,13 +79,17 @@ impl Reduced {
         let kept = order.len() - dims.len();
         let x = x.permute(&order)?;
         let row = merged(&x.shape()[kept..], &x.layout().strides()[kept..])?;
-        let in_runs = row.strides().last() == Some(&1)
-            && row.shape().last() >= Some(&RUN)
-            && row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG };
-        if repeats(&x) || (in_runs && !x.is_contiguous()) {
-            let layout = x.layout();
-            let (sizes, strides) = (&x.shape()[..kept], &layout.strides()[..kept]);
-            let starts = Layout::strided(sizes, strides, layout.offset())?;
+        let starts = merged(&x.shape()[..kept], &x.layout().strides()[..kept])?;
+        let in_place = match (row.shape().last(), row.strides().last()) {
+            (Some(&run), Some(1)) if run >= RUN => {
+                row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG }
+            }
+            // Sums copy tiles of long rows; what reads a row more than once copies it once.
+            _ if row.numel() > CHUNK => width == Width::Any,
+            _ => row.numel() >= if starts.rank() <= 1 { LONG_TOGETHER } else { LONG },
+        };
+        if repeats(&x) || (in_place && !x.is_contiguous()) {
+            let starts = Layout::strided(starts.shape(), starts.strides(), x.layout().offset())?;
             return Ok(Reduced {
                 x,
                 way: Way::Walked { starts, row },

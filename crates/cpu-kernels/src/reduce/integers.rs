@@ -52,7 +52,7 @@ fn integers(
         simd::dispatch(Integers { x, n: x.len(), first, join, out: &mut joined });
         joined[0]
     };
-    pieces_of_rows(x, out, |x, out| {
+    pieces_of_rows(op, x, out, |x, out| {
         match x {
             Rows::Dense { x, n } if !few_and_long(n, out.len()) => {
                 simd::dispatch(Integers { x, n, first, join, out });

@@ -39,7 +39,7 @@ pub(crate) fn norm<T: Float>(
     if p.is_infinite() {
         let which = if p > 0.0 { Extreme::Max } else { Extreme::Min };
         expect_elements(op, x.width(), out.len())?;
-        pieces_of_rows(x, out, |x, out| match x {
+        pieces_of_rows(op, x, out, |x, out| match x {
             Rows::Dense { x, n } => {
                 let magnitudes = memory::collected(op, x.iter().map(|x| x.abs()))?;
                 extremes_of(op, which, Rows::Dense { x: &magnitudes, n }, out)

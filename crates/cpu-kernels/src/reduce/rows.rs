@@ -2,6 +2,7 @@
 
 use samebits_numerics::reduce::BLOCK;
 use samebits_tensor_core::Layout;
+use samebits_tensor_core::layout::PerDim;
 
 use crate::error::{Result, expect_size};
 use crate::memory;
@@ -60,6 +61,30 @@ impl<'a, T: Copy + Send + Sync> Rows<'a, T> {
     }
 }
 
+impl<T: bytemuck::Pod> Walk<'_, T> {
+    /// Copies as many whole rows, which have elements, from row `first` on as fit the slice.
+    pub(super) fn copy_rows(&self, first: usize, to: &mut [T]) {
+        let n = self.row.numel();
+        if let (&[_], &[distance]) = (self.starts.shape(), self.starts.strides()) {
+            let count = to.len() / n;
+            let sizes: PerDim =
+                [count].into_iter().chain(self.row.shape().iter().copied()).collect();
+            let strides: PerDim =
+                [distance].into_iter().chain(self.row.strides().iter().copied()).collect();
+            let start = self.layout(first).offset();
+            let rows = Layout::strided(&sizes, &strides, start).expect("rows of a layout");
+            rows.gather(self.data, to);
+        } else {
+            for (row, to) in (first..).zip(to.chunks_exact_mut(n)) {
+                self.layout(row).gather(self.data, to);
+            }
+        }
+        if let Some(map) = self.map {
+            map(to);
+        }
+    }
+}
+
 impl<T: Copy> Walk<'_, T> {
     /// Returns a buffer for the elements of a row that are gathered at a time.
     pub(crate) fn buffer(&self, op: &'static str) -> Result<Vec<T>> {
@@ -72,6 +97,19 @@ impl<T: Copy> Walk<'_, T> {
             (Some(&run), Some(1)) => run,
             _ => 1,
         }
+    }
+
+    /// Returns true if neighbours of a row lie apart or in short runs, so that copying them in the order of
+    /// the storage pays.
+    pub(super) fn is_scattered(&self) -> bool {
+        const SHORT: usize = 16;
+        self.run() < SHORT
+    }
+
+    /// Returns the positions of the elements of a row.
+    pub(super) fn layout(&self, row: usize) -> Layout {
+        let start = nth(self.starts, row) + self.row.offset();
+        Layout::strided(self.row.shape(), self.row.strides(), start).expect("a row of a layout")
     }
 
     /// Returns the elements of a row from element `first` on to the end of its run.
