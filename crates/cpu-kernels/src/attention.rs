@@ -121,21 +121,34 @@ impl<'a, T: Copy> Matrices<'a, T> {
         self.strides[lane] == 1 && end.is_some_and(|end| end <= self.data.len())
     }
 
-    /// Calls `change` with each value and its element: those of a row from some column on.
+    /// Replaces each value by `change` of it and its element: those of a row from some column on.
     #[inline(always)]
-    fn beside<U>(
+    fn change_beside<U: Copy>(
         &self,
         (matrix, row, column): (usize, usize, usize),
         values: &mut [U],
-        change: impl Fn(&mut U, T),
+        change: impl Fn(U, T) -> U,
     ) {
-        if self.strides[1] == 1 && !values.is_empty() {
-            let elements = &self.from(matrix, row)[column..][..values.len()];
-            values.iter_mut().zip(elements).for_each(|(value, &element)| change(value, element));
-        } else {
+        const BLOCK: usize = 16;
+        if self.strides[1] != 1 || values.is_empty() {
             for (j, value) in values.iter_mut().enumerate() {
-                change(value, self.at(matrix, row, column + j));
+                *value = change(*value, self.at(matrix, row, column + j));
             }
+            return;
+        }
+        let elements = &self.from(matrix, row)[column..][..values.len()];
+        let (blocks, rest) = values.as_chunks_mut::<BLOCK>();
+        let (elements, last) = elements.as_chunks::<BLOCK>();
+        for (block, elements) in blocks.iter_mut().zip(elements) {
+            // Whole vectors are written: single ones behind a mask take long.
+            let mut changed = *block;
+            for (value, &element) in changed.iter_mut().zip(elements) {
+                *value = change(*value, element);
+            }
+            *block = changed;
+        }
+        for (value, &element) in rest.iter_mut().zip(last) {
+            *value = change(*value, element);
         }
     }
 
@@ -255,13 +268,13 @@ impl<T: Number> Call<'_, T> {
     #[inline(always)]
     fn mask(&self, matrix: usize, query: usize, key: usize, scores: &mut [T]) {
         if let Some(added) = &self.added {
-            added.beside((matrix, query, key), scores, |score, number| {
-                *score = if number == T::LOWEST { number } else { *score + number };
+            added.change_beside((matrix, query, key), scores, |score, number| {
+                if number == T::LOWEST { number } else { score + number }
             });
         }
         if let Some(hidden) = &self.hidden {
-            hidden.beside((matrix, query, key), scores, |score, hidden| {
-                *score = if hidden != 0 { T::LOWEST } else { *score };
+            hidden.change_beside((matrix, query, key), scores, |score, hidden| {
+                if hidden != 0 { T::LOWEST } else { score }
             });
         }
     }
@@ -270,13 +283,13 @@ impl<T: Number> Call<'_, T> {
     #[inline(always)]
     fn clear(&self, matrix: usize, query: usize, key: usize, values: &mut [T]) {
         if let Some(added) = &self.added {
-            added.beside((matrix, query, key), values, |value, number| {
-                *value = if number == T::LOWEST { T::ZERO } else { *value };
+            added.change_beside((matrix, query, key), values, |value, number| {
+                if number == T::LOWEST { T::ZERO } else { value }
             });
         }
         if let Some(hidden) = &self.hidden {
-            hidden.beside((matrix, query, key), values, |value, hidden| {
-                *value = if hidden != 0 { T::ZERO } else { *value };
+            hidden.change_beside((matrix, query, key), values, |value, hidden| {
+                if hidden != 0 { T::ZERO } else { value }
             });
         }
     }
