@@ -138,6 +138,10 @@ fn gather_part<T: bytemuck::Pod>(from: &[T], layout: &Layout, to: &mut [T]) {
     if stride > 1
         && let Some(dim) = outer_strides.iter().position(|&stride| stride == 1)
     {
+        let run = run_of(layout);
+        if run.len() > 1 && shape[dim] < SIDE && n >= SIDE {
+            return gather_run(from, layout, &run, to);
+        }
         return gather_across(from, layout, dim, to);
     }
     // The three innermost dimensions are plain loops, so the general stepping costs once per block.
@@ -232,6 +236,52 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     for (source, target) in sources.positions().zip(targets.positions()) {
         let (from, to) = (&from[source..], &mut to[target..]);
         transpose(from, strides[last], to, distance, [shape[dim], shape[last]]);
+    }
+}
+
+/// Returns the dimensions whose elements are neighbours in the storage as those of one dimension would be,
+/// nearest first, without the last dimension.
+fn run_of(layout: &Layout) -> PerDim {
+    let (mut run, mut length) = (PerDim::new(), 1);
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let outer = 0..layout.rank() - 1;
+    let next = |length| outer.clone().find(|&dim| strides[dim] == length && shape[dim] > 1);
+    while let Some(dim) = next(length) {
+        run.push(dim);
+        length *= shape[dim];
+    }
+    run
+}
+
+/// Copies as [`gather_across`] along several short dimensions, which follow each other in the storage:
+/// transposes their run as one dimension, and puts its rows in their places.
+fn gather_run<T: bytemuck::Pod>(from: &[T], layout: &Layout, run: &[usize], to: &mut [T]) {
+    const COLUMNS: usize = 64;
+    let last = layout.rank() - 1;
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
+    let pick = |of: &[usize], dims: &[usize]| dims.iter().map(|&dim| of[dim]).collect::<PerDim>();
+    let part = |strides: &[usize], offset: usize, dims: &[usize]| {
+        Layout::strided(&pick(shape, dims), &pick(strides, dims), offset).expect("part of a layout")
+    };
+    let others: PerDim = (0..last).filter(|dim| !run.contains(dim)).collect();
+    let sources = part(strides, layout.offset(), &others);
+    let targets = part(dense.strides(), 0, &others);
+    // The nearest dimension is the last of a layout.
+    let order: PerDim = run.iter().rev().copied().collect();
+    let rows: Vec<usize> = part(dense.strides(), 0, &order).positions().collect();
+    let mut copy = [T::zeroed(); SIDE * COLUMNS];
+    for (source, target) in sources.positions().zip(targets.positions()) {
+        for (number, rows) in rows.chunks(SIDE).enumerate() {
+            for column in (0..shape[last]).step_by(COLUMNS) {
+                let columns = COLUMNS.min(shape[last] - column);
+                let from = &from[source + number * SIDE + column * strides[last]..];
+                transpose(from, strides[last], &mut copy, COLUMNS, [rows.len(), columns]);
+                for (&row, copy) in rows.iter().zip(copy.chunks_exact(COLUMNS)) {
+                    to[target + row + column..][..columns].copy_from_slice(&copy[..columns]);
+                }
+            }
+        }
     }
 }
 
@@ -403,6 +453,9 @@ mod tests {
                     0 => {
                         let mut order: Vec<usize> = (0..rank).collect();
                         order.rotate_left(dim);
+                        if self.below(2) == 0 {
+                            order.reverse();
+                        }
                         layout.permute(&order).unwrap()
                     }
                     1 => {

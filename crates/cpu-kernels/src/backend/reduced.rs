@@ -85,7 +85,7 @@ impl Reduced {
                 row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG }
             }
             // Sums copy tiles of long rows; what reads a row more than once copies it once.
-            _ if row.numel() > CHUNK => width == Width::Any,
+            _ if row.numel() > CHUNK => width == Width::Any && has_neighbours(&row),
             _ => row.numel() >= if starts.rank() <= 1 { LONG_TOGETHER } else { LONG },
         };
         if repeats(&x) || (in_place && !x.is_contiguous()) {
@@ -175,6 +175,13 @@ impl Reduced {
             Some((shape, places)) => made.permute(places)?.contiguous()?.reshape(shape),
         }
     }
+}
+
+/// Returns true if enough neighbours in memory lie along one dimension of a row for tiles of them.
+fn has_neighbours(row: &Layout) -> bool {
+    let dims = row.shape().iter().zip(row.strides());
+    let nearest = dims.filter(|&(&size, &stride)| size > 1 && stride > 0);
+    nearest.min_by_key(|&(_, stride)| stride).is_some_and(|(&size, _)| size >= RUN)
 }
 
 /// Returns a layout of fewest dimensions with the same positions in the same order.
