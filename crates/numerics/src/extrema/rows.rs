@@ -4,7 +4,10 @@ use super::{Ordered, argmax, argmin, max, min, replaces_max, replaces_min};
 
 /// Rows shorter than this are searched side by side: alone, finishing one costs more than its
 /// search.
-const SHORT: usize = 64;
+const SHORT: usize = 24;
+
+/// The same if the places are wanted, for which a row is searched again.
+const SHORT_PLACES: usize = 32;
 
 /// The number of rows side by side: a vector of f32 at the widest level.
 const ROWS: usize = 16;
@@ -16,10 +19,10 @@ const FEW: usize = 4;
 ///
 /// A macro: what is not inlined into a kernel has no vectors, and a long closure is not inlined.
 macro_rules! each_long {
-    ($values:ident, $n:ident, $out:ident, $long:ident) => {
+    ($values:ident, $n:ident, $out:ident, $long:ident, $short:ident) => {
         assert!($n > 0, "rows: no elements to choose from");
         assert_eq!($values.len(), $out.len() * $n, "rows: wrong number of elements");
-        if $n >= SHORT || $out.len() < FEW {
+        if $n >= $short || $out.len() < FEW {
             for (row, out) in $values.chunks_exact($n).zip($out) {
                 *out = $long(row).expect("a row has elements");
             }
@@ -51,14 +54,14 @@ macro_rules! each_long {
 /// ```
 #[inline(always)]
 pub fn max_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
-    each_long!(values, n, out, max);
+    each_long!(values, n, out, max, SHORT);
     short_rows(values, n, |old, new| replaces_max(old, new), |_, value| value, out);
 }
 
 /// Computes [`min`] of each row; see [`max_rows`].
 #[inline(always)]
 pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
-    each_long!(values, n, out, min);
+    each_long!(values, n, out, min, SHORT);
     short_rows(values, n, |old, new| replaces_min(old, new), |_, value| value, out);
 }
 
@@ -85,14 +88,14 @@ pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
 /// ```
 #[inline(always)]
 pub fn argmax_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
-    each_long!(values, n, out, place_of_max);
+    each_long!(values, n, out, place_of_max, SHORT_PLACES);
     short_rows(values, n, |old, new| replaces_max(old, new), |index, _| index.into(), out);
 }
 
 /// Computes the index of [`argmin`] of each row; see [`argmax_rows`].
 #[inline(always)]
 pub fn argmin_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
-    each_long!(values, n, out, place_of_min);
+    each_long!(values, n, out, place_of_min, SHORT_PLACES);
     short_rows(values, n, |old, new| replaces_min(old, new), |index, _| index.into(), out);
 }
 
@@ -106,7 +109,7 @@ fn place_of_min<T: Ordered>(row: &[T]) -> Option<i64> {
     argmin(row).map(|(index, _)| index as i64)
 }
 
-/// Writes `pick(index, value)` of the extremum of each row of fewer than [`SHORT`] elements.
+/// Writes `pick(index, value)` of the extremum of each row of fewer than [`SHORT_PLACES`] elements.
 #[inline(always)]
 fn short_rows<T: Ordered, R>(
     values: &[T],
@@ -116,7 +119,7 @@ fn short_rows<T: Ordered, R>(
     out: &mut [R],
 ) {
     for (tile, out) in values.chunks(ROWS * n).zip(out.chunks_mut(ROWS)) {
-        let mut columns = [[T::default(); ROWS]; SHORT];
+        let mut columns = [[T::default(); ROWS]; SHORT_PLACES];
         let columns = &mut columns[..n];
         transpose(tile, n, columns);
         let mut best = columns[0];
