@@ -1,6 +1,7 @@
 //! The two element types of the floating-point kernels.
 
 use samebits_numerics::extrema::Ordered;
+use samebits_numerics::transpose::{transpose_f32, transpose_f64};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// An element type of floating-point kernels: f32 or f64.
@@ -112,14 +113,7 @@ impl Float for f32 {
         to: &mut [f32],
         width: usize,
     ) {
-        samebits_numerics::transpose::transpose_f32(
-            from,
-            stride,
-            rows_and_columns,
-            to,
-            width,
-            false,
-        );
+        transpose_f32(from, stride, rows_and_columns, to, width, false);
     }
 }
 
@@ -162,14 +156,7 @@ impl Float for f64 {
         to: &mut [f64],
         width: usize,
     ) {
-        samebits_numerics::transpose::transpose_f64(
-            from,
-            stride,
-            rows_and_columns,
-            to,
-            width,
-            false,
-        );
+        transpose_f64(from, stride, rows_and_columns, to, width, false);
     }
 }
 

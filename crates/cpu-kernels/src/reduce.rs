@@ -11,7 +11,7 @@ mod kernels;
 mod norms;
 mod rows;
 mod slabs;
-mod tiles;
+pub(crate) mod tiles;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
@@ -32,7 +32,7 @@ use kernels::{Added, ColumnBlock, Columns, Extremes, Lane, Logarithms, Places, P
 pub(crate) use kernels::{maxima_of_rows, sums_of_rows};
 pub(crate) use norms::norm;
 pub use norms::norm_rows;
-pub(crate) use rows::{Rows, Walk};
+pub(crate) use rows::{Rows, SHORTEST_RUN, Walk};
 pub(crate) use slabs::{Part, Slabs};
 
 /// Computes `out[i] = Σ x[i · n ..][..n]`, rounded once.

@@ -7,7 +7,7 @@ use crate::simd::{self, Level};
 macro_rules! transpose {
     ($name:ident, $elem:ty, $($blocks:ident, $rows:literal by $columns:literal);+) => {
         /// Sets `to[column * width + row] = from[row * stride + column]` for all rows and columns. `ahead` tells
-        /// that as many rows behind these are read next.
+        /// that as many rows behind these are read next, so that they are prefetched.
         ///
         /// # Determinism
         ///
@@ -16,6 +16,16 @@ macro_rules! transpose {
         /// # Panics
         ///
         /// If a slice is too short, or `width` is below the number of rows.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use samebits_numerics::transpose::", stringify!($name), ";")]
+        ///
+        /// let mut to = [0.0; 6];
+        #[doc = concat!(stringify!($name), "(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3, (2, 3), &mut to, 2, false);")]
+        /// assert_eq!(to, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        /// ```
         pub fn $name(
             from: &[$elem],
             stride: usize,

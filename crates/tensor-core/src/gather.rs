@@ -2,6 +2,7 @@
 
 use samebits_numerics::simd::{self, Level};
 use samebits_numerics::transpose::{transpose_f32, transpose_f64};
+use smallvec::SmallVec;
 
 use crate::backend::{Task, run_tasks};
 use crate::buffer::Buffer;
@@ -269,13 +270,15 @@ fn gather_run<T: bytemuck::Pod>(from: &[T], layout: &Layout, run: &[usize], to: 
     let targets = part(dense.strides(), 0, &others);
     // The nearest dimension is the last of a layout.
     let order: PerDim = run.iter().rev().copied().collect();
-    let rows: Vec<usize> = part(dense.strides(), 0, &order).positions().collect();
+    let places = part(dense.strides(), 0, &order);
     let mut copy = [T::zeroed(); SIDE * COLUMNS];
     for (source, target) in sources.positions().zip(targets.positions()) {
-        for (number, rows) in rows.chunks(SIDE).enumerate() {
+        let mut next = places.positions();
+        for first in (0..places.numel()).step_by(SIDE) {
+            let rows: SmallVec<[usize; SIDE]> = next.by_ref().take(SIDE).collect();
             for column in (0..shape[last]).step_by(COLUMNS) {
                 let columns = COLUMNS.min(shape[last] - column);
-                let from = &from[source + number * SIDE + column * strides[last]..];
+                let from = &from[source + first + column * strides[last]..];
                 transpose(from, strides[last], &mut copy, COLUMNS, [rows.len(), columns]);
                 for (&row, copy) in rows.iter().zip(copy.chunks_exact(COLUMNS)) {
                     to[target + row + column..][..columns].copy_from_slice(&copy[..columns]);

@@ -4,7 +4,7 @@ use samebits_tensor_core::geometry::Reduction;
 use samebits_tensor_core::{Element, Layout, Result, Tensor};
 
 use crate::parallel::CHUNK;
-use crate::reduce::{Part, Rows, Slabs, Walk};
+use crate::reduce::{Part, Rows, SHORTEST_RUN, Slabs, Walk, tiles};
 
 /// The columns that a reduction can take side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,6 @@ pub(super) enum Width {
 
 /// The number of columns from which their vectors pay.
 const WIDE: usize = 8;
-
-/// The length of a run of neighbours from which rows are read in place.
-const RUN: usize = 16;
 
 /// The length of rows from which they are read in place.
 const LONG: usize = 256;
@@ -81,11 +78,11 @@ impl Reduced {
         let row = merged(&x.shape()[kept..], &x.layout().strides()[kept..])?;
         let starts = merged(&x.shape()[..kept], &x.layout().strides()[..kept])?;
         let in_place = match (row.shape().last(), row.strides().last()) {
-            (Some(&run), Some(1)) if run >= RUN => {
+            (Some(&run), Some(1)) if run >= SHORTEST_RUN => {
                 row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG }
             }
             // Sums copy tiles of long rows; what reads a row more than once copies it once.
-            _ if row.numel() > CHUNK => width == Width::Any && has_neighbours(&row),
+            _ if row.numel() > CHUNK => width == Width::Any && tiles::suit(&row),
             _ => row.numel() >= if starts.rank() <= 1 { LONG_TOGETHER } else { LONG },
         };
         if repeats(&x) || (in_place && !x.is_contiguous()) {
@@ -175,13 +172,6 @@ impl Reduced {
             Some((shape, places)) => made.permute(places)?.contiguous()?.reshape(shape),
         }
     }
-}
-
-/// Returns true if enough neighbours in memory lie along one dimension of a row for tiles of them.
-fn has_neighbours(row: &Layout) -> bool {
-    let dims = row.shape().iter().zip(row.strides());
-    let nearest = dims.filter(|&(&size, &stride)| size > 1 && stride > 0);
-    nearest.min_by_key(|&(_, stride)| stride).is_some_and(|(&size, _)| size >= RUN)
 }
 
 /// Returns a layout of fewest dimensions with the same positions in the same order.

@@ -12,6 +12,9 @@ use super::Part;
 /// The number of elements of a row that are gathered at a time: whole blocks.
 const GATHERED: usize = BLOCK;
 
+/// The length of a run of neighbours from which rows are read in place.
+pub(crate) const SHORTEST_RUN: usize = 16;
+
 /// Rows of one length.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'a, T> {
@@ -102,8 +105,7 @@ impl<T: Copy> Walk<'_, T> {
     /// Returns true if neighbours of a row lie apart or in short runs, so that copying them in the order of
     /// the storage pays.
     pub(super) fn is_scattered(&self) -> bool {
-        const SHORT: usize = 16;
-        self.run() < SHORT
+        self.run() < SHORTEST_RUN
     }
 
     /// Returns the positions of the elements of a row.
@@ -250,11 +252,16 @@ impl<T: Copy> Walk<'_, T> {
 }
 
 /// Returns the position of element `i` of a layout.
-fn nth(layout: &Layout, mut i: usize) -> usize {
-    let mut position = layout.offset();
-    for (&size, &stride) in layout.shape().iter().zip(layout.strides()).rev() {
-        position += i % size * stride;
+fn nth(layout: &Layout, i: usize) -> usize {
+    layout.offset() + distance(layout.shape(), layout.strides(), i)
+}
+
+/// Returns the distance of element `i` of some dimensions from the first one.
+pub(super) fn distance(shape: &[usize], strides: &[usize], mut i: usize) -> usize {
+    let mut distance = 0;
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        distance += i % size * stride;
         i /= size;
     }
-    position
+    distance
 }

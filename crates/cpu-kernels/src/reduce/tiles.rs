@@ -5,6 +5,7 @@ use samebits_numerics::reduce::{Accumulator, BLOCK};
 use samebits_tensor_core::Layout;
 use samebits_tensor_core::layout::PerDim;
 
+use super::rows::distance;
 use crate::error::Result;
 use crate::float::Float;
 use crate::memory;
@@ -89,21 +90,21 @@ fn inner(row: &Layout, dim: usize) -> usize {
     row.shape()[dim + 1..].iter().product()
 }
 
-/// Returns the distance of element `i` of some dimensions from the first one.
-fn distance(shape: &[usize], strides: &[usize], mut i: usize) -> usize {
-    let mut distance = 0;
-    for (&size, &stride) in shape.iter().zip(strides).rev() {
-        distance += i % size * stride;
-        i /= size;
-    }
-    distance
+/// Returns the dimension along which neighbours in memory lie.
+fn nearest(row: &Layout) -> Option<usize> {
+    let apart = |&dim: &usize| row.shape()[dim] > 1 && row.strides()[dim] > 0;
+    (0..row.rank()).filter(apart).min_by_key(|&dim| row.strides()[dim])
+}
+
+/// Returns true if tiles of a row would have enough neighbours.
+pub(crate) fn suit(row: &Layout) -> bool {
+    nearest(row).is_some_and(|dim| row.shape()[dim] >= LINE)
 }
 
 impl<'a> Tiles<'a> {
     /// Returns how to cut a row, which has elements, if they are `bytes` long.
     fn new(row: &'a Layout, bytes: usize) -> Tiles<'a> {
-        let apart = |&dim: &usize| row.shape()[dim] > 1 && row.strides()[dim] > 0;
-        let nearest = (0..row.rank()).filter(apart).min_by_key(|&dim| row.strides()[dim]);
+        let nearest = nearest(row);
         let across = nearest.filter(|&dim| inner(row, dim) > STRETCH / bytes / LINE);
         let mut neighbours = if across.is_some() { LINES } else { 1 };
         loop {
