@@ -224,7 +224,8 @@ pub(super) fn sums_of_blocks<T: Float>(
     let units = tiles.units();
     let found = items(0..tiles.groups() * units)
         .try_collect(op, |i| tiles.stretches(op, data, (i / units, i % units), add))?;
-    let mut stretches: Vec<Stretch<T>> = found.into_iter().flatten().collect();
+    let mut stretches = memory::with_capacity(op, found.iter().map(Vec::len).sum())?;
+    stretches.extend(found.into_iter().flatten());
     stretches.sort_unstable_by_key(|stretch| stretch.start);
     let mut sums = memory::with_capacity(op, count.div_ceil(BLOCK))?;
     let mut open = Accumulator::new();
