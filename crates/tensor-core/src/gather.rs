@@ -2,7 +2,6 @@
 
 use samebits_numerics::simd::{self, Level};
 use samebits_numerics::transpose::{transpose_f32, transpose_f64};
-use smallvec::SmallVec;
 
 use crate::backend::{Task, run_tasks};
 use crate::buffer::Buffer;
@@ -26,6 +25,12 @@ const FEW_ROWS: usize = 4;
 
 /// The side of the tiles of a transposition.
 const SIDE: usize = 16;
+
+/// Rows that are transposed together, at most.
+const STRIP: usize = 128;
+
+/// The number of bytes from which the processor is told what is read next.
+const NEAR: usize = 1 << 20;
 
 impl Layout {
     /// Copies the elements of a slice that the layout selects to a dense one, in logical order, on this
@@ -257,7 +262,6 @@ fn run_of(layout: &Layout) -> PerDim {
 /// Copies as [`gather_across`] along several short dimensions, which follow each other in the storage:
 /// transposes their run as one dimension, and puts its rows in their places.
 fn gather_run<T: bytemuck::Pod>(from: &[T], layout: &Layout, run: &[usize], to: &mut [T]) {
-    const COLUMNS: usize = 64;
     let last = layout.rank() - 1;
     let (shape, strides) = (layout.shape(), layout.strides());
     let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
@@ -271,17 +275,24 @@ fn gather_run<T: bytemuck::Pod>(from: &[T], layout: &Layout, run: &[usize], to: 
     // The nearest dimension is the last of a layout.
     let order: PerDim = run.iter().rev().copied().collect();
     let places = part(dense.strides(), 0, &order);
-    let mut copy = [T::zeroed(); SIDE * COLUMNS];
+    let (columns, stride) = (shape[last], strides[last]);
+    let mut copy = [T::zeroed(); STRIP * SIDE];
     for (source, target) in sources.positions().zip(targets.positions()) {
-        let mut next = places.positions();
-        for first in (0..places.numel()).step_by(SIDE) {
-            let rows: SmallVec<[usize; SIDE]> = next.by_ref().take(SIDE).collect();
-            for column in (0..shape[last]).step_by(COLUMNS) {
-                let columns = COLUMNS.min(shape[last] - column);
-                let from = &from[source + first + column * strides[last]..];
-                transpose(from, strides[last], &mut copy, COLUMNS, [rows.len(), columns]);
-                for (&row, copy) in rows.iter().zip(copy.chunks_exact(COLUMNS)) {
-                    to[target + row + column..][..columns].copy_from_slice(&copy[..columns]);
+        for column in (0..columns).step_by(SIDE) {
+            let count = SIDE.min(columns - column);
+            let from = &from[source + column * stride..];
+            let ahead = size_of_val(from) > NEAR && column + SIDE < columns;
+            let mut next = places.positions();
+            // Whole runs, whose lines the processor reads ahead.
+            for first in (0..places.numel()).step_by(STRIP) {
+                let rows = STRIP.min(places.numel() - first);
+                transpose_strip(&from[first..], stride, &mut copy, SIDE, [rows, count], ahead);
+                for (copy, row) in copy.as_chunks::<SIDE>().0[..rows].iter().zip(next.by_ref()) {
+                    let to = &mut to[target + row + column..][..count];
+                    match <&mut [T; SIDE]>::try_from(&mut *to) {
+                        Ok(to) => *to = *copy,
+                        Err(_) => to.copy_from_slice(&copy[..count]),
+                    }
                 }
             }
         }
@@ -314,18 +325,27 @@ fn transpose<T: bytemuck::Pod>(
         _ => {}
     }
     // Strips of rows, so that a page is read in one go, and of columns, so that lines are written whole.
-    const STRIP: usize = 128;
-    // The number of bytes from which the processor is told what is read next.
-    const NEAR: usize = 1 << 20;
     for i in (0..rows).step_by(STRIP) {
         for j in (0..columns).step_by(SIDE) {
             let sizes = [STRIP.min(rows - i), SIDE.min(columns - j)];
             let (from, to) = (&from[i + j * stride..], &mut to[i * distance + j..]);
             let ahead = size_of_val(from) > NEAR && j + SIDE < columns;
-            if !transpose_vectors(from, stride, to, distance, sizes, ahead) {
-                transpose_tiles(from, stride, to, distance, sizes);
-            }
+            transpose_strip(from, stride, to, distance, sizes, ahead);
         }
+    }
+}
+
+/// Computes [`transpose`] of a few rows and columns. `ahead` tells that as many columns behind these follow.
+fn transpose_strip<T: bytemuck::Pod>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    sizes: [usize; 2],
+    ahead: bool,
+) {
+    if !transpose_vectors(from, stride, to, distance, sizes, ahead) {
+        transpose_tiles(from, stride, to, distance, sizes);
     }
 }
 

@@ -82,7 +82,7 @@ impl Reduced {
                 row.numel() >= if width == Width::Any { LONG_TOGETHER } else { LONG }
             }
             // Sums copy tiles of long rows; what reads a row more than once copies it once.
-            _ if row.numel() > CHUNK => width == Width::Any && tiles::suit(&row),
+            _ if row.numel() > CHUNK => width == Width::Any && tiles::suit(&row, x.dtype().size()),
             _ => row.numel() >= if starts.rank() <= 1 { LONG_TOGETHER } else { LONG },
         };
         if repeats(&x) || (in_place && !x.is_contiguous()) {

@@ -11,9 +11,11 @@ use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, items};
 
-/// The number of bytes of a tile, and of one that is a single stretch.
+/// The number of bytes of a tile, of one that is a single stretch, and of one with all neighbours of several
+/// short dimensions at most.
 const TILE: usize = 1 << 16;
 const STRETCH: usize = 1 << 18;
+const WHOLE: usize = 1 << 19;
 /// The number of neighbours in memory that a tile has at least: those of a cache line of f32.
 const LINE: usize = 16;
 /// The number of neighbours that a tile has at most: more lines follow each other in one page.
@@ -96,16 +98,35 @@ fn nearest(row: &Layout) -> Option<usize> {
     (0..row.rank()).filter(apart).min_by_key(|&dim| row.strides()[dim])
 }
 
-/// Returns true if tiles of a row would have enough neighbours.
-pub(crate) fn suit(row: &Layout) -> bool {
-    nearest(row).is_some_and(|dim| row.shape()[dim] >= LINE)
+/// Returns the first of several dimensions whose elements are neighbours in memory, as those of one dimension
+/// would be, if they are a line or more and a tile of `bytes` for an element holds them all.
+fn whole_run(row: &Layout, bytes: usize) -> Option<usize> {
+    let (shape, strides) = (row.shape(), row.strides());
+    let fits = |&dim: &usize| shape[dim] * inner(row, dim) <= WHOLE / bytes;
+    let mut first = nearest(row).filter(fits)?;
+    let (mut count, mut next) = (shape[first], shape[first] * strides[first]);
+    let follows = |next| (0..row.rank()).find(|&dim| strides[dim] == next && shape[dim] > 1);
+    while let Some(dim) = follows(next).filter(fits) {
+        first = first.min(dim);
+        count *= shape[dim];
+        next *= shape[dim];
+    }
+    (count >= LINE).then_some(first)
+}
+
+/// Returns true if tiles of a row of elements of `bytes` would have enough neighbours.
+pub(crate) fn suit(row: &Layout, bytes: usize) -> bool {
+    nearest(row).is_some_and(|dim| row.shape()[dim] >= LINE) || whole_run(row, bytes).is_some()
 }
 
 impl<'a> Tiles<'a> {
     /// Returns how to cut a row, which has elements, if they are `bytes` long.
     fn new(row: &'a Layout, bytes: usize) -> Tiles<'a> {
         let nearest = nearest(row);
-        let across = nearest.filter(|&dim| inner(row, dim) > STRETCH / bytes / LINE);
+        let short = nearest.is_some_and(|dim| row.shape()[dim] < LINE);
+        let run = if short { whole_run(row, bytes) } else { None };
+        let across =
+            nearest.filter(|&dim| run.is_none() && inner(row, dim) > STRETCH / bytes / LINE);
         let mut neighbours = if across.is_some() { LINES } else { 1 };
         loop {
             let most = if across.is_some() { TILE / neighbours } else { STRETCH } / bytes;
@@ -115,7 +136,10 @@ impl<'a> Tiles<'a> {
                 step if nearest == Some(cut) => step.max(LINE) / LINE * LINE,
                 step => step.max(1),
             };
-            let step = step.min(row.shape()[cut]);
+            let (cut, step) = match run {
+                Some(run) if run <= cut => (run, row.shape()[run]),
+                _ => (cut, step.min(row.shape()[cut])),
+            };
             let mut tiles = Tiles { row, across, neighbours, cut, step, together: 1 };
             let share = |run: usize| (run / (step * inner(row, cut))).max(1);
             let least = tiles.count().div_ceil(share(RUN / 4));
@@ -273,7 +297,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_single_steps() {
-        let shapes: [&[usize]; 17] = [
+        let shapes: [&[usize]; 19] = [
             &[16385],
             &[5000, 20],
             &[9000, 3, 5],
@@ -291,8 +315,10 @@ mod tests {
             &[33, 1, 12289],
             &[4, 5, 6, 7, 31],
             &[2, 20_000, 2],
+            &[44, 18, 17, 22, 5],
+            &[600, 9, 4, 7],
         ];
-        let (mut apart, mut near) = (0, 0);
+        let (mut apart, mut near, mut runs) = (0, 0, 0);
         for shape in shapes {
             let dense = Layout::contiguous("test", shape).unwrap();
             for dim in 0..shape.len() {
@@ -306,13 +332,20 @@ mod tests {
                 let mut wide = rotated.narrow(0, 0, 1).unwrap().shape().to_vec();
                 wide[0] = rotated.shape()[0];
                 let repeated = rotated.narrow(0, 0, 1).unwrap().expand("test", &wide).unwrap();
-                for row in [rotated, swapped, stepped, repeated] {
+                // The last dimensions in front, but for one that stays there.
+                let mut order: Vec<usize> = (0..shape.len()).rev().collect();
+                let kept = order.remove(dim);
+                order.insert(0, kept);
+                let turned = dense.permute(&order).unwrap();
+                for row in [rotated, swapped, stepped, repeated, turned] {
                     check(&row);
                     let across = Tiles::new(&row, size_of::<f32>()).across.is_some();
                     *(if across { &mut apart } else { &mut near }) += 1;
+                    let is_short = nearest(&row).is_some_and(|dim| row.shape()[dim] < LINE);
+                    runs += usize::from(is_short && whole_run(&row, size_of::<f32>()).is_some());
                 }
             }
         }
-        assert!(apart > 10 && near > 10, "{apart} {near}");
+        assert!(apart > 10 && near > 10 && runs > 10, "{apart} {near} {runs}");
     }
 }
