@@ -123,13 +123,15 @@ pub trait Kernel {
 /// ```
 #[inline]
 pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    dispatch_at(level(), kernel)
+    // SAFETY: `level` returns none that this CPU lacks.
+    crate::fpenv::ieee(|| unsafe { run_at(level(), kernel) })
 }
 
 /// Runs `kernel` at `level`, or at the best level of this machine if that is lower.
 #[inline]
 pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
-    crate::fpenv::ieee(|| run_at(level, kernel))
+    // SAFETY: no level above what this CPU has.
+    crate::fpenv::ieee(|| unsafe { run_at(level.min(supported()), kernel) })
 }
 
 /// Runs `kernel` as [`dispatch`] does, in the environment of the caller: inside
@@ -138,17 +140,21 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
 #[inline]
 pub fn dispatch_inside<K: Kernel>(kernel: K) -> K::Output {
     debug_assert!(crate::fpenv::is_ieee(), "not inside `fpenv::ieee`");
-    run_at(level(), kernel)
+    // SAFETY: `level` returns none that this CPU lacks.
+    unsafe { run_at(level(), kernel) }
 }
 
+/// # Safety
+///
+/// The CPU must have the level: one that is at most [`supported`].
 #[inline(always)]
-fn run_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+unsafe fn run_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        match level.min(supported()) {
-            // SAFETY: `supported` found AVX-512 F, BW, DQ, VL, AVX2 and FMA on this CPU.
+        match level {
+            // SAFETY: the caller promises AVX-512 F, BW, DQ, VL, AVX2 and FMA.
             Level::Avx512 => unsafe { run_avx512(kernel) },
-            // SAFETY: `supported` found AVX2 and FMA on this CPU.
+            // SAFETY: the caller promises AVX2 and FMA.
             Level::Avx2 => unsafe { run_avx2(kernel) },
             Level::Portable => run_portable(kernel),
         }
@@ -198,7 +204,7 @@ pub fn supported() -> Level {
     }
 }
 
-/// The level in force; 0 until first use.
+/// The level in force, which this CPU has; 0 until first use.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Returns the value of `SAMEBITS_SIMD` if it is no level's [`name`](Level::name). Read once.
