@@ -6,7 +6,6 @@
 
 mod columns;
 mod depthwise;
-mod direct;
 mod fft;
 mod shape;
 mod winograd;
@@ -45,7 +44,7 @@ use zeros::Extent;
 ///         results.push(out[5].round());
 ///     }
 /// }
-/// assert_eq!(results, [9.0; 7]);
+/// assert_eq!(results, [9.0; 5]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +53,8 @@ pub enum Algorithm {
     /// Register tiles over a padded copy of the input, as [`conv`] does it. Canonical,
     /// every pass, every shape.
     ImplicitGemm,
-    /// Rows of the output formed from rows of a padded copy, four output channels at a time.
-    /// Canonical; forward, and the input gradient at stride 1.
-    Direct,
-    /// As `Direct`, one channel at a time, for groups of one input channel. Its weight gradient
-    /// has the channels in the lanes. Canonical.
+    /// One channel at a time, for groups of one input and one output channel: neighbours of a row or channels
+    /// are the lanes. Canonical.
     Depthwise,
     /// The matrix of all windows, multiplied with the weights. Canonical in the forward pass and
     /// the input gradient; the weight gradient adds blocks of another length and is not.
@@ -73,9 +69,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm. The order is that of the ids of candidates, which break ties.
-    pub const ALL: [Algorithm; 7] = [
+    pub const ALL: [Algorithm; 6] = [
         Algorithm::ImplicitGemm,
-        Algorithm::Direct,
         Algorithm::Depthwise,
         Algorithm::Im2col,
         Algorithm::Winograd2,
@@ -88,7 +83,6 @@ impl Algorithm {
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::ImplicitGemm => "implicit-gemm",
-            Algorithm::Direct => "direct",
             Algorithm::Depthwise => "depthwise",
             Algorithm::Im2col => "im2col",
             Algorithm::Winograd2 => "winograd-2x2",
@@ -101,7 +95,7 @@ impl Algorithm {
     #[must_use]
     pub fn is_canonical(self, pass: ConvPass) -> bool {
         match self {
-            Algorithm::ImplicitGemm | Algorithm::Direct | Algorithm::Depthwise => true,
+            Algorithm::ImplicitGemm | Algorithm::Depthwise => true,
             Algorithm::Im2col => pass != ConvPass::WeightGrad,
             Algorithm::Winograd2 | Algorithm::Winograd4 | Algorithm::Fft => false,
         }
@@ -141,15 +135,16 @@ impl Algorithm {
         let unit_stride = s.stride == [1; 3];
         match self {
             Algorithm::ImplicitGemm | Algorithm::Im2col => true,
-            Algorithm::Direct => match pass {
-                ConvPass::Forward => true,
-                ConvPass::InputGrad => unit_stride,
-                ConvPass::WeightGrad => false,
-            },
             Algorithm::Depthwise => {
                 let single = s.inputs == 1 && s.outputs == 1;
-                let between = pass == ConvPass::InputGrad && !unit_stride;
-                single && (!between || depthwise::by_lanes(&gather(s, pass)))
+                single
+                    && match pass {
+                        ConvPass::WeightGrad => true,
+                        ConvPass::InputGrad if !unit_stride => {
+                            depthwise::by_lanes(&gather(s, pass))
+                        }
+                        _ => depthwise::applies(&gather(s, pass)),
+                    }
             }
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let three = s.kernel == [1, 3, 3] && s.dilation == [1; 3] && s.input[0] == 1;
@@ -173,7 +168,6 @@ impl Algorithm {
         let s = conv.sizes();
         let elements = match self {
             Algorithm::ImplicitGemm => s.weight_len(),
-            Algorithm::Direct => direct::workspace(&gather(s, pass)),
             Algorithm::Depthwise => 0,
             Algorithm::Im2col => columns::workspace(s, pass, &gather(s, pass)),
             Algorithm::Winograd2 => winograd::workspace::<2, 4>(&gather(s, pass)),
@@ -202,17 +196,8 @@ impl Algorithm {
         let products = (s.batch * s.groups) as f64;
         match self {
             Algorithm::ImplicitGemm => work * few(channels) + 4.0 * traffic,
-            Algorithm::Direct => {
-                let width = gather(s, pass).target[2];
-                let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
-                let strided = if s.stride[2] > 1 { 1.5 } else { 1.0 };
-                let single = if channels >= 4 { 12.0 } else { 3.0 };
-                work * waste * strided * single + 8.0 * traffic
-            }
             Algorithm::Depthwise => {
-                let weights = pass == ConvPass::WeightGrad;
-                let fast = !weights && depthwise::fast(&gather(s, pass));
-                work * if fast { 1.0 } else { 3.0 } + 2.0 * traffic
+                work * if pass == ConvPass::WeightGrad { 3.0 } else { 1.0 } + 2.0 * traffic
             }
             Algorithm::Im2col => {
                 let copied = columns::workspace(s, pass, &gather(s, pass)) as f64;
@@ -339,7 +324,6 @@ impl Algorithm {
             zeros::zeros_are_harmless(extent(weight), extent(source))
         };
         let run = match self {
-            Algorithm::Direct => direct::run,
             Algorithm::Depthwise => depthwise::run,
             Algorithm::Im2col if gather.skips() && !harmless() => return Ok(false),
             Algorithm::Im2col => columns::run,

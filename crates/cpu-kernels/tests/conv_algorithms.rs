@@ -327,13 +327,13 @@ fn what_does_not_apply_is_said_before_it_runs() {
     let applies = |pass| {
         Algorithm::ALL.into_iter().filter(move |&a| a.applies(plan, pass)).map(Algorithm::name)
     };
-    assert!(applies(ConvPass::Forward).eq(["implicit-gemm", "direct", "im2col"]));
+    assert!(applies(ConvPass::Forward).eq(["implicit-gemm", "im2col"]));
     assert!(applies(ConvPass::InputGrad).eq(["implicit-gemm", "im2col"]));
     assert!(applies(ConvPass::WeightGrad).eq(["implicit-gemm", "im2col"]));
     let error = Algorithm::Fft.forward(plan, &[0.0; 162], &[0.0; 36], None, &mut [0.0; 50]);
     let message = error.unwrap_err().to_string();
     assert!(message.starts_with("conv: fft does not apply to forward of ConvSizes"), "{message}");
-    let error = Algorithm::Direct.forward(plan, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
+    let error = Algorithm::Im2col.forward(plan, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
     assert!(error.unwrap_err().to_string().contains("input must have 162 elements, got 3"));
 }
 

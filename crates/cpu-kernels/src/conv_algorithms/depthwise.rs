@@ -8,8 +8,7 @@ use std::ops::Range;
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
 
-use super::direct::{Layout, Task};
-use super::shape::{Gather, buffer};
+use super::shape::Gather;
 use crate::conv::{WEIGHT_BLOCK, volume};
 use crate::matmul::K_BLOCK;
 use crate::parallel;
@@ -22,9 +21,8 @@ const TAPS: usize = 3;
 /// Positions of a row below which they are not formed from the source itself.
 const NARROW: usize = 16;
 
-/// Forms every element of `target`: from rows of the source itself where all taps of nearly all
-/// positions meet some, else with channels in the lanes if these fit the cache. Larger channels are
-/// formed as [`direct`](super::direct) does, but with a copy of one channel only.
+/// Forms every element of `target`, if the pass [`applies`]: from rows of the source itself where all taps of
+/// nearly all positions meet some, else with channels in the lanes.
 pub(super) fn run(
     gather: &Gather,
     source: &[f32],
@@ -44,22 +42,7 @@ pub(super) fn run(
                 simd::dispatch(Straight { gather, inside, source, weights, target })
             });
     }
-    if lanes::applies(gather) {
-        return lanes::run(gather, source, weights, target);
-    }
-    let layout = Layout::new(gather);
-    parallel::chunks_mut(target, volume(gather.target))
-        .zip(parallel::chunks(source, volume(gather.source)))
-        .enumerate()
-        .try_for_each_with(
-            || buffer(&layout.sizes(gather)),
-            |copy, (plane, (target, source))| {
-                layout.fill(gather, source, copy);
-                let group = plane % gather.groups;
-                let task = Task { gather, layout: &layout, source: copy, weights, group, row: 0 };
-                task.run(1, target)
-            },
-        )
+    lanes::run(gather, source, weights, target)
 }
 
 /// Returns true if the pass is formed with channels in the lanes, which any pass can be.
@@ -67,8 +50,8 @@ pub(super) fn by_lanes(gather: &Gather) -> bool {
     lanes::applies(gather) && straight(gather).is_none()
 }
 
-/// Returns true if the pass takes about one multiply-add per lane and step.
-pub(super) fn fast(gather: &Gather) -> bool {
+/// Returns true if the pass can be formed: with channels in the lanes only if these fit the cache.
+pub(super) fn applies(gather: &Gather) -> bool {
     lanes::applies(gather) || straight(gather).is_some()
 }
 

@@ -321,11 +321,9 @@ fn a_kernel_that_meets_little_but_padding_costs_little() {
         conv::weight_grad(&conv, &values, &[1.0; 16], &mut out).unwrap();
         assert_eq!(out, [0.0, 0.0, 0.0, 0.0, 136.0, 0.0, 0.0, 0.0, 0.0]);
         let plan = &Convolution::new("conv", &input, &weight, &params).unwrap();
-        for algorithm in [Algorithm::Direct, Algorithm::Depthwise, Algorithm::Im2col] {
-            let mut out = [0.0; 16];
-            algorithm.forward(plan, &values, &kernel, None, &mut out).unwrap();
-            assert_eq!(out[..], double, "{algorithm:?}");
-        }
+        let mut out = [0.0; 16];
+        Algorithm::Im2col.forward(plan, &values, &kernel, None, &mut out).unwrap();
+        assert_eq!(out[..], double);
         if far > 1 << 30 {
             let error = Algorithm::Fft.forward(plan, &values, &kernel, None, &mut [0.0; 16]);
             let error = error.unwrap_err().to_string();
