@@ -284,7 +284,8 @@ pub(crate) fn unique_to<T: Sortable>(
     let range = most.wrapping_sub(least);
     let elements = input.len() as u64;
     let places = elements.saturating_mul(SPARSE).min(SPARSE_PLACES).max(elements);
-    if T::of_key(least).is_some() && range < places {
+    let is_countable = T::of_key(least).is_some() && elements <= u64::from(u32::MAX);
+    if is_countable && range < places {
         return counted(input, least, most, inverse);
     }
     fpenv::ieee(|| {
@@ -304,11 +305,12 @@ pub(crate) fn unique_to<T: Sortable>(
 }
 
 /// How many times as many places as elements a table of counts has at most, and how many places if these
-/// are more than elements: 64 MiB.
+/// are more than elements: 32 MiB.
 const SPARSE: u64 = 8;
 const SPARSE_PLACES: u64 = 1 << 23;
 
-/// Computes [`unique`] by counting each key from `least` to `most`, if each has one value.
+/// Computes [`unique`] by counting each key from `least` to `most`, if each has one value and there are less
+/// than 2^32 elements.
 fn counted<T: Sortable>(
     input: &[T],
     least: u64,
@@ -316,7 +318,7 @@ fn counted<T: Sortable>(
     inverse: &mut [i64],
 ) -> Result<(Vec<T>, Vec<i64>)> {
     const OP: &str = "unique";
-    let mut table: Vec<i64> = memory::zeroed(OP, (most - least) as usize + 1)?;
+    let mut table: Vec<u32> = memory::zeroed(OP, (most - least) as usize + 1)?;
     input.iter().for_each(|x| table[(x.key() - least) as usize] += 1);
     let distinct = table.iter().filter(|&&count| count > 0).count();
     let mut values = memory::with_capacity(OP, distinct)?;
@@ -324,12 +326,12 @@ fn counted<T: Sortable>(
     for (offset, place) in table.iter_mut().enumerate() {
         if *place > 0 {
             values.extend(T::of_key(least + offset as u64));
-            counts.push(std::mem::replace(place, counts.len() as i64));
+            counts.push(i64::from(std::mem::replace(place, counts.len() as u32)));
         }
     }
     parallel::pieces(inverse, |start, inverse| {
         for (place, x) in inverse.iter_mut().zip(&input[start..]) {
-            *place = table[(x.key() - least) as usize];
+            *place = i64::from(table[(x.key() - least) as usize]);
         }
     });
     Ok((values, counts))

@@ -184,6 +184,22 @@ pub(super) enum Wanted {
     Median(fn(usize, usize) -> usize),
 }
 
+impl Wanted {
+    /// Returns the place of the first wanted element in a line whose elements are in order already.
+    fn place_in_order<T: Sortable>(self, line: &[T]) -> Option<usize> {
+        let (place, descending) = match self {
+            Wanted::First { descending, .. } => (0, descending),
+            Wanted::Place(place) => (place, false),
+            Wanted::Median(_) => return None,
+        };
+        let is_ordered = match descending {
+            false => line.is_sorted_by(|a, b| a.rank_key() <= b.rank_key()),
+            true => line.is_sorted_by(|a, b| a.rank_key() >= b.rank_key()),
+        };
+        is_ordered.then_some(place)
+    }
+}
+
 /// Sorts pairs, on several threads if there are many.
 pub(super) fn sort_pairs<P: Pair>(pairs: &mut [P]) {
     match pairs.len() {
@@ -356,6 +372,11 @@ impl<T: Sortable> Lines<'_, T> {
             };
             let outputs = values.chunks_exact_mut(k).zip(indices.chunks_exact_mut(k));
             for (line, (values, indices)) in lines.chunks_exact(dim).zip(outputs) {
+                if let Some(first) = wanted.place_in_order(line) {
+                    values.copy_from_slice(&line[first..][..k]);
+                    (first as i64..).zip(indices).for_each(|(place, index)| *index = place);
+                    continue;
+                }
                 arrange::<T, P>(op, line, wanted, pairs)?;
                 for ((value, index), pair) in values.iter_mut().zip(indices).zip(&*pairs) {
                     (*value, *index) = (line[pair.index()], pair.index() as i64);

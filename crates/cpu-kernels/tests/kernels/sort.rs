@@ -30,13 +30,28 @@ fn ties<T: Float>(random: &mut Random, n: usize) -> Vec<T> {
         .collect()
 }
 
+/// Sorts a third of the lines, and another third from the largest element on.
+fn put_in_order<T: Float>(x: &mut [T], [outer, dim, inner]: [usize; 3]) {
+    for (o, j) in (0..outer).flat_map(|o| (0..inner).map(move |j| (o, j))) {
+        let at = |i: usize| (o * dim + i) * inner + j;
+        let mut line: Vec<T> = (0..dim).map(|i| x[at(i)]).collect();
+        match (o + j) % 3 {
+            0 => continue,
+            1 => line.sort_by(compare),
+            _ => line.sort_by(|a, b| compare(b, a)),
+        }
+        line.into_iter().enumerate().for_each(|(i, element)| x[at(i)] = element);
+    }
+}
+
 fn check<T: Float + Sortable>(seed: u64) {
     let mut random = Random(seed);
     let short = (1..=17).flat_map(|dim| [[23, dim, 1], [3, dim, 7], [601, dim, 3], [1, dim, 530]]);
     let long = [[1, 1, 1], [2, 40, 5], [1, 100_000, 1], [5, 300, 2]];
     for shape in short.chain(long) {
         let [outer, dim, inner] = shape;
-        let x: Vec<T> = ties(&mut random, outer * dim * inner);
+        let mut x: Vec<T> = ties(&mut random, outer * dim * inner);
+        put_in_order(&mut x, shape);
         let k = 1 + random.below(dim);
         for descending in [false, true] {
             let mut order = vec![0i64; x.len()];
