@@ -184,7 +184,7 @@ impl Device {
     ///
     /// [`Error::Memory`] if the device has too little memory.
     pub fn alloc(&mut self, size: u64) -> Result<u64, Error> {
-        self.memory.insert(|| Region::uninitialised(size as usize), size, 1, false)
+        self.memory.insert(|memory| memory.uninitialised(size as usize), size, 1, false)
     }
 
     /// Reserves addresses for up to `size` bytes, without memory: an access is a fault until
@@ -200,7 +200,7 @@ impl Device {
     ///
     /// [`Error::Memory`] if the device has too little memory, or memory already exists there.
     pub fn place(&mut self, address: u64, size: u64) -> Result<(), Error> {
-        self.memory.place(address, || Region::uninitialised(size as usize), size, false)
+        self.memory.place(address, |memory| memory.uninitialised(size as usize), size, false)
     }
 
     /// Frees the allocation that starts at `address`.
@@ -318,7 +318,7 @@ impl Device {
         let mut variables = Vec::with_capacity(module.variables.len());
         for variable in &module.variables {
             let (data, align) = (&variable.data, u64::from(variable.align));
-            let make = || Region::initialised(data.clone());
+            let make = |_: &mut _| Region::initialised(data.clone());
             variables.push(self.memory.insert(
                 make,
                 data.len() as u64,

@@ -13,6 +13,9 @@ const GAP: u64 = 512;
 const ALIGN: u64 = 256;
 /// The number of freed allocations that are remembered.
 const GRAVES: usize = 1 << 16;
+/// The number of freed regions, and of their bytes, that are kept for later allocations.
+const SPARE: usize = 64;
+const SPARE_BYTES: usize = 1 << 27;
 
 /// One allocation.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Memory {
     next: u64,
     used: u64,
     capacity: u64,
+    /// Freed regions, which are used again.
+    spare: Vec<Region>,
 }
 
 impl Memory {
@@ -57,6 +62,27 @@ impl Memory {
             next: start,
             used: 0,
             capacity,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Returns uninitialised memory, in a freed region of about that size if there is one.
+    pub(crate) fn uninitialised(&mut self, size: usize) -> Region {
+        let fits = |room: usize| (size..=size.saturating_mul(2)).contains(&room);
+        match self.spare.iter().rposition(|region| fits(region.capacity())) {
+            Some(found) => self.spare.swap_remove(found).reused(size),
+            None => Region::uninitialised(size),
+        }
+    }
+
+    /// Keeps a freed region, if there is room for it.
+    fn keep(&mut self, region: Region) {
+        let bytes: usize = self.spare.iter().map(Region::capacity).sum();
+        if region.capacity() + bytes <= SPARE_BYTES {
+            if self.spare.len() == SPARE {
+                self.spare.remove(0);
+            }
+            self.spare.push(region);
         }
     }
 
@@ -80,7 +106,7 @@ impl Memory {
     pub(crate) fn place(
         &mut self,
         base: u64,
-        make: impl FnOnce() -> Region,
+        make: impl FnOnce(&mut Memory) -> Region,
         size: u64,
         constant: bool,
     ) -> Result<(), Error> {
@@ -93,7 +119,7 @@ impl Memory {
         }
         self.graves.remove(&base);
         self.used += size;
-        let allocation = Allocation { base, region: make(), constant };
+        let allocation = Allocation { base, region: make(self), constant };
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -109,7 +135,7 @@ impl Memory {
     /// Places a region at addresses that have never been used.
     pub(crate) fn insert(
         &mut self,
-        make: impl FnOnce() -> Region,
+        make: impl FnOnce(&mut Memory) -> Region,
         size: u64,
         align: u64,
         constant: bool,
@@ -137,6 +163,7 @@ impl Memory {
         if self.graves.len() > GRAVES {
             self.graves.pop_first();
         }
+        self.keep(allocation.region);
         Ok(())
     }
 

@@ -47,6 +47,7 @@ const BLOCKS: u64 = 4 << (THREAD_BITS + WARP_TIME_BITS);
 const ATOMIC: u64 = 8 << (THREAD_BITS + WARP_TIME_BITS);
 
 impl Record {
+    #[inline(always)]
     fn interval(self) -> u64 {
         self.0 >> INTERVAL_SHIFT
     }
@@ -113,6 +114,13 @@ impl Record {
         Record::new(clock, thread, flags)
     }
 
+    /// Returns true if another access by any thread of the block adds nothing to this record: threads of
+    /// several warps have made such accesses in this interval.
+    #[inline(always)]
+    fn says_all(self, clock: &Clock, strong: bool) -> bool {
+        self.interval() == clock.now && self.has(WARPS) && (strong || !self.has(ATOMIC))
+    }
+
     /// Returns a record of a single access.
     #[inline]
     fn first(clock: &Clock, thread: u32, strong: bool) -> Record {
@@ -151,6 +159,35 @@ pub(crate) struct Conflict {
 }
 
 impl Cell {
+    /// Returns true if nothing has accessed the word in this launch, which is the most common case.
+    #[inline(always)]
+    pub(crate) fn is_fresh(&self, clock: &Clock) -> bool {
+        self.writers.interval() < clock.launch && self.readers.interval() < clock.launch
+    }
+
+    /// Records the first access in this launch.
+    #[inline(always)]
+    pub(crate) fn touch_first(&mut self, access: Access, clock: &Clock, thread: u32, strong: bool) {
+        let record = Record::first(clock, thread, strong);
+        *(if access == Access::Read { &mut self.readers } else { &mut self.writers }) = record;
+    }
+
+    /// Records a read as [`touch`](Cell::touch) does and returns true, if nothing has written the word in this
+    /// launch, or only this block before the last barrier; else does nothing.
+    #[inline(always)]
+    pub(crate) fn read_settled(&mut self, clock: &Clock, thread: u32, strong: bool) -> bool {
+        let written = self.writers.interval();
+        if written >= clock.launch && (clock.between_blocks || written == clock.now) {
+            return false;
+        }
+        if self.readers.interval() < clock.launch {
+            self.readers = Record::first(clock, thread, strong);
+        } else if !self.readers.says_all(clock, strong) {
+            self.readers = self.readers.joined(clock, thread, strong);
+        }
+        true
+    }
+
     /// Records an access. `strong` means that it does not race with other strong ones, `silent`
     /// that a write stores the value already there.
     #[inline]
@@ -162,13 +199,11 @@ impl Cell {
         strong: bool,
         silent: bool,
     ) -> Result<(), Conflict> {
-        let (writers, readers) = (self.writers, self.readers);
-        if writers.interval() < clock.launch && readers.interval() < clock.launch {
-            // The first access in this launch, which is the most common case.
-            let record = Record::first(clock, thread, strong);
-            *(if access == Access::Read { &mut self.readers } else { &mut self.writers }) = record;
+        if self.is_fresh(clock) {
+            self.touch_first(access, clock, thread, strong);
             return Ok(());
         }
+        let (writers, readers) = (self.writers, self.readers);
         let both_strong = strong && writers.has(ATOMIC);
         if !both_strong && !silent && writers.unordered(clock, thread) {
             let earlier = if writers.has(ATOMIC) { Access::Atomic } else { Access::Write };

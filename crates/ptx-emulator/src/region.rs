@@ -43,10 +43,22 @@ impl Region {
         self.data.resize(size, POISON);
         self.init.clear();
         self.init.resize(size.div_ceil(64), 0);
-        let cells = self.cell_count();
-        if !self.cells.is_empty() && self.cells.len() != cells {
-            self.cells = vec![Cell::default(); cells];
+        if !self.cells.is_empty() {
+            // What earlier launches did to them no longer counts.
+            self.cells.resize(self.cell_count(), Cell::default());
         }
+    }
+
+    /// Makes this memory, which was freed, uninitialised memory of another size.
+    pub(crate) fn reused(mut self, size: usize) -> Region {
+        self.narrow = false;
+        self.reset(size);
+        self
+    }
+
+    /// Returns the number of bytes for which the memory has room.
+    pub(crate) fn capacity(&self) -> usize {
+        self.data.capacity()
     }
 
     pub(crate) fn bytes(&self, at: usize, size: usize) -> &[u8] {
@@ -195,6 +207,32 @@ impl Region {
         Ok(())
     }
 
+    /// Records accesses of all lanes to neighbouring words that nothing has accessed in this launch, and
+    /// returns true; else does nothing.
+    #[inline]
+    fn touch_fresh(
+        &mut self,
+        at: usize,
+        size: usize,
+        access: Access,
+        toucher: &Toucher<'_>,
+    ) -> bool {
+        if self.narrow {
+            return false;
+        }
+        let words = size / 4;
+        let cells = &mut self.cells[at / 4..][..LANES * words];
+        if !cells.iter().fold(true, |fresh, cell| fresh & cell.is_fresh(toucher.clock)) {
+            return false;
+        }
+        for (thread, cells) in (toucher.first_thread..).zip(cells.chunks_exact_mut(words)) {
+            for cell in cells {
+                cell.touch_first(access, toucher.clock, thread, toucher.strong);
+            }
+        }
+        true
+    }
+
     /// Records the reads of all lanes of `mask`.
     #[inline]
     fn touch_reads(
@@ -206,11 +244,22 @@ impl Region {
     ) -> Result<(), (usize, LaneFault)> {
         // The number of lanes before this one that read the same place.
         let (mut place, mut before) = (u32::MAX, 0);
+        let is_word = size == 4 && !self.narrow;
         for lane in lanes(mask) {
             before = if offsets[lane] == place { before + 1 } else { 0 };
             place = offsets[lane];
             // Two lanes suffice: any race of a third would also be a race of one of them.
             if before < 2 {
+                let thread = toucher.first_thread + lane as u32;
+                if is_word
+                    && self.cells[place as usize / 4].read_settled(
+                        toucher.clock,
+                        thread,
+                        toucher.strong,
+                    )
+                {
+                    continue;
+                }
                 self.touch(place as usize, size, Access::Read, toucher, lane, false)
                     .map_err(|conflict| (lane, LaneFault::Race(conflict)))?;
             }
@@ -236,9 +285,20 @@ impl Region {
                 }
             }
         }
+        let first = side_by_side(offsets, mask, size);
         if let Some(toucher) = checks.races {
             self.prepare_cells(size);
-            self.touch_reads(offsets, mask, size, &toucher)?;
+            let fresh = first.is_some_and(|at| self.touch_fresh(at, size, Access::Read, &toucher));
+            if !fresh {
+                self.touch_reads(offsets, mask, size, &toucher)?;
+            }
+        }
+        if let (Some(at), 4, [values]) = (first, size, &mut *out) {
+            let words = self.data[at..][..4 * LANES].as_chunks::<4>().0;
+            for (value, &word) in values.iter_mut().zip(words) {
+                *value = u32::from_le_bytes(word).into();
+            }
+            return Ok(());
         }
         for (element, values) in out.iter_mut().enumerate() {
             let shift = element * each;
@@ -272,8 +332,21 @@ impl Region {
         races: Option<Toucher<'_>>,
     ) -> Result<(), (usize, LaneFault)> {
         let size = each * values.len();
-        if races.is_some() {
+        let mut races = races;
+        let first = side_by_side(offsets, mask, size);
+        if let Some(toucher) = &races {
             self.prepare_cells(size);
+            if first.is_some_and(|at| self.touch_fresh(at, size, Access::Write, toucher)) {
+                races = None;
+            }
+        }
+        if let (None, Some(at), 4, [values]) = (&races, first, size, values) {
+            let words = self.data[at..][..4 * LANES].as_chunks_mut::<4>().0;
+            for (word, &value) in words.iter_mut().zip(values) {
+                *word = (value as u32).to_le_bytes();
+            }
+            self.mark(at, 4 * LANES);
+            return Ok(());
         }
         for &lane in order {
             let lane = usize::from(lane);
@@ -343,6 +416,17 @@ pub(crate) struct LaneChecks<'a> {
 pub(crate) enum LaneFault {
     Uninitialised,
     Race(Conflict),
+}
+
+/// Returns the first offset if all lanes access neighbouring words of `size` bytes in all, in order.
+#[inline]
+fn side_by_side(offsets: &[u32; LANES], mask: u32, size: usize) -> Option<usize> {
+    let (first, size) = (offsets[0], size as u32);
+    let mut all = mask == !0 && size.is_multiple_of(4);
+    for (lane, &offset) in (0u32..).zip(offsets) {
+        all &= offset == first.wrapping_add(lane * size);
+    }
+    all.then_some(first as usize)
 }
 
 /// Returns the lanes of a mask, in ascending order.

@@ -151,6 +151,24 @@ fn freed_memory() {
 }
 
 #[test]
+fn memory_that_was_used_before_is_uninitialised() {
+    let source = kernel("ld.global.u32 %r1, [%a]; // here");
+    let mut machine = Machine::new(&source);
+    for size in [16, 12, 24, 4, 16] {
+        let a = machine.device.alloc(size).unwrap();
+        let mut bytes = vec![0; size as usize];
+        machine.device.read(a, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 0xff), "{size} bytes");
+        let args = [Arg::Pointer(a), Arg::Pointer(a)];
+        let error = machine.launch("k", Launch::new(1, 1), &args).unwrap_err();
+        assert!(matches!(error.fault().unwrap().kind, FaultKind::Uninitialised { .. }));
+        machine.device.write(a, &vec![0; size as usize]).unwrap();
+        machine.launch("k", Launch::new(1, 1), &args).unwrap();
+        machine.device.free(a).unwrap();
+    }
+}
+
+#[test]
 fn wrong_address_space() {
     for body in [
         // A shared address used as a global one, and vice versa.
