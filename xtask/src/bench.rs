@@ -113,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds a program of `crates/samebits/benches` as users build it.
 pub(crate) fn build(name: &str) -> Result<PathBuf> {
+    eprintln!("building the benchmark `{name}`, which takes minutes if a kernel has changed");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(crate::root());
     cargo.args(["bench", "--workspace", "--bench", name, "--no-run"]);
