@@ -14,7 +14,6 @@
 mod awake;
 mod outside;
 
-use std::cell::Cell;
 use std::iter;
 use std::ops::{Range, RangeFrom};
 use std::slice;
@@ -42,14 +41,6 @@ pub(crate) fn bound_the_pool() {
         tracing::warn!("RAYON_NUM_THREADS is {asked}: {MOST_THREADS} threads are started");
         let _ = rayon::ThreadPoolBuilder::new().num_threads(MOST_THREADS).build_global();
     }
-}
-
-/// The number of items for each thread from which all threads have enough to do, so that no item is cut again.
-const FED: usize = 32;
-
-thread_local! {
-    /// True while this thread computes items of a call that has [`FED`] of them for each thread.
-    static IS_FED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns the number of threads that share work. Use it only to choose between computations with
@@ -477,21 +468,14 @@ impl<I: Items> Shared<I> {
 
     /// Calls `run` under [`fpenv::ieee`] for parts that together are all items.
     fn parts(self, run: &(dyn Fn(I) + Sync)) {
+        let run = &|part| fpenv::ieee(|| run(part));
         let threads = threads();
         // A caller outside the pool would wait while its only thread wakes up and works.
-        if threads == 1 || IS_FED.get() {
-            return fpenv::ieee(|| run(self.items));
+        if threads == 1 {
+            return run(self.items);
         }
         let Shared { items, at_least, at_most } = self;
         let count = items.count();
-        let feeds = count / at_least >= FED * threads;
-        let run = &|part| {
-            fpenv::ieee(|| {
-                let before = IS_FED.replace(feeds);
-                let _restored = scopeguard::guard((), |()| IS_FED.set(before));
-                run(part);
-            });
-        };
         if count / 2 < at_least {
             return run(items);
         }
