@@ -153,7 +153,7 @@ const NO_CIRCLES: &[(&str, &[KnownCircle])] = &[
     (
         "cuda-kernels",
         &[(
-            &["device", "launch", "launch::kernels::scatter"],
+            &["device", "launch", "launch::kernels::status"],
             "a device launches the kernel that collects its reports",
         )],
     ),

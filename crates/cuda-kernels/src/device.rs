@@ -16,7 +16,7 @@ use samebits_tensor_core::{bf16, f16};
 use crate::Variant;
 use crate::error::{CudaError, Result};
 use crate::launch::declared::status::RawSource;
-use crate::launch::kernels::scatter as kernels;
+use crate::launch::kernels::status as kernels;
 use crate::launch::{self, Buffer, Kernels, Launch, Staging};
 
 /// The number of words of a report in the status buffer; see `kernels/include/samebits.cuh`.

@@ -30,4 +30,5 @@ pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod sort;
 pub(crate) mod sparse;
+pub(crate) mod status;
 pub(crate) mod totals;

@@ -4,7 +4,6 @@ use crate::device::{Float, Number, Word};
 use crate::launch::Family;
 use crate::launch::declared::places::RawPart;
 use crate::launch::declared::scatter::{RawRows, RawSegments};
-use crate::launch::declared::status::RawSource;
 
 pub(crate) const FAMILY: Family =
     Family { name: "scatter", ptx: include_str!("../../../ptx/scatter.ptx") };
@@ -13,8 +12,6 @@ const _: () = assert!(size_of::<RawRows>() == 32);
 const _: () = assert!(size_of::<RawSegments>() == 48);
 
 kernels! {
-    Portable StatusCollect [=> "status_collect"]
-        (write status: u64, read sources: RawSource, value count: usize);
     Portable ScatterKeys [=> "scatter_keys"]
         (write keys: i64, read index: i64, value p: RawRows, write status: u64);
     Portable PartKeys [=> "part_keys"]
