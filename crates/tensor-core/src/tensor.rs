@@ -409,6 +409,42 @@ impl Tensor {
         }
     }
 
+    /// Copies the elements of this host tensor to a slice in logical order, on several threads if there are
+    /// many.
+    ///
+    /// # Errors
+    ///
+    /// As [`storage_slice`](Tensor::storage_slice); [`Error::InvalidArgument`] if `to` is not as long as
+    /// the tensor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_tensor_core::Tensor;
+    ///
+    /// let x = Tensor::from_slice(&[1i64, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// let mut columns = [0i64; 6];
+    /// x.permute(&[1, 0])?.copy_to(&mut columns)?;
+    /// assert_eq!(columns, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), samebits_tensor_core::Error>(())
+    /// ```
+    pub fn copy_to<T: Element>(&self, to: &mut [T]) -> Result<()> {
+        let data = self.storage_slice::<T>()?;
+        if to.len() != self.numel() {
+            let message = format!("expected {} elements, got {}", self.numel(), to.len());
+            return Err(Error::invalid("copy_to", message));
+        }
+        use bytemuck::{cast_slice, cast_slice_mut};
+        let layout = &self.layout;
+        match size_of::<T>() {
+            1 => gather::<u8>(cast_slice(data), layout, cast_slice_mut(to)),
+            2 => gather::<u16>(cast_slice(data), layout, cast_slice_mut(to)),
+            4 => gather::<u32>(cast_slice(data), layout, cast_slice_mut(to)),
+            _ => gather::<u64>(cast_slice(data), layout, cast_slice_mut(to)),
+        }
+        Ok(())
+    }
+
     /// Calls `f(elements, part)` for parts of `to`, with as many elements of this host tensor in logical
     /// order. Those of a dense tensor are one part. Those of a strided one are copied part by part, on
     /// several threads, so that a kernel reads its copies from a cache.

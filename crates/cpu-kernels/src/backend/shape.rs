@@ -44,15 +44,27 @@ fn cat<T: Element>(op: &Cat, split: Split, shape: &[usize]) -> Result<Tensor> {
     let mut out = Tensor::scratch(shape, op.dtype())?;
     let Split { size, inner, .. } = split;
     let row = size * inner;
-    let inputs = op.inputs.iter().map(|input| in_runs(input, op.dim, row > SHORT));
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let width = |input: &Tensor| input.shape()[op.dim] * inner;
+    let mut inputs = memory::with_capacity(Cat::NAME, op.inputs.len())?;
+    for input in &op.inputs {
+        inputs.push(match runs_of(input, op.dim, row > SHORT)? {
+            None if width(input) < LONG => {
+                (input.contiguous()?, Some(Runs::of_dense_rows(width(input))))
+            }
+            runs => (input.clone(), runs),
+        });
+    }
+    if inputs.iter().any(|(_, runs)| runs.is_none()) {
+        long_rows(&inputs, op.dim, inner, out.as_mut_slice::<T>()?)?;
+        return Ok(out);
+    }
     let mut parts = memory::with_capacity(Cat::NAME, inputs.len())?;
     for (input, runs) in &inputs {
-        let width = input.shape()[op.dim] * inner;
+        let Some(runs) = *runs else { continue };
         // An empty input, which may be of step 0 as well, has no element to begin at.
         if input.numel() > 0 {
             let data = &input.storage_slice::<T>()?[input.layout().offset()..];
-            parts.push(Part { data, runs: *runs, width });
+            parts.push(Part { data, runs, width: width(input) });
         }
     }
     if row <= SHORT {
@@ -95,9 +107,53 @@ struct Runs {
     repeats: bool,
 }
 
-/// Returns the input, and the runs of its rows, which begin at dimension `dim`. If `several`, a row may have
-/// more than one. An input of another kind is copied.
-fn in_runs(input: &Tensor, dim: usize, several: bool) -> Result<(Tensor, Runs)> {
+impl Runs {
+    /// Returns the runs of rows of `width` elements, one after the other.
+    fn of_dense_rows(width: usize) -> Runs {
+        Runs { row: width, run: 0, size: width, repeats: false }
+    }
+}
+
+/// Copies rows of the inputs, of which one or more have no runs, one after the other, each on several
+/// threads.
+fn long_rows<T: Element>(
+    inputs: &[(Tensor, Option<Runs>)],
+    dim: usize,
+    inner: usize,
+    mut out: &mut [T],
+) -> Result<()> {
+    let mut i = 0;
+    while !out.is_empty() {
+        for (input, runs) in inputs {
+            let width = input.shape()[dim] * inner;
+            let (row, rest) = out.split_at_mut(width);
+            out = rest;
+            match *runs {
+                Some(_) if width == 0 => {}
+                Some(runs) => {
+                    let data = &input.storage_slice::<T>()?[input.layout().offset()..];
+                    let part = Part { data, runs, width };
+                    parallel::pieces(row, |first, to| part.read(i, first, to));
+                }
+                None => {
+                    let (mut view, mut number) = (input.clone(), i);
+                    for dim in (0..dim).rev() {
+                        let size = input.shape()[dim];
+                        view = view.narrow(dim, number % size, 1)?;
+                        number /= size;
+                    }
+                    view.copy_to(row)?;
+                }
+            }
+        }
+        i += 1;
+    }
+    Ok(())
+}
+
+/// Returns the runs of the rows of an input, which begin at dimension `dim`, if it has them. If `several`, a
+/// row may have more than one.
+fn runs_of(input: &Tensor, dim: usize, several: bool) -> Result<Option<Runs>> {
     let layout = input.layout();
     let merged =
         |dims: Range<usize>| merged(&layout.shape()[dims.clone()], &layout.strides()[dims]);
@@ -117,12 +173,14 @@ fn in_runs(input: &Tensor, dim: usize, several: bool) -> Result<(Tensor, Runs)> 
         _ => None,
     };
     Ok(match (outer, runs) {
-        (Some(row), Some((run, size, repeats))) => {
-            (input.clone(), Runs { row, run, size, repeats })
-        }
-        _ => (input.contiguous()?, Runs { row: width, run: 0, size: width, repeats: false }),
+        (Some(row), Some((run, size, repeats))) => Some(Runs { row, run, size, repeats }),
+        _ => None,
     })
 }
+
+/// The number of elements of a row without runs from which it is copied to its place; shorter ones are
+/// copied to dense memory first, all together.
+const LONG: usize = 1 << 15;
 
 /// The number of elements from which the runs of a row are copied one by one.
 const RUN: usize = 16;

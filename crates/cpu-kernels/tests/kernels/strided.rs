@@ -1,7 +1,7 @@
 //! Functions of strided tensors, whose elements are copied part by part.
 
 use samebits_tensor_core::ops::{
-    Affine, Gather, Gelu, GeluForm, Ramp, RampKind, Silu, Unary, UnaryKind,
+    Affine, Cat, Gather, Gelu, GeluForm, Ramp, RampKind, Silu, Unary, UnaryKind,
 };
 use samebits_tensor_core::{DType, Op, Tensor, dispatch};
 
@@ -71,6 +71,27 @@ fn elements_of_strided_tensors_are_looked_up_in_their_order() {
             let errors = [x.clone(), x.contiguous().unwrap()]
                 .map(|x| dispatch(&Gather { x, dim, index: index.clone() }).unwrap_err());
             assert_eq!(errors[0].to_string(), errors[1].to_string());
+        }
+    }
+}
+
+#[test]
+fn strided_tensors_are_put_together_in_their_order() {
+    samebits_cpu_kernels::install();
+    let values: Vec<i64> = (0..3 * 290 * 130).collect();
+    let x = Tensor::from_slice(&values, &[3, 290, 130]).unwrap();
+    for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1], [1, 0, 2]] {
+        let x = x.permute(&order).unwrap();
+        let repeated = x.narrow(0, 1, 1).unwrap().expand(x.shape()).unwrap();
+        for dim in 0..3 {
+            let none = x.narrow(dim, 2, 0).unwrap();
+            let inputs = [&x, &none, &repeated, &x.narrow(dim, 1, 2).unwrap()];
+            let joined = |inputs: Vec<Tensor>| {
+                dispatch(&Cat { inputs, dim }).unwrap().to_vec::<i64>().unwrap()
+            };
+            let dense = inputs.map(|x| x.contiguous().unwrap());
+            let strided = joined(inputs.map(Clone::clone).to_vec());
+            assert!(strided == joined(dense.to_vec()), "{order:?} {dim}");
         }
     }
 }
