@@ -156,6 +156,20 @@ impl<T: Copy + 'static> Kernels<T> {
         })
     }
 
+    /// Returns the narrowest tiles that have at least `columns` columns, and as many rows as `tiles`, which
+    /// are the widest to return.
+    pub(crate) fn covering(
+        &self,
+        columns: usize,
+        tiles: &'static TileFns<T>,
+    ) -> &'static TileFns<T> {
+        let fits = |shape: &&TileFns<T>| {
+            (columns..tiles.columns()).contains(&shape.columns())
+                && shape.max_rows() >= tiles.max_rows()
+        };
+        self.shapes.iter().filter(|_| columns > 0).find(fits).unwrap_or(tiles)
+    }
+
     /// Returns the number of elements per vector register.
     pub(crate) fn lanes(&self) -> usize {
         self.shapes[0].lanes

@@ -16,7 +16,7 @@ use super::exact::{Column, FindZeros};
 use super::geometry::{DIMS, Dims, Gather, Phase, volume};
 use super::source::{Fill, Window};
 use super::weights::{PackedWeights, WeightRange};
-use crate::arch::{Finish, Offsets, TileFns, TileGrid, TileMut};
+use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
 use crate::gemm::driver::products;
 use crate::gemm::pack::{Factors, Lanes};
 use crate::gemm::scratch::Scratch;
@@ -43,8 +43,7 @@ struct Runner<'a, T: 'static> {
     bias: Option<&'a [T]>,
     range: WeightRange,
     cut: Cut,
-    /// The number of elements of a vector.
-    vector: usize,
+    kernels: &'static Kernels<T>,
 }
 
 /// Forms every element of `target`.
@@ -86,8 +85,7 @@ pub(crate) fn run<T: Real>(
         })
         .collect::<Result<_, _>>()?;
     let range = WeightRange::of(weights);
-    let vector = kernels.lanes();
-    let runner = Runner { pass, phases, source, bias, range, cut, vector };
+    let runner = Runner { pass, phases, source, bias, range, cut, kernels };
     let inner: usize = pass.target[cut.axis + 1..].iter().product();
     let shape = (pass.groups * pass.rows, volume(pass.target));
     let tile = (cut.images, cut.channels, cut.strip * inner);
@@ -284,6 +282,7 @@ impl<T: Real> Runner<'_, T> {
         let direct = images.len() == 1 && self.is_direct(frame, rows, 1);
         let total =
             if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
+        let last = self.kernels.covering(total % width, tiles);
         // As many column tiles at a time as keep their sums in the cache.
         let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
         let stride = sums_stride::<T>(group_tiles * width);
@@ -318,6 +317,7 @@ impl<T: Real> Runner<'_, T> {
                         (panel, &frame.panel_steps, 0)
                     };
                     let mut to = TileMut::from_slice(sums, rows, stride);
+                    let tiles = if lanes.end - from < width { last } else { tiles };
                     let (from, places, first) = columns;
                     let steps = (places, first, steps.len());
                     for lanes in row_panels {
@@ -339,15 +339,15 @@ impl<T: Real> Runner<'_, T> {
     /// than to gather the columns of all images.
     fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
         let width = frame.tiles.columns();
-        let flat = images * frame.window.flat_len(frame.count).div_ceil(width);
+        let vectors = |lanes: usize| lanes.div_ceil(self.kernels.lanes());
+        let flat = images * vectors(frame.window.flat_len(frame.count));
         let total = images * volume(frame.count);
-        let dense = total.div_ceil(width);
         // Gathering a panel costs about as much as this many products with a vector.
         let [_, lines, columns] = frame.count;
         let run = if frame.window.extent[2] == columns { lines * columns } else { columns };
         let runs = width.min(total).div_ceil(run) + 1;
-        let rows = rows * (width / self.vector).max(1);
-        flat * rows <= dense * (rows + 12 + 8 * runs)
+        let panels = total.div_ceil(width);
+        flat * rows <= vectors(total) * rows + panels * (12 + 8 * runs)
     }
 
     /// Forms border positions again where multiplying with zeros may have told.

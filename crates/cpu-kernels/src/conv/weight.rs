@@ -38,6 +38,8 @@ struct Runner<'a, T: 'static> {
     input: &'a [T],
     gradient: &'a [T],
     tiles: &'static TileFns<T>,
+    /// The tiles of the last output channels, if they are fewer than those of a tile.
+    last: &'static TileFns<T>,
     /// Output positions of an image and of the batch.
     positions: usize,
     total: usize,
@@ -115,6 +117,7 @@ impl<'a, T: Real> Runner<'a, T> {
             input,
             gradient,
             tiles,
+            last: kernels.covering(geometry.outputs % tiles.columns(), tiles),
             positions,
             total: geometry.batch * positions,
             lanes: geometry.outputs.next_multiple_of(tiles.columns()),
@@ -322,7 +325,8 @@ impl<'a, T: Real> Runner<'a, T> {
                 let at = (part.start, tile * width);
                 let k = steps.len();
                 let steps = (&places, 0, k);
-                let tiles = self.tiles;
+                let is_last = (tile + 1) * width == self.lanes;
+                let tiles = if is_last { self.last } else { self.tiles };
                 tiles.run_strided(source, &rows, steps, panel, width, &mut to, at, finish);
             }
         }

@@ -94,6 +94,8 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
 
 struct Plan<T: 'static> {
     tiles: &'static TileFns<T>,
+    /// The tiles of the last columns, if they are fewer than those of a tile.
+    last: &'static TileFns<T>,
     rows: usize,
     columns: usize,
     k: usize,
@@ -140,6 +142,7 @@ impl<T: Real> Plan<T> {
     ) -> Self {
         let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
+        let last = kernels.covering(columns % width, tiles);
         let wide = count >= MANY || columns >= WIDE;
         let all = rows.saturating_mul(columns).saturating_mul(k);
         let most = if all <= TASK_WORK {
@@ -180,7 +183,7 @@ impl<T: Real> Plan<T> {
         let whole = rows <= task_rows && columns <= task_columns;
         let together = if whole { TASK_WORK / work(rows, columns) } else { 1 };
         let together = together.clamp(1, count);
-        Plan { tiles, rows, columns, k, task_rows, task_columns, together, transpose }
+        Plan { tiles, last, rows, columns, k, task_rows, task_columns, together, transpose }
     }
 
     /// Returns true if several tasks read the same columns, so that packing them once pays.
@@ -332,7 +335,8 @@ impl<T: Real> Plan<T> {
                         Ok((&panels[at..at + k * width], &tables.packed))
                     }
                     Columns::Operand(b) => {
-                        let whole = task_columns - first >= width;
+                        let count = width.min(task_columns - first);
+                        let whole = count == self.tiles_of(count).columns();
                         let data = self.columns_in_place(b).filter(|_| whole).ok_or(b)?;
                         let from = block * b.step_stride + column + first;
                         Ok((&data[from..], &tables.operand))
@@ -341,9 +345,8 @@ impl<T: Real> Plan<T> {
             };
             let mut tile = |lanes: &Range<usize>, first: usize, panel: &[T], table: &StepTable| {
                 let (r, count) = (lanes.len(), width.min(task_columns - first));
-                let at = (lanes.start, first);
+                let (at, tiles) = ((lanes.start, first), self.tiles_of(count));
                 let run = |to: &mut TileMut<'_, T>, place, how| {
-                    let tiles = self.tiles;
                     if let Some(data) = a_direct {
                         let values = &data[lanes.start * a.lane_stride + block..];
                         let (rows, steps) = (&tables.rows[r - 1], (&tables.unit, 0, k));
@@ -353,12 +356,13 @@ impl<T: Real> Plan<T> {
                         tiles.run_packed(r, values, panel, (&table.offsets, 0, k), to, place, how);
                     }
                 };
-                if count == width && !self.transpose {
+                let columns = tiles.columns();
+                if count == columns && !self.transpose {
                     run(&mut out, at, finish);
                 } else {
-                    let mut aside = TileMut::from_slice(&mut *spare, r, width);
+                    let mut aside = TileMut::from_slice(&mut *spare, r, columns);
                     run(&mut aside, (0, 0), Finish { add: false, last: false });
-                    merge(spare, width, (r, count), self.transpose, &mut out, at, finish);
+                    merge(spare, columns, (r, count), self.transpose, &mut out, at, finish);
                 }
             };
             let firsts = (0..task_columns).step_by(width);
@@ -393,6 +397,11 @@ impl<T: Real> Plan<T> {
             block += k;
         }
         Ok(())
+    }
+
+    /// Returns the tiles for a panel of `count` columns.
+    fn tiles_of(&self, count: usize) -> &'static TileFns<T> {
+        if count < self.tiles.columns() { self.last } else { self.tiles }
     }
 
     /// Returns true if tiles read A from the operand: with few columns, packing costs more than it

@@ -10,6 +10,8 @@ use samebits_numerics::simd;
 /// A packed factor; its products have the bits of [`products`](super::driver::products).
 pub(crate) struct Reused<T: 'static> {
     tiles: &'static TileFns<T>,
+    /// The tiles of the last columns, if they are fewer than those of a tile.
+    last: &'static TileFns<T>,
     columns: usize,
     k: usize,
     /// The packed panels, `[panel][step][width]`.
@@ -26,12 +28,14 @@ impl<T: Real> Reused<T> {
         k: usize,
         rows: usize,
     ) -> Result<Self, OutOfMemory> {
-        let tiles = T::kernels(simd::level()).fitting(rows, columns);
+        let kernels = T::kernels(simd::level());
+        let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
+        let last = kernels.covering(columns % width, tiles);
         let mut panels = Buffer::new();
         pack_all(b, columns, 0..k, width, panels.slice(&[columns.div_ceil(width), width, k])?);
         let steps = Offsets::linear(k.min(K_BLOCK), width);
-        Ok(Reused { tiles, columns, k, panels, steps })
+        Ok(Reused { tiles, last, columns, k, panels, steps })
     }
 
     /// Returns the number of elements from one row of a product to the next; those beyond the
@@ -73,11 +77,13 @@ impl<T: Real> Reused<T> {
                 });
                 for (panel, b) in panels.chunks_exact(width * self.k).enumerate() {
                     let b = &b[block * width..][..k * width];
+                    let is_last = (panel + 1) * width == stride;
+                    let tiles = if is_last { self.last } else { self.tiles };
                     for part in &parts {
                         let a = &packed[part.start * k..part.end * k];
                         let at = (part.start, panel * width);
                         let steps = (&self.steps, 0, k);
-                        self.tiles.run_packed(part.len(), a, b, steps, &mut out, at, finish);
+                        tiles.run_packed(part.len(), a, b, steps, &mut out, at, finish);
                     }
                 }
             }
