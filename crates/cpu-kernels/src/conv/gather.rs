@@ -339,15 +339,15 @@ impl<T: Real> Runner<'_, T> {
     /// than to gather the columns of all images.
     fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
         let width = frame.tiles.columns();
-        let vectors = |lanes: usize| lanes.div_ceil(self.kernels.lanes());
-        let flat = images * vectors(frame.window.flat_len(frame.count));
+        let flat = images * frame.window.flat_len(frame.count).div_ceil(width);
         let total = images * volume(frame.count);
+        let dense = total.div_ceil(width);
         // Gathering a panel costs about as much as this many products with a vector.
         let [_, lines, columns] = frame.count;
         let run = if frame.window.extent[2] == columns { lines * columns } else { columns };
         let runs = width.min(total).div_ceil(run) + 1;
-        let panels = total.div_ceil(width);
-        flat * rows <= vectors(total) * rows + panels * (12 + 8 * runs)
+        let rows = rows * (width / self.kernels.lanes()).max(1);
+        flat * rows <= dense * (rows + 12 + 8 * runs)
     }
 
     /// Forms border positions again where multiplying with zeros may have told.
