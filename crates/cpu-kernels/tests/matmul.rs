@@ -104,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 57] = [
+const SHAPES: [(usize, usize, usize); 58] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -127,6 +127,8 @@ const SHAPES: [(usize, usize, usize); 57] = [
     (150, 97, 270),
     (31, 600, 20),
     (333, 33, 33),
+    // The last panel is as wide as a narrower tile.
+    (20, 48, 300),
     // Several adjacent tasks at every level.
     (3, 2100, 50),
     (15, 1300, 30),
