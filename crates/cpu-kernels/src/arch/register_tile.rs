@@ -156,8 +156,8 @@ impl<T: Copy + 'static> Kernels<T> {
         })
     }
 
-    /// Returns the narrowest tiles that have at least `columns` columns, and as many rows as `tiles`, which
-    /// are the widest to return.
+    /// Returns the narrowest tiles with at least `columns` columns and as many rows as `tiles`, for what is
+    /// left over beside `tiles`; without columns, `tiles`.
     pub(crate) fn covering(
         &self,
         columns: usize,
