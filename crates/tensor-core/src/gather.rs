@@ -58,8 +58,26 @@ impl Layout {
     }
 }
 
+/// Copies the elements of `size` bytes that `layout` selects, in logical order; large copies on several
+/// threads.
+///
+/// # Panics
+///
+/// If the slices are not aligned to the size of an element.
+pub(crate) fn gather_bytes(size: usize, from: &[u8], layout: &Layout, to: &mut [u8]) {
+    use bytemuck::{cast_slice, cast_slice_mut};
+    // A storage may end in bytes of no element.
+    let from = &from[..from.len() / size * size];
+    match size {
+        1 => gather(from, layout, to),
+        2 => gather::<u16>(cast_slice(from), layout, cast_slice_mut(to)),
+        4 => gather::<u32>(cast_slice(from), layout, cast_slice_mut(to)),
+        _ => gather::<u64>(cast_slice(from), layout, cast_slice_mut(to)),
+    }
+}
+
 /// Copies the elements that `layout` selects, in logical order; large copies on several threads.
-pub(crate) fn gather<T: bytemuck::Pod + Send + Sync>(from: &[T], layout: &Layout, to: &mut [T]) {
+fn gather<T: bytemuck::Pod + Send + Sync>(from: &[T], layout: &Layout, to: &mut [T]) {
     if to.is_empty() {
         return;
     }

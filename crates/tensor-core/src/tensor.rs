@@ -10,7 +10,7 @@ use samebits_numerics::memory::{self, OutOfMemory};
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
 use crate::dense;
-use crate::gather::{gather, gather_each};
+use crate::gather::{gather_bytes, gather_each};
 use crate::scalar::{Exact, Scalar};
 use crate::{
     DType, Determinism, Device, Element, Error, Layout, Result, determinism, with_element,
@@ -344,12 +344,8 @@ impl Tensor {
             Storage::Host(buffer) => {
                 Tensor::made("contiguous", self.shape(), self.dtype, |bytes| {
                     let mut out = Buffer::scratch(bytes)?;
-                    match self.dtype.size() {
-                        1 => gather(buffer.as_slice::<u8>(), &self.layout, out.as_mut_slice()),
-                        2 => gather(buffer.as_slice::<u16>(), &self.layout, out.as_mut_slice()),
-                        4 => gather(buffer.as_slice::<u32>(), &self.layout, out.as_mut_slice()),
-                        _ => gather(buffer.as_slice::<u64>(), &self.layout, out.as_mut_slice()),
-                    }
+                    let size = self.dtype.size();
+                    gather_bytes(size, buffer.as_slice(), &self.layout, out.as_mut_slice());
                     Ok(out)
                 })
             }
@@ -434,14 +430,8 @@ impl Tensor {
             let message = format!("expected {} elements, got {}", self.numel(), to.len());
             return Err(Error::invalid("copy_to", message));
         }
-        use bytemuck::{cast_slice, cast_slice_mut};
-        let layout = &self.layout;
-        match size_of::<T>() {
-            1 => gather::<u8>(cast_slice(data), layout, cast_slice_mut(to)),
-            2 => gather::<u16>(cast_slice(data), layout, cast_slice_mut(to)),
-            4 => gather::<u32>(cast_slice(data), layout, cast_slice_mut(to)),
-            _ => gather::<u64>(cast_slice(data), layout, cast_slice_mut(to)),
-        }
+        let (from, to) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(to));
+        gather_bytes(size_of::<T>(), from, &self.layout, to);
         Ok(())
     }
 
