@@ -153,10 +153,10 @@ unsafe fn run_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     {
         match level {
             // SAFETY: the caller promises AVX-512 F, BW, DQ, VL, AVX2 and FMA.
-            Level::Avx512 => unsafe { run_avx512(kernel) },
+            Level::Avx512 => unsafe { kernel.run_avx512() },
             // SAFETY: the caller promises AVX2 and FMA.
-            Level::Avx2 => unsafe { run_avx2(kernel) },
-            Level::Portable => run_portable(kernel),
+            Level::Avx2 => unsafe { kernel.run_avx2() },
+            Level::Portable => kernel.run_portable(),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -245,31 +245,36 @@ fn initial_level() -> Level {
     }
 }
 
-/// Runs a kernel at the portable level. It is a separate function, as for the other levels: if
-/// inlined, it would be compiled again at every caller of [`dispatch`].
+/// The body of a kernel, once for each level. These are methods, not functions with a type parameter, because
+/// rustc compiles a method in the unit of its type: functions of this module would all be in one unit.
 #[cfg(target_arch = "x86_64")]
-#[inline(never)]
-fn run_portable<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
+trait Levels: Kernel + Sized {
+    /// A separate function, as for the other levels: if inlined, it would be compiled again at every
+    /// caller of [`dispatch`].
+    #[inline(never)]
+    fn run_portable(self) -> Self::Output {
+        self.run()
+    }
+
+    /// # Safety
+    ///
+    /// The CPU must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn run_avx2(self) -> Self::Output {
+        self.run()
+    }
+
+    /// # Safety
+    ///
+    /// The CPU must have every feature named here.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    unsafe fn run_avx512(self) -> Self::Output {
+        self.run()
+    }
 }
 
-/// # Safety
-///
-/// The CPU must have every feature named here.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
-}
-
-/// # Safety
-///
-/// The CPU must have AVX2 and FMA.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
-}
+impl<K: Kernel> Levels for K {}
 
 #[cfg(test)]
 mod tests {
