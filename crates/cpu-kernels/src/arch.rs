@@ -28,7 +28,7 @@ mod vector;
 pub(crate) use gather::{LANES, Places};
 pub(crate) use grid::{TileGrid, TileMut};
 pub(crate) use prefetch::prefetch;
-pub(crate) use register_tile::{Finish, Kernels, Offsets, TileFns};
+pub(crate) use register_tile::{Finish, Kernels, Offsets, TileFns, Tiling};
 pub(crate) use stream::stream;
 
 use samebits_numerics::simd::Level;

@@ -307,6 +307,10 @@ fn batches_match_single_products() {
         // Few outputs of many steps.
         (3, 2, 3, 4500),
         (1, 6, 11, 5000),
+        (9, 13, 1, 4500),
+        // A few long rows, whose last lanes overlap those before.
+        (6, 13, 1, 700),
+        (5, 2, 13, 700),
     ] {
         let a: Vec<f32> = (0..count * m * k).map(|_| f32::any(&mut rng)).collect();
         let b: Vec<f32> = (0..(count + 2) * n * k).map(|_| f32::any(&mut rng)).collect();

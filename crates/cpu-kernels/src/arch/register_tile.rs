@@ -123,6 +123,31 @@ pub(crate) struct TileFns<T: 'static> {
     strided: &'static [TileFn<T>],
 }
 
+/// The tiles of a product.
+#[derive(Debug)]
+pub(crate) struct Tiling<T: 'static> {
+    tiles: &'static TileFns<T>,
+    /// The tiles of the last columns, if they do not fill one of `tiles`.
+    last: &'static TileFns<T>,
+}
+
+impl<T: Copy + 'static> Tiling<T> {
+    /// Returns the tiles for a panel, of which `columns` columns are left to compute.
+    pub(crate) fn of(&self, columns: usize) -> &'static TileFns<T> {
+        if columns < self.columns() { self.last } else { self.tiles }
+    }
+
+    /// Returns the number of columns of a panel.
+    pub(crate) fn columns(&self) -> usize {
+        self.tiles.columns()
+    }
+
+    /// Returns the largest number of rows of a tile.
+    pub(crate) fn max_rows(&self) -> usize {
+        self.tiles.max_rows()
+    }
+}
+
 /// All tile shapes of one level.
 #[derive(Debug)]
 pub(crate) struct Kernels<T: 'static> {
@@ -156,18 +181,16 @@ impl<T: Copy + 'static> Kernels<T> {
         })
     }
 
-    /// Returns the narrowest tiles with at least `columns` columns and as many rows as `tiles`, for what is
-    /// left over beside `tiles`; without columns, `tiles`.
-    pub(crate) fn covering(
-        &self,
-        columns: usize,
-        tiles: &'static TileFns<T>,
-    ) -> &'static TileFns<T> {
+    /// Returns `tiles` for a product of `columns` columns, of which the last, if they do not fill one of
+    /// `tiles`, have the narrowest tiles with as many rows.
+    pub(crate) fn tiling(&self, tiles: &'static TileFns<T>, columns: usize) -> Tiling<T> {
+        let left = columns % tiles.columns();
         let fits = |shape: &&TileFns<T>| {
-            (columns..tiles.columns()).contains(&shape.columns())
+            (left..tiles.columns()).contains(&shape.columns())
                 && shape.max_rows() >= tiles.max_rows()
         };
-        self.shapes.iter().filter(|_| columns > 0).find(fits).unwrap_or(tiles)
+        let last = self.shapes.iter().filter(|_| left > 0).find(fits).unwrap_or(tiles);
+        Tiling { tiles, last }
     }
 
     /// Returns the number of elements per vector register.

@@ -282,7 +282,7 @@ impl<T: Real> Runner<'_, T> {
         let direct = images.len() == 1 && self.is_direct(frame, rows, 1);
         let total =
             if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
-        let last = self.kernels.covering(total % width, tiles);
+        let tiles = self.kernels.tiling(tiles, total);
         // As many column tiles at a time as keep their sums in the cache.
         let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
         let stride = sums_stride::<T>(group_tiles * width);
@@ -317,7 +317,7 @@ impl<T: Real> Runner<'_, T> {
                         (panel, &frame.panel_steps, 0)
                     };
                     let mut to = TileMut::from_slice(sums, rows, stride);
-                    let tiles = if lanes.end - from < width { last } else { tiles };
+                    let tiles = tiles.of(lanes.end - from);
                     let (from, places, first) = columns;
                     let steps = (places, first, steps.len());
                     for lanes in row_panels {

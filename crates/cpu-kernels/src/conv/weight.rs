@@ -9,7 +9,7 @@
 
 use super::geometry::{DIMS, Dims, Phase, coordinates, volume};
 use super::source::Window;
-use crate::arch::{Finish, Offsets, TileFns, TileMut};
+use crate::arch::{Finish, Offsets, TileMut, Tiling};
 use crate::gemm::pack::{Lanes, PackPanels};
 use crate::gemm::scratch::Buffer;
 use crate::gemm::{Real, even_parts};
@@ -37,9 +37,8 @@ struct Runner<'a, T: 'static> {
     phase: Phase,
     input: &'a [T],
     gradient: &'a [T],
-    tiles: &'static TileFns<T>,
-    /// The tiles of the last output channels, if they are fewer than those of a tile.
-    last: &'static TileFns<T>,
+    /// The columns are the output channels of a group.
+    tiles: Tiling<T>,
     /// Output positions of an image and of the batch.
     positions: usize,
     total: usize,
@@ -107,7 +106,8 @@ pub(crate) fn run_unordered<T: Real>(
 impl<'a, T: Real> Runner<'a, T> {
     fn new(geometry: &'a ConvSizes, input: &'a [T], gradient: &'a [T]) -> Self {
         let kernels = T::kernels(simd::level());
-        let tiles = kernels.with_vectors(if geometry.outputs <= kernels.lanes() { 1 } else { 2 });
+        let vectors = if geometry.outputs <= kernels.lanes() { 1 } else { 2 };
+        let tiles = kernels.tiling(kernels.with_vectors(vectors), geometry.outputs);
         let phase = Phase::of_outputs(geometry);
         let rows = geometry.inputs * phase.taps.len();
         let positions = volume(geometry.output);
@@ -116,11 +116,10 @@ impl<'a, T: Real> Runner<'a, T> {
             phase,
             input,
             gradient,
+            lanes: geometry.outputs.next_multiple_of(tiles.columns()),
             tiles,
-            last: kernels.covering(geometry.outputs % tiles.columns(), tiles),
             positions,
             total: geometry.batch * positions,
-            lanes: geometry.outputs.next_multiple_of(tiles.columns()),
             rows,
         }
     }
@@ -325,8 +324,7 @@ impl<'a, T: Real> Runner<'a, T> {
                 let at = (part.start, tile * width);
                 let k = steps.len();
                 let steps = (&places, 0, k);
-                let is_last = (tile + 1) * width == self.lanes;
-                let tiles = if is_last { self.last } else { self.tiles };
+                let tiles = self.tiles.of(self.geometry.outputs - tile * width);
                 tiles.run_strided(source, &rows, steps, panel, width, &mut to, at, finish);
             }
         }

@@ -3,7 +3,7 @@
 use super::pack::{Factors, Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
 use super::{K_BLOCK, Real, Source, even_parts, thin};
-use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
+use crate::arch::{Finish, Kernels, Offsets, TileGrid, TileMut, Tiling};
 use crate::parallel;
 use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
@@ -93,9 +93,7 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
 }
 
 struct Plan<T: 'static> {
-    tiles: &'static TileFns<T>,
-    /// The tiles of the last columns, if they are fewer than those of a tile.
-    last: &'static TileFns<T>,
+    tiles: Tiling<T>,
     rows: usize,
     columns: usize,
     k: usize,
@@ -140,9 +138,8 @@ impl<T: Real> Plan<T> {
         count: usize,
         transpose: bool,
     ) -> Self {
-        let tiles = kernels.fitting(rows, columns);
+        let tiles = kernels.tiling(kernels.fitting(rows, columns), columns);
         let width = tiles.columns();
-        let last = kernels.covering(columns % width, tiles);
         let wide = count >= MANY || columns >= WIDE;
         let all = rows.saturating_mul(columns).saturating_mul(k);
         let most = if all <= TASK_WORK {
@@ -183,7 +180,7 @@ impl<T: Real> Plan<T> {
         let whole = rows <= task_rows && columns <= task_columns;
         let together = if whole { TASK_WORK / work(rows, columns) } else { 1 };
         let together = together.clamp(1, count);
-        Plan { tiles, last, rows, columns, k, task_rows, task_columns, together, transpose }
+        Plan { tiles, rows, columns, k, task_rows, task_columns, together, transpose }
     }
 
     /// Returns true if several tasks read the same columns, so that packing them once pays.
@@ -336,7 +333,7 @@ impl<T: Real> Plan<T> {
                     }
                     Columns::Operand(b) => {
                         let count = width.min(task_columns - first);
-                        let whole = count == self.tiles_of(count).columns();
+                        let whole = count == self.tiles.of(count).columns();
                         let data = self.columns_in_place(b).filter(|_| whole).ok_or(b)?;
                         let from = block * b.step_stride + column + first;
                         Ok((&data[from..], &tables.operand))
@@ -345,7 +342,7 @@ impl<T: Real> Plan<T> {
             };
             let mut tile = |lanes: &Range<usize>, first: usize, panel: &[T], table: &StepTable| {
                 let (r, count) = (lanes.len(), width.min(task_columns - first));
-                let (at, tiles) = ((lanes.start, first), self.tiles_of(count));
+                let (at, tiles) = ((lanes.start, first), self.tiles.of(count));
                 let run = |to: &mut TileMut<'_, T>, place, how| {
                     if let Some(data) = a_direct {
                         let values = &data[lanes.start * a.lane_stride + block..];
@@ -397,11 +394,6 @@ impl<T: Real> Plan<T> {
             block += k;
         }
         Ok(())
-    }
-
-    /// Returns the tiles for a panel of `count` columns.
-    fn tiles_of(&self, count: usize) -> &'static TileFns<T> {
-        if count < self.tiles.columns() { self.last } else { self.tiles }
     }
 
     /// Returns true if tiles read A from the operand: with few columns, packing costs more than it

@@ -3,15 +3,13 @@
 use super::pack::{Lanes, PackPanels, pack_all};
 use super::scratch::Buffer;
 use super::{K_BLOCK, Real, even_parts};
-use crate::arch::{Finish, Offsets, TileFns, TileMut};
+use crate::arch::{Finish, Offsets, TileMut, Tiling};
 use samebits_numerics::memory::OutOfMemory;
 use samebits_numerics::simd;
 
 /// A packed factor; its products have the bits of [`products`](super::driver::products).
 pub(crate) struct Reused<T: 'static> {
-    tiles: &'static TileFns<T>,
-    /// The tiles of the last columns, if they are fewer than those of a tile.
-    last: &'static TileFns<T>,
+    tiles: Tiling<T>,
     columns: usize,
     k: usize,
     /// The packed panels, `[panel][step][width]`.
@@ -29,13 +27,12 @@ impl<T: Real> Reused<T> {
         rows: usize,
     ) -> Result<Self, OutOfMemory> {
         let kernels = T::kernels(simd::level());
-        let tiles = kernels.fitting(rows, columns);
+        let tiles = kernels.tiling(kernels.fitting(rows, columns), columns);
         let width = tiles.columns();
-        let last = kernels.covering(columns % width, tiles);
         let mut panels = Buffer::new();
         pack_all(b, columns, 0..k, width, panels.slice(&[columns.div_ceil(width), width, k])?);
         let steps = Offsets::linear(k.min(K_BLOCK), width);
-        Ok(Reused { tiles, last, columns, k, panels, steps })
+        Ok(Reused { tiles, columns, k, panels, steps })
     }
 
     /// Returns the number of elements from one row of a product to the next; those beyond the
@@ -77,8 +74,7 @@ impl<T: Real> Reused<T> {
                 });
                 for (panel, b) in panels.chunks_exact(width * self.k).enumerate() {
                     let b = &b[block * width..][..k * width];
-                    let is_last = (panel + 1) * width == stride;
-                    let tiles = if is_last { self.last } else { self.tiles };
+                    let tiles = self.tiles.of(self.columns - panel * width);
                     for part in &parts {
                         let a = &packed[part.start * k..part.end * k];
                         let at = (part.start, panel * width);

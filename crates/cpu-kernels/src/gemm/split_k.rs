@@ -28,6 +28,9 @@ const LANES: usize = crate::arch::transpose::CHAINS;
 /// The most lanes of a vector whose lanes are blocks.
 const MOST_LANES: usize = 8;
 
+/// The number of multiplications of a thread that takes some of many products.
+const TASK_WORK: usize = 1 << 16;
+
 /// The number of results of blocks that are kept at a time, if that is enough work for all threads.
 const RESULTS: usize = 1 << 14;
 
@@ -50,13 +53,12 @@ pub(crate) fn products<'a, T: Real, S: Source<T>>(
     out: &mut [T],
 ) -> Result<(), OutOfMemory> {
     if is_deep(count, shape) && !out.is_empty() {
-        return fpenv::ieee(|| split(count, shape, factors, out));
+        return fpenv::ieee(|| split(shape, factors, out));
     }
     driver::products(count, shape, factors, out)
 }
 
 fn split<'a, T: Real, S: Source<T>>(
-    count: usize,
     (rows, columns, k): (usize, usize, usize),
     factors: impl Fn(usize) -> Factors<'a, S> + Sync,
     out: &mut [T],
@@ -64,8 +66,11 @@ fn split<'a, T: Real, S: Source<T>>(
     let (outputs, whole) = (rows * columns, k / K_BLOCK);
     let strip = (RESULTS / outputs).next_multiple_of(LANES).max(2 * LANES).min(whole);
     let unaddressable = OutOfMemory { bytes: usize::MAX };
-    let mut results: Vec<T> = memory::zeroed(product(&[strip, outputs]).ok_or(unaddressable)?)?;
-    for (index, out) in out.chunks_exact_mut(outputs).take(count).enumerate() {
+    let results = product(&[strip, outputs]).ok_or(unaddressable)?;
+    let several = TASK_WORK / outputs.saturating_mul(k);
+    let products = parallel::chunks_mut(out, outputs).enumerate().at_least(several);
+    let results = || memory::zeroed::<T>(results);
+    products.try_for_each_with(results, |results, (index, out)| {
         let at = |block: usize| {
             let Factors { a, b } = factors(index);
             Factors { a: a.steps_from(block * K_BLOCK), b: b.steps_from(block * K_BLOCK) }
@@ -92,8 +97,8 @@ fn split<'a, T: Real, S: Source<T>>(
             add(out, last);
         }
         out.iter_mut().for_each(|out| *out = out.canonical());
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Adds the results of a block.
@@ -200,10 +205,11 @@ fn chains<T: Real, S: Source<T>>(
         Outputs::Beside => count,
     };
     let mut sums = [T::default(); CHAINS * MOST_LANES];
-    let (mut done, blocks) = (0, out.len() / count);
+    let (mut done, mut lanes, blocks) = (0, 0, out.len() / count);
     while done < blocks {
+        // The last vector overlaps the one before: the same results are written again.
+        done = done.min(blocks - lanes);
         let (x, y) = (&x[done * K_BLOCK..], &y[done * K_BLOCK * factors.step_stride..]);
-        let mut lanes = 0;
         for first in (0..count).step_by(at_once) {
             let some = at_once.min(count - first);
             let y = &y[first * factors.lane_stride..];

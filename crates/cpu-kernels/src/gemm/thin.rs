@@ -43,7 +43,9 @@ pub(crate) fn vectors<'a, T: Real, S: Source<T>>(
         let wide = (share / 2).max(LEAST_STRETCH.min(share));
         size = size.max(wide.clamp(LANES, STRETCH).next_multiple_of(LANES));
     }
-    parallel::pieces_of(parallel::even(out.len(), size, UNIT), out, |start, mut out| {
+    // Several short products are not cut.
+    let unit = if columns <= size { columns } else { UNIT };
+    parallel::pieces_of(parallel::even(out.len(), size, unit), out, |start, mut out| {
         let mut at = start;
         while !out.is_empty() {
             let column = at % columns;
@@ -108,9 +110,11 @@ impl<const R: usize, T: Real, S: Source<T>> Kernel for Rows<'_, R, T, S> {
         let most = if far || R > 2 { LANES / 2 } else { LANES };
         let mut from = 0;
         while from < columns {
-            // Fewer lanes than all are whole vectors, or the last ones.
+            // Fewer lanes than all are whole vectors, or those of a product that has no more.
             let left = columns - from;
-            let lanes = if left < 8 { left } else { (left / 8 * 8).min(most) };
+            let lanes = if left < 8 { left.max(from.min(8)) } else { (left / 8 * 8).min(most) };
+            // The last lanes overlap those before: the same values are written again.
+            from = from.min(columns - lanes);
             let values = &b.data[from * b.lane_stride..];
             let mut totals = [[T::default(); LANES]; R];
             for block in (0..k).step_by(K_BLOCK) {
