@@ -6,6 +6,7 @@
 
 mod backward;
 
+use std::array;
 use std::ops::Range;
 
 use samebits_numerics::reduce::LANES;
@@ -254,10 +255,13 @@ impl<T: Number> Kernel for Weigh<'_, T> {
             for (key, scores) in scores.chunks_exact_mut(stride).enumerate() {
                 let scores = lanes_from(scores, at);
                 overwrite(scores, hidden.among(key, at), T::ZERO);
-                for (lane, &score) in lanes[key % LANES].iter_mut().zip(&*scores) {
-                    let term: f64 = score.into();
-                    *lane += term;
+                // Whole arrays are read and written, else single elements are.
+                let (terms, mut lane) = (scores.map(Into::into), lanes[key % LANES]);
+                for i in 0..SUMS {
+                    let term: f64 = terms[i];
+                    lane[i] += term;
                 }
+                lanes[key % LANES] = lane;
             }
             for width in [16, 8, 4, 2, 1] {
                 for l in 0..keys.saturating_sub(width).min(width) {
@@ -311,18 +315,15 @@ fn exponentials<T: Number>(
         let differences = &mut differences[end..][..length(key)];
         end += differences.len();
         let (now, rest) = differences.split_at_mut(queries - start);
-        let subtract = |differences: &mut [T], scores: &[T], largest: &[T]| {
-            for ((difference, &score), &best) in differences.iter_mut().zip(scores).zip(largest) {
-                *difference = score - best;
-            }
-        };
         let (blocks, end) = now.as_chunks_mut::<SUMS>();
         let (scores, last_scores) = scores[start..queries].as_chunks::<SUMS>();
         let (largest, last) = largest[start..].as_chunks::<SUMS>();
         for ((differences, scores), largest) in blocks.iter_mut().zip(scores).zip(largest) {
-            subtract(differences, scores, largest);
+            *differences = array::from_fn(|i| scores[i] - largest[i]);
         }
-        subtract(end, last_scores, last);
+        for ((difference, &score), &best) in end.iter_mut().zip(last_scores).zip(last) {
+            *difference = score - best;
+        }
         rest.fill(T::ZERO);
     }
     if end == scores.len() {

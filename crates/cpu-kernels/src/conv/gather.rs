@@ -14,7 +14,7 @@
 use super::cut::Cut;
 use super::exact::{Column, FindZeros};
 use super::geometry::{DIMS, Dims, Gather, Phase, volume};
-use super::source::{Fill, Window};
+use super::source::{Fill, Inside, Window};
 use super::weights::{PackedWeights, WeightRange};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
 use crate::gemm::driver::products;
@@ -166,6 +166,7 @@ struct Frame<'a, T: 'static> {
     weights: &'a PackedWeights<T>,
     tiles: &'static TileFns<T>,
     window: Window,
+    inside: Inside,
     /// Elements of the copy of one image.
     per_image: usize,
     /// Box of target coordinates of the phase.
@@ -243,6 +244,7 @@ impl<T: Real> Runner<'_, T> {
                 first[d] < inside.start || first[d] + count[d] > inside.end
             }),
             interior: std::array::from_fn(|d| phase.interior(d, self.pass.source[d])),
+            inside: window.inside(self.pass.source)?,
             window,
             strip_start: piece.strip.start,
         }))
@@ -271,8 +273,8 @@ impl<T: Real> Runner<'_, T> {
         let source = source.slice(&[source_len])?;
         let channel = volume(pass.source);
         simd::dispatch(Fill {
-            window,
-            dims: pass.source,
+            inside: &frame.inside,
+            channel,
             channels: pass.channels,
             images: images.clone(),
             from: &self.source[group * pass.channels * channel..],

@@ -1,15 +1,15 @@
 //! A zero-padded copy of a piece of the source, with a layout in which neighbouring target
 //! positions read neighbouring elements at every tap, for any stride.
 
-use super::geometry::{DIMS, Dims, Phase, volume};
+use super::geometry::{DIMS, Dims, Phase};
 use crate::gemm::Real;
 use crate::short;
-use samebits_numerics::memory::{OutOfMemory, product};
+use samebits_numerics::memory::{self, OutOfMemory, product};
 use samebits_numerics::simd;
 use std::ops::Range;
 
-/// The largest number of elements of a row whose surroundings are not filled row by row.
-const NARROW: usize = 64;
+/// The largest mean number of elements of stretches whose surroundings are not filled one by one.
+const SHORT: usize = 64;
 
 /// The layout of the copy for a box of target coordinates of one phase.
 ///
@@ -101,86 +101,50 @@ impl Window {
         }
     }
 
-    /// Copies one channel of size `dims`, with its [`Window::insides`]; everything outside is +0.
-    #[inline(always)]
-    pub(crate) fn fill<T: Copy + Default>(
-        &self,
-        channel: &[T],
-        dims: Dims,
-        [inside_rows, inside_columns]: &[Vec<Range<usize>>; 2],
-        to: &mut [T],
-    ) {
-        let to = &mut to[..self.channel];
-        let [_, height, width] = self.extent;
-        // One long fill is cheaper than the many short ones beside the copies.
-        let narrow = width <= NARROW;
-        if narrow {
-            to.fill(T::default());
-        }
-        let mut planes = to.chunks_exact_mut(height * width);
+    /// Returns what a copy has of a source of size `dims`.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if the list does not fit into memory.
+    pub(crate) fn inside(&self, dims: Dims) -> Result<Inside, OutOfMemory> {
+        let [planes, height, width] = self.extent;
+        let step = self.step[2];
+        let most = self.channel.checked_div(width).unwrap_or(0);
+        let mut stretches: Vec<Stretch> = memory::with_capacity(most)?;
+        let (mut covered, mut plane) = (0, 0);
         for &r0 in &self.residues[0] {
-            for (&r1, rows) in self.residues[1].iter().zip(inside_rows) {
-                for (&r2, columns) in self.residues[2].iter().zip(inside_columns) {
-                    for q0 in 0..self.extent[0] {
+            for &r1 in &self.residues[1] {
+                let rows = self.range(1, r1, dims[1]);
+                for &r2 in &self.residues[2] {
+                    let columns = self.range(2, r2, dims[2]);
+                    let x2 = self.coordinate(2, columns.start, r2);
+                    for q0 in 0..planes {
                         let x0 = self.coordinate(0, q0, r0);
-                        let Some(plane) = planes.next() else { return };
-                        if x0 >= dims[0] || rows.is_empty() || columns.is_empty() {
-                            if !narrow {
-                                plane.fill(T::default());
+                        let is_inside = x0 < dims[0] && !columns.is_empty();
+                        for q1 in rows.clone().filter(|_| is_inside) {
+                            let x1 = self.coordinate(1, q1, r1);
+                            let from = (x0 * dims[1] + x1) * dims[2] + x2;
+                            let to = plane + q1 * width + columns.start;
+                            let len = columns.len();
+                            covered += len;
+                            match stretches.last_mut() {
+                                Some(last)
+                                    if last.to + last.len == to
+                                        && last.from + last.len * step == from =>
+                                {
+                                    last.len += len;
+                                }
+                                _ => stretches.push(Stretch { from, to, len }),
                             }
-                            continue;
                         }
-                        let x1 = self.coordinate(1, rows.start, r1);
-                        let x2 = self.coordinate(2, columns.start, r2);
-                        let from = &channel[(x0 * dims[1] + x1) * dims[2] + x2..];
-                        let stride = self.step[1] * dims[2];
-                        if width == 1 {
-                            let from = from.iter().step_by(stride);
-                            for (to, &from) in plane[rows.clone()].iter_mut().zip(from) {
-                                *to = from;
-                            }
-                            continue;
-                        }
-                        if !narrow {
-                            plane[..rows.start * width].fill(T::default());
-                            plane[rows.end * width..].fill(T::default());
-                        }
-                        let plane = &mut plane[rows.start * width..rows.end * width];
-                        for (q1, row) in plane.chunks_exact_mut(width).enumerate() {
-                            if !narrow {
-                                row[..columns.start].fill(T::default());
-                                row[columns.end..].fill(T::default());
-                            }
-                            self.copy_row(&from[q1 * stride..], &mut row[columns.clone()]);
-                        }
+                        plane += height * width;
                     }
                 }
             }
         }
-    }
-
-    /// Copies elements of a row, as far apart as neighbouring target positions read.
-    #[inline(always)]
-    fn copy_row<T: Copy>(&self, from: &[T], row: &mut [T]) {
-        if self.step[2] == 1 {
-            let from = &from[..row.len()];
-            match row.len() {
-                0..=short::MOST => short::copy(from, row),
-                _ => row.copy_from_slice(from),
-            }
-            return;
-        }
-        for (to, from) in row.iter_mut().zip(from.iter().step_by(self.step[2])) {
-            *to = *from;
-        }
-    }
-
-    /// Returns, for each residue of rows and of columns, the positions inside a source of size
-    /// `dims`.
-    pub(crate) fn insides(&self, dims: Dims) -> [Vec<Range<usize>>; 2] {
-        [1, 2].map(|d| {
-            self.residues[d].iter().map(|&residue| self.inside(d, residue, dims[d])).collect()
-        })
+        let len = self.channel;
+        let are_short = covered < len && covered <= SHORT * stretches.len();
+        Ok(Inside { stretches, step, len, are_short })
     }
 
     /// Returns a source coordinate; a negative one wraps to a huge number.
@@ -190,7 +154,7 @@ impl Window {
     }
 
     /// Returns the q of a residue that lie inside a source of `size`.
-    fn inside(&self, d: usize, residue: usize, size: usize) -> Range<usize> {
+    fn range(&self, d: usize, residue: usize, size: usize) -> Range<usize> {
         let step = self.step[d] as isize;
         let start = self.start[d] + residue as isize;
         let extent = self.extent[d] as isize;
@@ -201,10 +165,63 @@ impl Window {
     }
 }
 
+/// Elements of a source, `step` apart, that are neighbours in its copy.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: usize,
+    to: usize,
+    len: usize,
+}
+
+/// The elements of one channel that its copy has; everything else in the copy is +0.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
+    /// In the order of the copy.
+    stretches: Vec<Stretch>,
+    /// The distance between the elements of a stretch in the source.
+    step: usize,
+    /// The number of elements of the copy.
+    len: usize,
+    /// True if one long fill is cheaper than many short ones beside the stretches.
+    are_short: bool,
+}
+
+impl Inside {
+    /// Copies one channel.
+    #[inline(always)]
+    pub(crate) fn copy<T: Copy + Default>(&self, channel: &[T], to: &mut [T]) {
+        let to = &mut to[..self.len];
+        if self.are_short {
+            to.fill(T::default());
+        }
+        let mut end = 0;
+        for &Stretch { from, to: start, len } in &self.stretches {
+            if !self.are_short {
+                to[end..start].fill(T::default());
+                end = start + len;
+            }
+            let (from, to) = (&channel[from..], &mut to[start..][..len]);
+            if self.step > 1 {
+                for (to, from) in to.iter_mut().zip(from.iter().step_by(self.step)) {
+                    *to = *from;
+                }
+            } else if len <= short::MOST {
+                short::copy(&from[..len], to);
+            } else {
+                to.copy_from_slice(&from[..len]);
+            }
+        }
+        if !self.are_short {
+            to[end..].fill(T::default());
+        }
+    }
+}
+
 /// Arguments of a kernel that copies all channels of some images into the scratch source.
 pub(crate) struct Fill<'a, T> {
-    pub(crate) window: &'a Window,
-    pub(crate) dims: Dims,
+    pub(crate) inside: &'a Inside,
+    /// The number of elements of a channel of the source.
+    pub(crate) channel: usize,
     pub(crate) channels: usize,
     pub(crate) images: Range<usize>,
     pub(crate) from: &'a [T],
@@ -217,18 +234,16 @@ impl<T: Real> simd::Kernel for Fill<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let channel = volume(self.dims);
-        let insides = self.window.insides(self.dims);
-        let mut rest = self.to;
-        for image in self.images {
-            for c in 0..self.channels {
-                let from = &self.from[image * self.image_stride + c * channel..][..channel];
-                let (to, after) = rest.split_at_mut(self.window.channel);
-                rest = after;
-                self.window.fill(from, self.dims, &insides, to);
+        let Fill { inside, channel, channels, images, from, image_stride, mut to } = self;
+        for image in images {
+            for c in 0..channels {
+                let from = &from[image * image_stride + c * channel..][..channel];
+                let (copy, rest) = to.split_at_mut(inside.len);
+                inside.copy(from, copy);
+                to = rest;
             }
         }
         // Lanes beyond the last position read here.
-        rest.fill(T::default());
+        to.fill(T::default());
     }
 }

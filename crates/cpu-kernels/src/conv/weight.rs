@@ -8,7 +8,7 @@
 //! skips, and what that could change is formed again.
 
 use super::geometry::{DIMS, Dims, Phase, coordinates, volume};
-use super::source::Window;
+use super::source::{Inside, Window};
 use crate::arch::{Finish, Offsets, TileMut, Tiling};
 use crate::gemm::pack::{Lanes, PackPanels};
 use crate::gemm::scratch::Buffer;
@@ -302,7 +302,8 @@ impl<'a, T: Real> Runner<'a, T> {
             let from =
                 ((image * geometry.groups + group) * geometry.inputs + channels.start) * channel;
             let from = &self.input[from..][..channels.len() * channel];
-            simd::dispatch(Fill { window: &window, dims: geometry.input, from, to });
+            let inside = &window.inside(geometry.input)?;
+            simd::dispatch(Fill { inside, channel, copy: window.channel, from, to });
             for position in part.clone() {
                 let at = coordinates(position, geometry.output);
                 let at = std::array::from_fn(|d| at[d] - first[d]);
@@ -461,8 +462,10 @@ fn enclosing_box(positions: Range<usize>, dims: Dims) -> (Dims, Dims) {
 }
 
 struct Fill<'a, T> {
-    window: &'a Window,
-    dims: Dims,
+    inside: &'a Inside,
+    /// The number of elements of a channel, and of its copy.
+    channel: usize,
+    copy: usize,
     from: &'a [T],
     to: &'a mut [T],
 }
@@ -472,10 +475,9 @@ impl<T: Real> simd::Kernel for Fill<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let channels = self.from.chunks_exact(volume(self.dims));
-        let insides = self.window.insides(self.dims);
-        for (to, from) in self.to.chunks_exact_mut(self.window.channel).zip(channels) {
-            self.window.fill(from, self.dims, &insides, to);
+        let Fill { inside, channel, copy, from, to } = self;
+        for (to, from) in to.chunks_exact_mut(copy).zip(from.chunks_exact(channel)) {
+            inside.copy(from, to);
         }
     }
 }

@@ -351,7 +351,9 @@ impl<T: Copy + Send + Sync, F: Fn(usize) -> G, G: Fn(T) -> f64, const SAME: bool
                     Some(runs) => lanes.dense_sums(runs, term, out),
                     None => {
                         let ahead = part.prefetch_ahead();
-                        lanes.sums_ahead(part.rows(start, block), ahead, |_| &term, out);
+                        // Not `&term`: calls through a reference are a function of their own.
+                        let term = |_| |x| term(x);
+                        lanes.sums_ahead(part.rows(start, block), ahead, term, out);
                     }
                 }
             } else {
