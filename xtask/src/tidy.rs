@@ -58,7 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("macros", &[]),
     ("ledger", &["numerics"]),
     ("recorder", &["numerics", "rng", "tensor-core", "ledger"]),
-    ("ptx-emulator", &["numerics"]),
+    ("ptx-emulator", &[]),
     ("cuda-driver-emulator", &["ptx-emulator"]),
 ];
 

@@ -13,8 +13,6 @@ mod step;
 mod tally;
 mod warp;
 
-use samebits_numerics::fpenv;
-
 use crate::{
     Checks, Error, Fault, Launch, Loaded, Schedule, Stats, error::FaultKind, memory::Memory,
     module::Function, op::LANES, race::Clock, region::Region, schedule::Order,
@@ -131,7 +129,7 @@ pub(crate) fn launch(
     context.clock.now = *interval;
     for block in blocks {
         context.block = [block % grid[0], block / grid[0] % grid[1], block / grid[0] / grid[1]];
-        let done = fpenv::ieee(|| block::run(&mut context, &mut warps));
+        let done = block::run(&mut context, &mut warps);
         *interval = context.clock.now + 1;
         done.map_err(|(thread, trouble, line)| {
             Error::Fault(Box::new(Fault {

@@ -1,7 +1,5 @@
 //! Instructions within a lane: moves, comparisons, selections, conversions.
 
-use samebits_numerics::simd::{self, Kernel};
-
 use super::{
     Context, Run, access, atomic, cvt, numeric,
     warp::{BIT, Warp},
@@ -15,38 +13,11 @@ use crate::{
 /// Executes one instruction for the lanes in `mask`, of which there is at least one.
 pub(crate) fn run(context: &mut Context<'_>, warp: &mut Warp, op: &Op, mask: u32) -> Run<()> {
     match *op {
-        Op::Ld { ref mem, ref d } => access::load(context, warp, mem, d, mask),
-        Op::St { ref mem, ref s } => access::store(context, warp, mem, s, mask),
+        Op::Ld { ref mem, ref d } => return access::load(context, warp, mem, d, mask),
+        Op::St { ref mem, ref s } => return access::store(context, warp, mem, s, mask),
         Op::Atom { op, ty, space, ref address, d, b, c } => {
-            atomic::run(context, warp, op, ty, space, address, d, b, c, mask)
+            return atomic::run(context, warp, op, ty, space, address, d, b, c, mask);
         }
-        _ => {
-            simd::dispatch_inside(WithinLanes { context, warp, op, mask });
-            Ok(())
-        }
-    }
-}
-
-/// An instruction that changes registers only.
-struct WithinLanes<'a, 'c> {
-    context: &'a Context<'c>,
-    warp: &'a mut Warp,
-    op: &'a Op,
-    mask: u32,
-}
-
-impl Kernel for WithinLanes<'_, '_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let WithinLanes { context, warp, op, mask } = self;
-        within_lanes(context, warp, op, mask);
-    }
-}
-
-#[inline(always)]
-fn within_lanes(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
-    match *op {
         Op::Mov32(d, a) => {
             let value = *warp.s32(context, a);
             warp.w32(d, mask, &value);
@@ -173,10 +144,10 @@ fn within_lanes(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
         Op::Nop => {}
         _ => numeric::run(context, warp, op, mask),
     }
+    Ok(())
 }
 
 /// Returns a source of either class, as 64-bit values.
-#[inline(always)]
 pub(crate) fn wide(context: &Context<'_>, warp: &Warp, source: Src) -> V64 {
     match source {
         Src::S32(a) => warp.s32(context, a).map(u64::from),
@@ -193,7 +164,6 @@ fn pack_bits(holds: impl Fn(usize) -> bool) -> u32 {
     bits
 }
 
-#[inline(always)]
 fn combined(warp: &Warp, holds: u32, with: Option<(Combine, SP)>) -> u32 {
     match with {
         None => holds,
@@ -203,7 +173,6 @@ fn combined(warp: &Warp, holds: u32, with: Option<(Combine, SP)>) -> u32 {
     }
 }
 
-#[inline(always)]
 fn set_preds(
     warp: &mut Warp,
     mask: u32,
@@ -221,7 +190,6 @@ fn set_preds(
     }
 }
 
-#[inline(always)]
 fn compare(context: &Context<'_>, warp: &Warp, ty: Ty, cmp: Cmp, ftz: bool, a: Src, b: Src) -> u32 {
     match (a, b) {
         (Src::S32(a), Src::S32(b)) => {

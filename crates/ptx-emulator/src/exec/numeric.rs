@@ -3,8 +3,6 @@
 //! Every loop runs over all 32 lanes, active or not, so that it has no branches; the write discards
 //! results of inactive lanes.
 
-use samebits_numerics::simd::{self, Level};
-
 use super::{
     Context,
     bits::{bfe, bfi, bfind, byte, field_mask, fns, lop3, prmt},
@@ -18,7 +16,6 @@ use crate::{
     },
 };
 
-#[inline(always)]
 pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
     match *op {
         Op::Int32(op, d, a, b) => int32(context, warp, mask, op, d, a, b),
@@ -156,11 +153,7 @@ pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
         Op::F32(op, mode, d, a, b) => float32(context, warp, mask, op, mode, d, a, b),
         Op::F64(op, mode, d, a, b) => float64(context, warp, mask, op, mode, d, a, b),
         Op::Fma32(mode, d, a, b, c) => {
-            if mode == FloatMode::IEEE && has_fused() {
-                map3(context, warp, mask, d, a, b, c, |x, y, z| {
-                    bits32(f32::from_bits(x).mul_add(f32::from_bits(y), f32::from_bits(z)))
-                });
-            } else if mode == FloatMode::IEEE {
+            if mode == FloatMode::IEEE {
                 map3(context, warp, mask, d, a, b, c, |x, y, z| {
                     fused32(f32::from_bits(x), f32::from_bits(y), f32::from_bits(z))
                 });
@@ -246,7 +239,6 @@ fn map64(
     warp.w64(d, mask, &out);
 }
 
-#[inline(always)]
 fn int32(context: &Context<'_>, warp: &mut Warp, mask: u32, op: IntOp, d: R32, a: S32, b: S32) {
     macro_rules! go {
         ($f:expr) => {
@@ -287,7 +279,6 @@ fn int32(context: &Context<'_>, warp: &mut Warp, mask: u32, op: IntOp, d: R32, a
     }
 }
 
-#[inline(always)]
 fn int64(context: &Context<'_>, warp: &mut Warp, mask: u32, op: IntOp, d: R64, a: S64, b: S64) {
     macro_rules! go {
         ($f:expr) => {
@@ -396,7 +387,6 @@ fn mul16(signed: bool, x: u32, y: u32) -> u32 {
     }
 }
 
-#[inline(always)]
 fn ter32(
     context: &Context<'_>,
     warp: &mut Warp,
@@ -449,12 +439,6 @@ fn ter32(
     }
 }
 
-/// Returns true if a fused multiply-add is an instruction of the level in force.
-#[inline(always)]
-fn has_fused() -> bool {
-    cfg!(not(target_arch = "x86_64")) || simd::level() > Level::Portable
-}
-
 /// Returns `x * y + z` with one rounding, without a library call.
 ///
 /// The product of two single-precision numbers is exact in double precision. The sum is rounded to
@@ -478,7 +462,6 @@ pub(crate) fn fused32(x: f32, y: f32, z: f32) -> u32 {
     bits32(f64::from_bits(if lost { odd } else { bits }) as f32)
 }
 
-#[inline(always)]
 fn float32(
     context: &Context<'_>,
     warp: &mut Warp,
@@ -517,7 +500,6 @@ fn float32(
     }
 }
 
-#[inline(always)]
 fn float64(
     context: &Context<'_>,
     warp: &mut Warp,
