@@ -123,18 +123,17 @@ impl Window {
                         let is_inside = x0 < dims[0] && !columns.is_empty();
                         for q1 in rows.clone().filter(|_| is_inside) {
                             let x1 = self.coordinate(1, q1, r1);
-                            let from = (x0 * dims[1] + x1) * dims[2] + x2;
-                            let to = plane + q1 * width + columns.start;
-                            let len = columns.len();
-                            covered += len;
+                            let next = Stretch {
+                                from: (x0 * dims[1] + x1) * dims[2] + x2,
+                                to: plane + q1 * width + columns.start,
+                                len: columns.len(),
+                            };
+                            covered += next.len;
                             match stretches.last_mut() {
-                                Some(last)
-                                    if last.to + last.len == to
-                                        && last.from + last.len * step == from =>
-                                {
-                                    last.len += len;
+                                Some(last) if last.is_followed_by(next, step) => {
+                                    last.len += next.len;
                                 }
-                                _ => stretches.push(Stretch { from, to, len }),
+                                _ => stretches.push(next),
                             }
                         }
                         plane += height * width;
@@ -171,6 +170,13 @@ struct Stretch {
     from: usize,
     to: usize,
     len: usize,
+}
+
+impl Stretch {
+    /// Returns true if another stretch goes on where this one ends, in the source and in the copy.
+    fn is_followed_by(self, next: Stretch, step: usize) -> bool {
+        self.to + self.len == next.to && self.from + self.len * step == next.from
+    }
 }
 
 /// The elements of one channel that its copy has; everything else in the copy is +0.

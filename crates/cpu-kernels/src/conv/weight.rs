@@ -8,7 +8,7 @@
 //! skips, and what that could change is formed again.
 
 use super::geometry::{DIMS, Dims, Phase, coordinates, volume};
-use super::source::{Inside, Window};
+use super::source::{Fill, Window};
 use crate::arch::{Finish, Offsets, TileMut, Tiling};
 use crate::gemm::pack::{Lanes, PackPanels};
 use crate::gemm::scratch::Buffer;
@@ -303,7 +303,8 @@ impl<'a, T: Real> Runner<'a, T> {
                 ((image * geometry.groups + group) * geometry.inputs + channels.start) * channel;
             let from = &self.input[from..][..channels.len() * channel];
             let inside = &window.inside(geometry.input)?;
-            simd::dispatch(Fill { inside, channel, copy: window.channel, from, to });
+            let (channels, images) = (channels.len(), 0..1);
+            simd::dispatch(Fill { inside, channel, channels, images, from, image_stride: 0, to });
             for position in part.clone() {
                 let at = coordinates(position, geometry.output);
                 let at = std::array::from_fn(|d| at[d] - first[d]);
@@ -459,25 +460,4 @@ fn enclosing_box(positions: Range<usize>, dims: Dims) -> (Dims, Dims) {
         }
     }
     (first, count)
-}
-
-struct Fill<'a, T> {
-    inside: &'a Inside,
-    /// The number of elements of a channel, and of its copy.
-    channel: usize,
-    copy: usize,
-    from: &'a [T],
-    to: &'a mut [T],
-}
-
-impl<T: Real> simd::Kernel for Fill<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Fill { inside, channel, copy, from, to } = self;
-        for (to, from) in to.chunks_exact_mut(copy).zip(from.chunks_exact(channel)) {
-            inside.copy(from, to);
-        }
-    }
 }
